@@ -10,7 +10,7 @@ This file has only names; each is imported at first use.
       lowlevel.py                         re-exports what amd/ knows, for tools and bring-up
       context.py                          Context: what init() returns
       sched/                              model decide shard health journal check run graph
-      mesh/                                 links, routes, transports, collectives: bytes, not work
+      mesh/                               moves bytes: links, routes, transports, collectives
       ops/                                gemm conv2d map reduce layout: tile plan + dispatch
       core/                               Device Buffer Array Kernel Commands Queue Fence Pipeline
       codegen/{glsl,rdna}                 kernels made at run time; backends get the result
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     __version__ = version.VERSION
 
-# public name -> (module, name in the module); "" is the module itself
+# public name -> (module, name in the module); "" stands for the module itself
 _WHERE = {
     "ops": ("ops", ""),
     "Context": ("context", "Context"),

@@ -26,7 +26,10 @@ _WITHIN = dict.fromkeys(
 
 
 def main(argv: list[str]) -> int:
-    """Run a tool with the rest of `argv`; returns its exit code, 2 for an unknown tool."""
+    """Runs the tool that argv[0] names with the rest of `argv`.
+
+    Returns 2 for an unknown tool, else 0. The exit code of a tool arrives as SystemExit.
+    """
     folder = assets.folder("tools")
     names = sorted([*_TOOLS, *_WITHIN])
     if not argv or argv[0] not in names:
@@ -41,10 +44,10 @@ def main(argv: list[str]) -> int:
 
 
 def script() -> int:
-    """The console scripts: `sparkle-bench` runs bench.py, `sparkle` sparkle.py."""
+    """Runs the tool of a console script: bench.py for `sparkle-bench`, sparkle.py for `sparkle`."""
     sys.path.insert(0, str(assets.folder("tools")))
     tool = Path(sys.argv[0]).name.removeprefix("sparkle-")
-    # Not by runpy, which would put the tool's path into sys.argv: usage shows the script's name.
+    # runpy would put the tool's path into sys.argv[0]; usage texts shall show the script's name.
     code: int = importlib.import_module(tool).main(sys.argv[1:])
     return code
 

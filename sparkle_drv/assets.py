@@ -1,6 +1,6 @@
-"""Finds shaders/ and tools/ by path: inside the installed package, else beside it in a checkout.
+"""Finds shaders/ and tools/: inside an installed package, or beside the package in a checkout.
 
-It does not use importlib.resources, which takes 15 ms to import and fails in editable installs.
+Paths are used because importlib.resources takes 15 ms to import and fails in editable installs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(name: str) -> Path:
-    """The folder `name` ("shaders" or "tools"); FileNotFoundError if it is missing."""
+    """Returns the folder `name` ("shaders" or "tools"); raises FileNotFoundError without it."""
     for base in (_PACKAGE, _PACKAGE.parent):
         if (base / name).is_dir():
             return base / name
@@ -26,26 +26,29 @@ def folder(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def manifest() -> dict[str, Any]:
-    """shaders/manifest.json: one signature per kernel for every backend. Treat it as read-only."""
+    """Returns shaders/manifest.json, which has one signature per kernel for all backends.
+
+    Callers must not change the returned dict.
+    """
     parsed: dict[str, Any] = json.loads((folder("shaders") / "manifest.json").read_text())
     return parsed
 
 
 def entry(name: str) -> dict[str, Any] | None:
-    """The manifest's entry of a kernel, or None.
+    """Returns the manifest's entry of a kernel, or None.
 
-    "kernels" has the kernels of all backends. "packing" has those of the cpu only, which pack
-    weights and run fused maps.
+    The section "kernels" has the kernels of all backends. The section "packing" has kernels of the
+    cpu only, which pack weights or run fused maps.
     """
     found: dict[str, Any] | None = manifest()["kernels"].get(name)
     return found or manifest()["packing"].get(name)
 
 
 def image(file: str) -> bytes:
-    """A kernel image by its name in the manifest ("rdna/gemm.gfx11-generic.hsaco").
+    """Returns the bytes of a kernel image, named as in the manifest.
 
-    A checkout has the file, a wheel has it as .xz (setup.py). Raises OSError if neither exists, or
-    if the .xz cannot be unpacked.
+    An example of `file` is "rdna/gemm.gfx11-generic.hsaco". A checkout has this file; a wheel has
+    it compressed as .xz (setup.py). Raises OSError if neither exists or the .xz is not readable.
     """
     path = folder("shaders") / file
     if path.is_file():

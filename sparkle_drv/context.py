@@ -1,7 +1,6 @@
 """Context, which `init` returns: opens devices and passes each call to the scheduler.
 
-The file has over 400 lines, mostly docstrings and overloads: the reference of all calls in one
-place.
+Most of this file is docstrings and overloads: it is the reference of all calls in one place.
 """
 
 from __future__ import annotations
@@ -72,15 +71,15 @@ _BY_POSITION = "; if an expression has a name 'devices', give its value by posit
 class Context:
     """A set of open devices, made by `init`. Each call runs on the device that needs least time.
 
-    `devices` is the tuple of devices, `device` the first. Operations take the operands of
-    `sparkle_drv.ops`, also ContextArrays and arrays of other libraries (DLPack). With numpy arrays
-    they return numpy arrays. With a ContextArray they are asynchronous and return one. `devices=`
-    of an operation lists the URIs to choose among. Without it all devices are candidates, except
-    those that must be named (see `init`).
+    `devices` is the tuple of devices, `device` is the first of them. Operations take the operands
+    of `sparkle_drv.ops`, and also ContextArrays and arrays of other libraries (DLPack). Operations
+    on numpy arrays return numpy arrays. Operations on a ContextArray are asynchronous and return a
+    ContextArray. `devices=` of an operation lists the URIs to choose among. Without `devices=` all
+    devices are candidates, except those that must be named (see `init`).
 
-    Operations raise as those of `sparkle_drv.ops`. They raise ValueError if no device can run the
-    call, or if `devices` is wrong. If all devices fail, they raise the error of the last one.
-    `last_plan` and `explain_last_plan` tell about the last call. After `close`, and in a forked
+    Operations raise the errors of `sparkle_drv.ops`. They raise ValueError if no device can run the
+    call, or if `devices` is wrong. If all devices fail, they raise the error of the last device.
+    `last_plan` and `explain_last_plan` describe the last call. After `close`, and in a forked
     child, calls that need a device raise DeviceLost.
 
     >>> a = np.ones((4, 8), np.float32)
@@ -147,11 +146,11 @@ class Context:
     def array(
         self, shape: Any, dtype: Any, device: str = "auto", layout: str | None = None
     ) -> ContextArray:
-        """A new ContextArray of `shape` and `dtype`, filled with zeros.
+        """Returns a new ContextArray of `shape` and `dtype`, filled with zeros.
 
-        `layout` is a layout of images: "NCHW", "NHWC" or blocked as "NCHW8c". device "auto" is the
-        first device with enough room. Raises ValueError (no such device, a negative dimension, a
-        shape that does not fit the layout), TypeError, OutOfDeviceMemory.
+        `layout` is a layout of images: "NCHW", "NHWC" or a blocked one such as "NCHW8c". device
+        "auto" is the first device with enough room. Raises ValueError (no such device, a negative
+        dimension, a shape that does not fit the layout), TypeError, OutOfDeviceMemory.
         """
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
@@ -160,23 +159,23 @@ class Context:
         return arrays.empty(self._executor, named, shape, dtype, layout)
 
     def constant(self, w: Any) -> ContextConstant:
-        """A private copy of `w`, made now, for weights that never change.
+        """Returns a private copy of `w`, made now, for weights that never change.
 
         `w` is a numpy array of any strides, an Array, a ContextArray or a constant. Each device
-        copies and packs it once, when a call or a graph first reads it there. A plain array would
-        be read again in each call. Raises TypeError (no array).
+        copies and packs the constant once, when a call or a graph first reads it there. A plain
+        array would be read again in each call. Raises TypeError if `w` is not an array.
         """
         self._executor.check_open()
         return ContextConstant(self._executor, w)
 
     def _shared(self, uris: tuple[str, ...]) -> bool:
-        """May several devices share a call without `topology`?"""
+        """Returns whether several devices may share a call that gives no `topology`."""
         return not self._single and len(uris) > 1
 
     def _terms(
         self, topology: str | None, shards: Any, max_vram_gb: Any, prefer_p2p: Any
     ) -> Terms | None:
-        """How a call is divided; None if one device runs all of it."""
+        """Returns how a call is divided, or None if one device runs all of it."""
         settings.switch("prefer_p2p", prefer_p2p)
         if topology is None:
             topology = "single" if self._single else "mesh"
@@ -224,20 +223,20 @@ class Context:
         topology: str | None = None, shards: Any = "auto", reduce: str = "none",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.gemm` on the device or devices that need least time.
+        """Runs `sparkle_drv.ops.gemm` on the device or devices that need least time.
 
-        `topology` is "mesh" (several devices, if that is faster), "single" (one device) or None (as
-        `init` says). `devices` are the candidates. `shards` "auto" leaves out devices that do not
-        help, "each" gives every device a part, {URI: share} gives parts in proportion. `reduce`
-        "sum" cuts K and adds up the products; otherwise rows or columns are cut.
+        `topology` is "mesh" (several devices, if that is faster), "single" (one device) or None
+        (what `init` was given). `devices` are the candidates. `shards` "auto" leaves out devices
+        that do not help, "each" gives every device a part, {URI: share} gives parts in proportion.
+        `reduce` "sum" cuts K and adds up the products; otherwise rows or columns are cut.
 
         `max_vram_gb` limits the memory on a device that does not share the host's memory, in 10^9
         bytes. With `prefer_p2p`, an operand that all devices read whole may be copied from a device
         that has it. These options are the same for conv2d (cut by images or output channels), and
         for map and reduce (cut by range).
 
-        Raises TypeError, and ValueError: an unknown word, a limit or shares without "mesh", or
-        memory that holds no part.
+        Raises TypeError. Raises ValueError for an unknown word, for a limit or shares without
+        "mesh", and if a part does not fit into the memory.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
@@ -285,11 +284,11 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.conv2d` on the device or devices that need least time.
+        """Runs `sparkle_drv.ops.conv2d` on the device or devices that need least time.
 
-        Without `layout` it uses the layout of `x`, if `x` has one that conv2d supports. An `x` in
-        another layout, also a blocked one, is converted first; the plan includes that time.
-        `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises as `gemm`.
+        Without `layout`, the layout of `x` is used if conv2d supports it. An `x` in another layout,
+        also a blocked one, is converted first; the plan includes that time. `topology`, `shards`,
+        `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises the errors of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or self._shared(uris)
@@ -341,11 +340,11 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **named: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.map` on the device or devices that need least time.
+        """Runs `sparkle_drv.ops.map` on the device or devices that need least time.
 
-        If an expression has a name that is an argument here, such as `out`, give its value by
-        position. `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises
-        as `gemm`.
+        If an expression has a name that is an argument of this method, such as `out`, give its
+        value by position. `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`.
+        Raises the errors of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         mesh = topology or shards != "auto" or self._shared(uris)
@@ -397,10 +396,10 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Any:  # fmt: skip
-        """`sparkle_drv.ops.reduce` on the device or devices that need least time.
+        """Runs `sparkle_drv.ops.reduce` on the device or devices that need least time.
 
         A reduction of an expression runs on the first device. `topology`, `shards`, `max_vram_gb`
-        and `prefer_p2p` are those of `gemm`. Raises as `gemm`.
+        and `prefer_p2p` are those of `gemm`. Raises the errors of `gemm`.
         """
         uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
@@ -418,22 +417,23 @@ class Context:
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True,
     ) -> Any:  # fmt: skip
-        """Launch a kernel of the manifest by name, or a user kernel with an image per backend.
+        """Launches a kernel of the manifest by name, or a user kernel with an image per backend.
 
-        An image has the arguments of `Device.kernel`:
+        A user kernel is given as a dict from backend to the arguments of `Device.kernel`:
         `{"cpu": {"image": path, "entry": "f", "args": "f32* y, u32 n"}}`. Devices of other backends
         do not take part. `args` are numpy arrays, ContextArrays and numbers, in order or by name.
 
         With `cut`, devices share the call. {argument: axis} cuts an array along an axis; all cut
-        arrays have one extent. {argument: "count"} sets a number to the elements of a piece,
-        {argument: "begin"} to its first element. Arguments are given by name or number. Other
-        arrays are read whole. Without `cut` the first device that has the kernel runs the call.
+        arrays must have the same extent there. {argument: "count"} sets a number to the elements of
+        a piece, {argument: "begin"} to the first element of a piece. `cut` gives arguments by name
+        or number. Arrays that are not cut are read whole. Without `cut` the first device that has
+        the kernel runs the call.
 
-        `groups` are the workgroups of the whole call; a piece gets its part along x, rounded up. It
-        may also be a function from the elements of a piece to its workgroups. `out` names the
-        written arrays, if the manifest does not. The kernel gets copies. The written arrays are
-        updated when all pieces have ended, and returned: one array, or a tuple. The other options
-        are those of `gemm`.
+        `groups` are the workgroups of the whole call; a piece gets its part along x, rounded up.
+        `groups` may also be a function from the elements of a piece to the workgroups of that
+        piece. `out` names the written arrays, if the manifest does not. The kernel gets copies. The
+        written arrays are updated when all pieces have ended, and returned: one array, or a tuple.
+        The other options are those of `gemm`.
 
         The first call of a kernel measures it on parts of these arrays. Raises ImageError,
         FileNotFoundError, TypeError and errors of devices. Raises ValueError for a missing argument
@@ -445,15 +445,15 @@ class Context:
         return kernel_calls.dispatch(self._executor, uris, how, *given)
 
     def plan(self, op: str, /, *given: Any, **options: Any) -> Estimate | KeptShards:
-        """The plan of `ctx.OP(*given, **options)`, without the call.
+        """Returns the plan of `ctx.OP(*given, **options)` without making the call.
 
         `op` is "gemm", "conv2d", "map" or "reduce". Operands only need a shape and dtype:
         `np.broadcast_to(np.float32(0), (4096, 4096))` takes four bytes.
 
         The plan has `device`, `predicted_s` in seconds and `explain()` (sched/run/estimates.py, for
         several devices sched/run/sharding.py). Unknown rates are measured, as the call would do.
-        `last_plan` does not change. Raises as the call for wrong arguments, and ValueError for
-        another `op`, empty operands, and operands bound to a device.
+        `last_plan` does not change. Raises the errors of the call for wrong arguments. Raises
+        ValueError for another `op`, for empty operands, and for operands bound to a device.
         """
         shard_calls.word("op", op, estimates.OPS)
         asked: Any = copy.copy(self)
@@ -484,7 +484,7 @@ class Context:
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
-        """`sparkle_drv.ops.layout`, also with `out=`, on the device that needs least time."""
+        """Runs `sparkle_drv.ops.layout`, also with `out=`, on the device that needs least time."""
         uris = self._uris if devices is None else self._among(devices)
         given, out = (a, layout), options.pop("out", None)
         return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
@@ -493,25 +493,26 @@ class Context:
         self, *, fuse: bool = True, devices: Sequence[str] | None = None,
         micro_batches: int | str = 1,
     ) -> TaskGraph:  # fmt: skip
-        """A graph of operations that are recorded and run together (sched/graph/record.py).
+        """Returns a graph, which records operations and runs them together (sched/graph/record.py).
 
-        Use: `with ctx.graph() as g: y = g.conv2d(x, w)`, then `g.run()`. With fuse=False each
-        operation stays a task.
+        Use: `with ctx.graph() as g: y = g.conv2d(x, w)`, then `g.run()`. With fuse=False operations
+        are not fused: each is a task of its own.
 
         `micro_batches` cuts axis 0 into this many parts, so that devices with different layers work
         at the same time. "auto" chooses the number with the least predicted time. `run` raises
-        ValueError if the graph cannot be cut (sched/shard/micro.py). Raises TypeError, ValueError
-        for other values.
+        ValueError if the graph cannot be cut (sched/shard/micro.py). Raises TypeError or ValueError
+        for a wrong argument.
         """
         settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse, micro_batches)
 
     def create_mesh(self, devices: str | Sequence[str] = "all") -> Mesh:
-        """A Mesh (mesh/mesh.py) of devices of this Context.
+        """Returns a Mesh (mesh/mesh.py) of devices of this Context.
 
-        `devices` is a list of URIs, or "all" except those that must be named. The collectives take
-        one Array on each device: `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises
-        TypeError, ValueError (no such device, a device twice).
+        `devices` is a list of URIs, or "all" for all except those that must be named. The
+        collectives take one Array on each device:
+        `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no
+        such device, a device twice).
         """
         uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
         return Mesh(
@@ -526,46 +527,49 @@ class Context:
     def last_plan(self) -> Plan | GraphPlan | KeptShards | None:
         """The plan of the last call or graph run, with the times of its last measured run.
 
-        It is data: of a call sched/model/work.py, of a graph sched/model/graph_plan.py, of a call
-        that several devices shared sched/run/sharding.py. None before the first call, or if there
-        was no choice.
+        The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
+        (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
+        (sched/run/sharding.py). None before the first call, or if there was no choice.
         """
         last = self._executor.last
         return None if last is None else last.so_far
 
     def explain_last_plan(self) -> str:
-        """The last plan in words.
+        """Returns the last plan in words.
 
-        It has the candidates, their predicted times, and why the others were not chosen. It also
-        has the last measured time of the chosen one, in the same parts.
+        The text has the candidates, their predicted times, and why the others were not chosen. It
+        also has the last measured time of the chosen candidate, in the same parts.
         """
         last = self._executor.last
         return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[Trace]:
-        """Record every decision, transfer and operation in the `with` block.
+        """Records every decision, transfer and operation in the `with` block.
 
-        Each queue of each device has a track. The trace waits for each call to know its end. So it
-        shows what takes time, but not how calls overlap. `save_trace` writes it. Raises ValueError
-        inside another trace.
+        Each queue of each device has a track. To know when a call ends, the trace waits for the
+        call. So a trace shows what takes time, but not how calls overlap. `save_trace` writes the
+        trace to a file. Raises ValueError inside another trace.
         """
         with trace_files.recorded(self._executor, name) as trace:
             self._traces.append(trace)
             yield trace
 
     def trace_begin(self, name: str) -> Trace:
-        """Begin a trace that `trace_end` ends, without a `with` block. Raises as `trace`."""
+        """Begins a trace that `trace_end` ends, without a `with` block.
+
+        Raises the errors of `trace`.
+        """
         recording = self.trace(name)
         begun = recording.__enter__()
         self._begun = recording
         return begun
 
     def trace_end(self) -> None:
-        """End the trace that `trace_begin` began.
+        """Ends the trace that `trace_begin` began.
 
-        Raises ValueError if there is none. Raises DeviceLost if the Context was closed meanwhile;
-        `save_trace` still saves the trace.
+        Raises ValueError if there is no such trace. Raises DeviceLost if the Context was closed
+        meanwhile; `save_trace` still saves the trace.
         """
         recording, self._begun = self._begun, None
         if recording is None:
@@ -574,7 +578,7 @@ class Context:
         self._executor.check_open()
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write all traces so far as trace-event JSON, for Perfetto or chrome://tracing.
+        """Writes all traces so far as trace-event JSON, for Perfetto or chrome://tracing.
 
         The journal (sched/journal/journal.py), with the decisions and their inputs, is written to
         PATH.journal. An existing file is replaced whole; a link is followed. A pipe or device such
@@ -583,16 +587,17 @@ class Context:
         trace_files.save(self._traces, path)
 
     def explain_devices(self) -> str:
-        """The devices in words: their facts, measured rates and shared resources.
+        """Returns the devices in words: their facts, measured rates and shared resources.
 
-        It also says why a device takes part only if it is named.
+        The text also says why a device takes part only if it is named.
         """
         return explain.devices(self.devices, self._executor.costs, self._executor.aside)
 
     def close(self, timeout_s: float = 30) -> None:
-        """Close every device; idempotent.
+        """Closes every device; a second call does nothing.
 
-        Raises FenceTimeout as `Device.close`, after closing all others; TypeError, ValueError.
+        If a device raises FenceTimeout (see `Device.close`), the others are closed before this call
+        raises it. Raises TypeError or ValueError for a wrong `timeout_s`.
         """
         timeout_ns(timeout_s)
         self._executor.close()
@@ -614,18 +619,19 @@ def init(
     deterministic: bool = False,
     topology: Topology = "mesh",
 ) -> Context:
-    """Open devices as one Context: all usable ones ("all"), the best first, or a list of URIs.
+    """Opens devices as one Context: all usable ones ("all"), the best first, or a list of URIs.
 
-    With "all", a software device that computes on the cores of another device takes part only if it
-    is named. (Mesa's llvmpipe for OpenGL is one.) A list of URIs here names it, or `devices=` of a
-    call or graph. `device=` of an array only places that array. `explain_devices` lists these
-    devices.
+    With "all", a software device that computes on the cores of another device (such as Mesa's
+    llvmpipe for OpenGL) takes part only if it is named. A list of URIs names it, here or in
+    `devices=` of a call or graph. `device=` of an array only places that array. `explain_devices`
+    lists the devices that must be named.
 
     Measured rates are read from SPARKLE_HOME/profile.json and kept there, unless profile=False. An
-    unknown rate is measured when the first call needs it. `deterministic` is that of `open`: bits
-    do not depend on the number of threads. Devices then share only calls that ask for it, because
-    the cuts of a call depend on measured rates. `topology` is the default of calls: "mesh" lets
-    several devices share a call, "single" runs each on one device.
+    unknown rate is measured when the first call needs it. `deterministic` is passed to `open`: the
+    bits of a result then do not depend on the number of threads. `deterministic` also makes
+    "single" the default `topology`, because the cuts of a shared call depend on measured rates.
+    `topology` is the default of calls: "mesh" lets several devices share a call, "single" runs each
+    call on one device.
 
     `validate`, 0 to 1, is the share of results that are checked before the call returns
     (sched/check/validate.py). A device with a wrong result is trusted less, and the log has a
@@ -633,8 +639,8 @@ def init(
 
     Raises DeviceNotFound if there is no device. Raises ValueError for an empty list and for a
     device that is named twice, by any spelling. Raises TypeError for text other than "all" and for
-    a `profile` that is not a bool. Raises TypeError and ValueError for another `validate` or
-    `topology`, and as `open`. After an error no device stays open.
+    a `profile` that is not a bool. Raises TypeError or ValueError for a wrong `validate` or
+    `topology`, and the errors of `open`. After an error no device stays open.
 
     >>> with sp.init(["cpu"], validate=0.1) as ctx:
     ...     ctx.reduce(np.arange(5, dtype=np.float32))

@@ -1,8 +1,8 @@
 """The exceptions of this package.
 
-Only `check` turns a native return code into an exception. Every `__exit__` uses `leave`, so that
-closing hides no exception. This file imports nothing of the package. Wrong arguments raise plain
-TypeError or ValueError before anything is submitted.
+Only `check` turns a native return code into an exception. Every `__exit__` calls `leave`, so that
+an error of `close` does not hide the exception of the block. This file imports nothing of the
+package. Wrong arguments raise plain TypeError or ValueError before anything is submitted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 
 class SparkleError(Exception):
-    """Base of all errors of this package except wrong arguments.
+    """The base class of all errors of this package, except those for wrong arguments.
 
     >>> try:
     ...     sp.open("nosuch:0")
@@ -34,7 +34,7 @@ class DeviceNotFound(SparkleError):
 
 
 class DeviceLost(SparkleError):
-    """The process can no longer use the device: after a reset, an unplug, a close or a fork.
+    """The process can no longer use the device, because of a reset, an unplug, a close or a fork.
 
     >>> closed = sp.open("cpu")
     >>> closed.close()
@@ -83,7 +83,7 @@ class KernelFault(SparkleError):
 
 
 class ImageError(SparkleError, ValueError):
-    """A kernel image cannot be loaded; the message has the loader's words.
+    """A kernel image cannot be loaded; the message has the loader's reason.
 
     >>> dev.kernel(image=b"no image", entry="main", args="f32* u32")
     Traceback (most recent call last):
@@ -93,7 +93,7 @@ class ImageError(SparkleError, ValueError):
 
 
 class DriverCallError(SparkleError, OSError):
-    """A driver call failed with an errno for which there is no class above.
+    """A driver call failed with an errno for which this package has no other class.
 
     >>> error = sp.DriverCallError(28, "ioctl failed")
     >>> error.errno, isinstance(error, OSError)
@@ -108,7 +108,7 @@ FORKED = (
 
 
 def check(rc: int, call: str, device: str = "") -> int:
-    """Return `rc` if it is not negative, else raise the exception of the -errno.
+    """Returns `rc` if it is not negative, else raises the exception of the -errno.
 
     Raises DeviceLost (ECHILD, ESHUTDOWN, ENODEV, ECANCELED), OutOfDeviceMemory (ENOMEM) or
     DriverCallError (all others).
@@ -127,11 +127,11 @@ def check(rc: int, call: str, device: str = "") -> int:
 
 
 def leave(close: Callable[..., object], error: BaseException | None, *interrupted: object) -> None:
-    """Call `close` at the end of a `with` block; `error` is the exception that ends it, or None.
+    """Calls `close` at the end of a `with` block; `error` is the exception that ends it, or None.
 
     Without `error` a failure of `close` is raised. With `error` the caller must see `error`, so a
-    failure of `close` only becomes a note of it. After an interrupt, such as Ctrl-C, this calls
-    `close(*interrupted)`, which waits for a shorter time.
+    failure of `close` becomes a note of `error`. After an interrupt, such as Ctrl-C, this function
+    calls `close(*interrupted)`, which waits for a shorter time.
     """
     if error is None or isinstance(error, GeneratorExit):  # the end of a generator is not a failure
         close()
@@ -140,9 +140,9 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         close() if isinstance(error, (Exception, SystemExit)) else close(*interrupted)
     except Exception as failure:
         said = f"then closing failed: {type(failure).__name__}: {failure}"
-        if hasattr(error, "add_note"):  # from Python 3.11 on
+        if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
-        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # it shows no notes
+        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # shows no notes
             import logging
 
             logging.getLogger("sparkle_drv").warning("%r; %s", error, said)

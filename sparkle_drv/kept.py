@@ -1,10 +1,10 @@
-"""Files that are kept between runs: files that are replaced whole, and JSON files with an entry per
-device.
+"""Writes files that outlive the process: files that are replaced whole, and JSON files with an
+entry per device.
 
 A file is written under another name and then renamed, so nobody reads half of it. A JSON file is
 read, changed and renamed under a lock. Other modules define the entries: tuned.json
 (ops/tiles/tuned.py), profile.json (sched/model/profile.py), rates.json (backends/rates.py).
-Programs of egl have separate files.
+Compiled programs of the egl backend have separate files.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LOCK_TIMEOUT_S = 10.0
 
 
 def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -> None:
-    """Write `content` under another name and rename it to `path`, with `mode` less the umask.
+    """Writes `content` under another name and renames the file to `path`.
 
-    The folder must exist. With `sync` the file survives a power cut. Raises OSError; then nothing
-    has changed.
+    The permissions are `mode` less the umask. The folder must exist. With `sync` the file survives
+    a power cut. If this function raises OSError, nothing has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
@@ -48,13 +48,13 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
                 os.unlink(name)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # with the caller's path
+        raise OSError(error.errno, error.strerror, str(path)) from error  # `path`, not the new name
 
 
 def _opened(path: Path, flags: int) -> int:
-    """A descriptor of a regular file. Raises OSError, also for any other kind of file.
+    """Returns a descriptor of a regular file. Raises OSError, also for any other kind of file.
 
-    O_NONBLOCK, because opening a pipe would otherwise wait until somebody opens its other end.
+    O_NONBLOCK is set, because opening a pipe would wait until its other end is open.
     """
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -64,13 +64,13 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def put(path: Path, content: bytes, sync: bool = False) -> bool:
-    """Write a file that a person asked for. True if a regular file was made or replaced.
+    """Writes a file that a person asked for. Returns True if a regular file was made or replaced.
 
     A regular file is replaced whole. The new file has at most the permissions of the old one; for a
     new name the umask decides. A symbolic link is followed. A pipe or a device is written directly.
-    So is the file of this process's stdout or stderr, because replacing it would lose what was
-    printed. With `sync` a regular file survives a power cut. Raises OSError, also for a file
-    without write permission and for a pipe without a reader.
+    The file of this process's stdout or stderr is written directly too, because replacing it would
+    lose what was printed. With `sync` a regular file survives a power cut. Raises OSError, also for
+    a file without write permission and for a pipe without a reader.
     """
     if is_stream(path):
         _write_directly(path, content)
@@ -81,17 +81,17 @@ def put(path: Path, content: bytes, sync: bool = False) -> bool:
     mode = 0o666
     with contextlib.suppress(FileNotFoundError):
         mode = stat.S_IMODE(os.stat(place).st_mode)
-        if not os.access(place, os.W_OK):  # renaming would not ask
+        if not os.access(place, os.W_OK):  # a rename does not check this
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     replace(place, content, mode, sync)
     return True
 
 
 def is_stream(path: Path) -> bool:
-    """Is it a pipe, a device, or the file of stdout or stderr?
+    """Returns whether `path` is a pipe, a device, or the file of stdout or stderr.
 
-    Such a target can only be appended to, not replaced. False for a file that does not exist.
-    Raises OSError.
+    Such a target cannot be replaced, only written to. The result is False for a file that does not
+    exist. Raises OSError.
     """
     try:
         found = os.stat(path)
@@ -101,9 +101,9 @@ def is_stream(path: Path) -> bool:
 
 
 def _standard(found: os.stat_result) -> int | None:
-    """The descriptor of stdout or stderr (1, 2) that is this file, or None."""
+    """Returns 1 if the file is that of stdout, 2 if it is that of stderr, or None."""
     for descriptor in (1, 2):
-        with contextlib.suppress(OSError):  # it is closed
+        with contextlib.suppress(OSError):  # the descriptor is closed
             if os.path.samestat(found, os.fstat(descriptor)):
                 return descriptor
     return None
@@ -116,7 +116,7 @@ def _write_directly(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)
     else:
-        # Opening the file again would overwrite what was printed to it.
+        # The descriptor is duplicated: opening the file again would overwrite what was printed.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -129,8 +129,8 @@ def _write_directly(path: Path, content: bytes) -> None:
 def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
     """Holds the lock of the file at `path` against other threads and processes.
 
-    The lock is a file beside it. Raises OSError, and TimeoutError if another holds the lock for
-    longer than `timeout_s` seconds.
+    The lock is a second file in the same folder. Raises OSError. Raises TimeoutError if another
+    thread or process holds the lock for longer than `timeout_s` seconds.
     """
     name = path.with_name(f".{path.stem}.lock")
     with os.fdopen(_opened(name, os.O_RDWR | os.O_CREAT), "r+") as lock:
@@ -147,10 +147,10 @@ def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
 
 
 class DeviceFile:
-    """A JSON file with an entry per device, under keys that its user chooses.
+    """A JSON file with an entry per device, under keys that the caller chooses.
 
-    Any thread and process may use it. `sane` says whether an entry is valid; a file with an invalid
-    entry counts as damaged.
+    Any thread and process may use the file. `sane` says whether an entry is valid; a file with an
+    invalid entry counts as damaged.
     """
 
     def __init__(
@@ -159,10 +159,10 @@ class DeviceFile:
         self.path, self._log, self._sane = path, log, sane
 
     def read(self, write: bool = False) -> dict[str, Any]:
-        """The entries; {} if there is no usable file.
+        """Returns the entries, or {} if there is no usable file.
 
-        A damaged file is renamed, with a warning. A file of another schema is renamed only with
-        `write`, when the caller is about to replace it. A pipe or device is left alone.
+        A damaged file is renamed, with a warning. A file of another schema is renamed only if
+        `write` says that the caller will replace it. A pipe or device is left alone.
         """
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
@@ -186,9 +186,9 @@ class DeviceFile:
     def update(
         self, key: str, change: Callable[[Any], Any], timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
-        """Replace the entry under `key` by change(entry); `entry` is None if there is none.
+        """Replaces the entry under `key` by change(entry); `entry` is None if there is no entry.
 
-        Raises OSError as `locked`, and if the file is not a regular file.
+        Raises the errors of `locked`, and OSError if the file is not a regular file.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path, timeout_s):

@@ -1,8 +1,9 @@
 """Names below the public API for tools and bring-up: packets, registers, code objects, the ISA.
 
-None of these names is stable between versions. The functions work on indirect buffers (`Ib`).
+Any of these names may change between versions. The functions work on indirect buffers (`Ib`).
 `read_ibs` reads any form of input. `text` and `parse` convert to and from the text form. `run`
-follows calls. `lint` and `diff` check. docs/pm4.md has examples.
+steps through the packets and follows calls of other IBs. `lint` checks IBs, `diff` compares two.
+docs/pm4.md has examples.
 """
 
 from sparkle_drv.amd.code import codeobject, dispatch, elf

@@ -55,7 +55,7 @@ class DeviceInfo:
     uri: str
     """The URI for `open`: "cpu", "egl:0"."""
     backend: str
-    """The name under which the manifest lists kernels for it."""
+    """The backend's name, under which the manifest lists its kernels."""
     name: str
     """The model, as the maker calls it."""
     kind: str
@@ -71,7 +71,7 @@ class DeviceInfo:
     emulated: bool = False
     """The device is emulated; its times mean nothing."""
     software: bool = False
-    """The CPU does the work behind this GPU interface."""
+    """The device has a GPU's interface, but the CPU computes."""
     compute_units: int = 1
     """The number of threads of a cpu, or of CUs or SMs of a GPU."""
     max_group_size: int = 1
@@ -83,8 +83,8 @@ class DeviceInfo:
     isa: str = ""
     """The instruction set that kernels use: "ref", "neon", "avx2", "avx512", a GPU's name."""
     language: str = ""
-    """The language of kernels generated for it at run time: "glsl" or "rdna" (AMD's machine code).
-    "": all are built beforehand, or its backend makes them."""
+    """The language of kernels generated at run time: "glsl" or "rdna" (AMD's machine code). "" if
+    all kernels are built beforehand, or the backend makes them."""
     caches: tuple[CacheLevel, ...] = ()
     """Data caches, level 1 first; empty if unknown."""
     shares: tuple[str, ...] = ()
@@ -101,16 +101,16 @@ class DeviceInfo:
     The unit is 10^9 floating-point operations per second; a multiply-add counts as two. 0.0: none
     was measured, or the device is emulated."""
     mem_bw_gbs: float = field(default=0.0, compare=False)
-    """The rate of the fastest copy within its memory that was measured, in 10^9 bytes per second,
-    read and written; 0.0 as above."""
+    """The rate of the fastest measured copy within the device's memory, in 10^9 bytes per second,
+    read and written. 0.0: none was measured, or the device is emulated."""
     p2p: tuple[str, ...] = field(default=(), compare=False)
-    """URIs of devices of the same Context whose memory it reads without the host (`Device.peer` is
-    "direct"); empty outside a Context."""
+    """URIs of devices of the same Context whose memory this device reads without the host
+    (`Device.peer` is "direct"); empty outside a Context."""
 
 
 @lru_cache(maxsize=4096)
 def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in `mine` that share a resource with `theirs`; both are `DeviceInfo.shares`.
+    """Returns the names in `mine` that share a resource with `theirs` (both DeviceInfo.shares).
 
     A name includes its parts: "cpu" and "cpu:3" share a core, "cpu:3" and "cpu:4" do not.
     """
@@ -123,7 +123,7 @@ def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """One device that discovery examined: usable, or with the reason and advice.
+    """One device that `discover` examined: usable, or with the reason why not and advice.
 
     >>> next(f for f in sp.discover() if f.uri == "cpu").info.kind
     'cpu'
@@ -132,13 +132,13 @@ class Found:
     """
 
     backend: str
-    """The scheme of its URIs: "cpu", "cuda"."""
+    """The scheme of the device's URIs: "cpu", "cuda"."""
     uri: str
     """The URI for `open`; only the scheme if no single device was found."""
     info: DeviceInfo | None = None
     """The device if it is usable, else None."""
     reason: str = ""
-    """Why it is not usable; "" if it is."""
+    """Why the device is not usable; "" if it is usable."""
     advice: str = ""
     """A remedy, if one is known; else ""."""
     tried: tuple[str, ...] = ()
@@ -146,13 +146,13 @@ class Found:
 
     @property
     def usable(self) -> bool:
-        """Can it be opened?"""
+        """True if the device can be opened."""
         return self.info is not None
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources that a loaded kernel needs; None if the driver does not tell.
+    """The resources that a loaded kernel needs. A field is None if the driver does not report it.
 
     >>> k = dev.kernel("saxpy_f32")
     >>> k.resources.spill_nbytes, k.resources.max_group_size > 0
@@ -164,20 +164,20 @@ class Resources:
     registers: int | None = None
     """The registers of one thread."""
     shared_nbytes: int | None = None
-    """The bytes of shared memory of a workgroup, without those of `shared=`."""
+    """The bytes of shared memory of a workgroup, without the bytes given by `shared=`."""
     spill_nbytes: int | None = None
     """The bytes of spilled registers per thread."""
     isa: str = ""
-    """The instruction set for which it was compiled."""
+    """The instruction set for which the kernel was compiled."""
     max_groups: tuple[int, int, int] | None = None
     """The most workgroups of a launch of this kernel; None: the device's limit."""
     note: str = ""
-    """Why it is another kernel than its plan asks for; "" if it is not."""
+    """Why the kernel is not the one that its plan asks for; "" if it is."""
 
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How an operation is cut into tiles; the kernel chooses what is zero or empty.
+    """A plan of how an operation is cut into tiles. The kernel chooses fields that are 0 or empty.
 
     >>> sp.ops.tiles.gemm(dev.info, 512, 512, 512).algo
     'blocked'
@@ -197,12 +197,12 @@ class TilePlan:
     layout_in: str = ""
     """The layout of the input: "NCHW" or "NHWC"; "" for operations without layouts."""
     layout_out: str = ""
-    """The layout of the output, in the same way."""
+    """The layout of the output: "NCHW" or "NHWC"; "" for operations without layouts."""
     pack: bool = False
-    """On cpu: are the weights (`b` of gemm, `w` of conv2d) a blob that a pack_* kernel made for
-    this plan, instead of the matrix? A kernel refuses a blob made for another plan."""
+    """On cpu: True if the weights (`b` of gemm, `w` of conv2d) are a blob that a pack_* kernel made
+    for this plan, instead of the matrix. A kernel refuses a blob made for another plan."""
     program: tuple[int, ...] = ()
     """For map_f32 and map_i32: the words of a program (native/include/sp_map.h). The kernel is then
     made only for this program. Empty: the kernel reads a program at each launch."""
     source: str = field(default="model", compare=False)
-    """Who chose it: "model", or "tuned" if `bench.py tune` found it."""
+    """Who chose the plan: "model", or "tuned" if `bench.py tune` found it."""

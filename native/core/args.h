@@ -1,12 +1,12 @@
-/* The argument structs of the built-in kernels, in the order of shaders/manifest.json: the layout
- * of the packed arguments in a dispatch record. Natural C alignment. Only kernels and
- * native/cpu/isa/table.c (for the sizes) use them. A pointer may be aligned to its element only.
- * tests/backends/cpu/test_kernel_table.py compares the sizes with the manifest. */
+/* Argument structs of the built-in kernels, in the order of shaders/manifest.json. A struct is the
+ * layout of the packed arguments in a dispatch record, with natural C alignment. Only kernels and
+ * native/cpu/isa/table.c (for the sizes) use the structs. A pointer may be aligned to its element
+ * only. tests/backends/cpu/test_kernel_table.py compares the sizes with the manifest. */
 #ifndef SP_CORE_ARGS_H
 #define SP_CORE_ARGS_H
 #include <stdint.h>
 
-/* noop has no arguments, so it has no struct. */
+/* The kernel `noop` has no arguments, so it has no struct. */
 struct sp_args_busy_u32 {
     uint32_t *y;
     uint32_t iters;
@@ -74,7 +74,7 @@ SP_ARGS_UNARY(tanh_f64, double);
 #define SP_ARGS_MAP(name, T)                                                                                           \
     struct sp_args_##name {                                                                                            \
         T *y;                                                                                                          \
-        const T *x[8]; /* x0..x7 of the manifest */                                                                    \
+        const T *x[8]; /* arguments x0 to x7 of the manifest */                                                        \
         const uint32_t *program;                                                                                       \
         const T *consts;                                                                                               \
         uint32_t nops;                                                                                                 \
@@ -86,7 +86,7 @@ SP_ARGS_MAP(map_f64, double);
 SP_ARGS_MAP(map_i32, int32_t);
 struct sp_args_fused_map {
     uint8_t *y;
-    const uint8_t *x[8]; /* x0..x7 of the manifest */
+    const uint8_t *x[8]; /* arguments x0 to x7 of the manifest */
     const uint32_t *program;
     const uint64_t *consts;
     const int64_t *geometry;
@@ -161,7 +161,7 @@ struct sp_args_conv2d_f32 {
     uint32_t act;
 };
 
-/* From n on, the same members as conv2d_f32. */
+/* From `n` on, the members are the same as those of sp_args_conv2d_f32. */
 struct sp_args_pack_conv2d_f32 {
     void *out;
     uint64_t capacity;
@@ -231,7 +231,7 @@ SP_ARGS_BLOCKED(blocked_to_nchw_f32);
     struct sp_args_##name {                                                                                            \
         T *dst;                                                                                                        \
         const T *src;                                                                                                  \
-        uint32_t n[4];         /* n0..n3 of the manifest; the next two likewise */                                       \
+        uint32_t n[4];         /* n0 to n3 of the manifest; the next two arrays are numbered in the same way */          \
         int32_t dst_stride[4];                                                                                         \
         int32_t src_stride[4];                                                                                         \
         uint32_t dst_offset;                                                                                           \

@@ -1,4 +1,4 @@
-/* The clock, the fork guard and the live counts. */
+/* Implements the clock, the fork guard and the counts of live objects. */
 #include "base.h"
 
 #include <pthread.h>
@@ -12,7 +12,8 @@ static void in_child(void)
     atomic_fetch_add(&fork_generation, 1);
 }
 
-/* dlclose undoes a library's pthread_atfork, so the handler never runs in an unloaded image. */
+/* Registers a fork handler when the library is loaded. dlclose removes the handler, so it never
+ * runs in an unloaded library. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, in_child);

@@ -1,4 +1,4 @@
-/* Internal side of sp_base.h: the counters that native objects keep up to date. */
+/* Internal part of sp_base.h: the counts of live objects, which native code keeps up to date. */
 #ifndef SP_CORE_BASE_H
 #define SP_CORE_BASE_H
 #include "include/sp_base.h"
@@ -14,10 +14,10 @@ struct sp_live_atomic {
 };
 struct sp_live_atomic *sp_live(void);
 
-/* As sp_clock_ns, but up to one kernel tick (10 ms) behind; takes a few ns. */
+/* Returns the time of sp_clock_ns, up to one kernel tick (10 ms) late. A call takes a few ns. */
 uint64_t sp_clock_coarse_ns(void);
 
-/* Stands for any epoch: the records name nothing that a caller could close meanwhile
+/* Stands for any epoch: the records name no object that a caller could close meanwhile
  * (sp_queue.h). */
 #define SP_ANY_EPOCH UINT64_MAX
 #endif

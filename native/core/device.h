@@ -1,5 +1,5 @@
-/* The first member of every backend's device, so that a pointer to a device is a pointer to this
- * struct. Queues check it in each launch (queue.h). */
+/* First member of every backend's device, so that a pointer to a device is a pointer to this
+ * struct. Queues check this struct in each launch (queue.h). */
 #ifndef SP_CORE_DEVICE_H
 #define SP_CORE_DEVICE_H
 #include "include/sp_base.h"
@@ -12,7 +12,7 @@ struct sp_device {
     uint32_t fork_generation;
 };
 
-/* 1 if the device was opened in this process, 0 if in a parent process. */
+/* Returns 1 if this process opened the device, 0 if a parent process did. */
 static inline int sp_device_usable(const struct sp_device *device)
 {
     return device->fork_generation == sp_fork_generation();

@@ -5,14 +5,14 @@
 
 #include <stddef.h>
 
-/* 1 if `record` is one complete dispatch record of `nbytes`, aligned for C. */
+/* Returns 1 if `record` is one complete dispatch record of `nbytes`, aligned for C. */
 static inline int sp_dispatch_whole(const void *record, size_t nbytes)
 {
     const struct sp_cmd_dispatch *d = record;
     return (uintptr_t)record % 8 == 0 && nbytes >= sizeof *d && d->kind == SP_CMD_DISPATCH && d->nbytes == nbytes;
 }
 
-/* 1 if the record has this signature's arguments, followed by eight bytes per pointer. */
+/* Returns 1 if the record has this signature's arguments, followed by eight bytes per pointer. */
 static inline int sp_dispatch_fits(const struct sp_cmd_dispatch *d, const struct sp_signature *sig)
 {
     return d->args_nbytes == sig->args_nbytes && d->nbytes - sizeof *d == d->args_nbytes + 8u * (size_t)sig->npointers;

@@ -1,8 +1,8 @@
-/* Extents: their value, and whether each pointer of packed arguments covers its extent.
+/* Computes extents, and checks that each pointer of packed arguments covers its extent.
  *
- * Inline, for two extension modules. Backends check every record with it: this is the last check
- * before a kernel dereferences a pointer. native/hot/launch/pack.c computes grids with it and finds
- * the wrong argument. */
+ * The functions are inline, because two extension modules use them. Backends check every record
+ * with them: this is the last check before a kernel dereferences a pointer.
+ * native/hot/launch/pack.c computes grids with them, and finds which argument is wrong. */
 #ifndef SP_CORE_EXTENTS_H
 #define SP_CORE_EXTENTS_H
 #include "include/sp_cmd.h"
@@ -12,8 +12,9 @@
 
 #define SP_INLINE __attribute__((always_inline)) static inline
 
-/* Always reads eight bytes, even of a 4-byte argument: the pointers' covered bytes follow the
- * arguments, so eight bytes exist. */
+/* Returns the value of one operand. The function always reads eight bytes, even of a 4-byte
+ * argument. The eight bytes exist, because the covered sizes of the pointers follow the
+ * arguments. */
 SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void *args)
 {
     uint64_t value;
@@ -21,8 +22,8 @@ SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void 
     return (value & o->mask) | o->constant;
 }
 
-/* The initial value, of SP_EXTENT_PUSH or SP_EXTENT_SPAN. Sets `*beyond` if the value exceeds 64
- * bits. */
+/* Returns the value that an SP_EXTENT_PUSH or SP_EXTENT_SPAN step starts with. Sets `*beyond` if
+ * the value exceeds 64 bits. */
 SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void *args, int *beyond)
 {
     const uint64_t n1 = sp_extent_operand(step, args);
@@ -40,7 +41,8 @@ SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void
     return one;
 }
 
-/* The value of `count` steps, 1 or more. 0; -EOVERFLOW; -EINVAL: a division by 0. */
+/* Computes the value of `count` steps, at least 1. Returns 0, -EOVERFLOW, or -EINVAL for a division
+ * by 0. */
 SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count, const void *args, uint64_t *out)
 {
     const struct sp_extent_step *const end = steps + count;
@@ -81,7 +83,7 @@ SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count
     return beyond ? -EOVERFLOW : 0;
 }
 
-/* sp_signature_need, for one pointer and its steps. */
+/* Does what sp_signature_need does, for one pointer and its steps. */
 SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_step *steps, const void *args, uint64_t *need)
 {
     *need = 0;
@@ -89,7 +91,7 @@ SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_
     return rc ? rc : __builtin_mul_overflow(*need, (uint64_t)p->element_nbytes, need) ? -EOVERFLOW : 0;
 }
 
-/* sp_signature_check. `need` receives the extent of the pointer that fails. */
+/* Does what sp_signature_check does. `need` receives the extent of the pointer that fails. */
 SP_INLINE int sp_extents_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need)
 {
     const char *const bytes = args, *covers = bytes + sig->args_nbytes;

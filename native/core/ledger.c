@@ -1,4 +1,4 @@
-/* A list of faults and a ring of times. */
+/* Implements a queue's list of faults and its ring of times. */
 #include "ledger.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
         note_fault(ledger, (struct sp_fault){.value = value, .rc = rc});
 }
 
-/* The value's own error, else that of the oldest fault that concerns the value. */
+/* Returns the value's own error, else the error of the oldest fault that concerns the value. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 {
     uint32_t n = atomic_load(&ledger->nfaults);

@@ -1,5 +1,5 @@
-/* A queue's memory of ended submissions: the errors of failed ones, the times of timed ones. The
- * owner of a ledger locks it. */
+/* What a queue remembers of ended submissions: the errors of failed ones, and the times of timed
+ * ones. The owner of a ledger locks it. */
 #ifndef SP_CORE_LEDGER_H
 #define SP_CORE_LEDGER_H
 #include <stdatomic.h>
@@ -9,8 +9,9 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    /* last value that the fault concerns: its own value if its own waiter was told first; else the
-     * newest value when a waiter was told; 0: no waiter was told */
+    /* Last value that the fault concerns. 0 until the error is reported to a waiter. If that waiter
+     * waits for the fault's own value: this value. Otherwise: the newest value at the time of the
+     * report. */
     uint64_t until;
     int rc;
 };
@@ -23,26 +24,27 @@ struct sp_times {
 
 struct sp_ledger {
     struct sp_fault *faults; /* oldest first */
-    _Atomic uint32_t nfaults; /* read without the lock; 0: no submission ever failed */
+    _Atomic uint32_t nfaults; /* number of faults; may be read without the lock */
     struct sp_times *times; /* NULL: times are not kept */
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
 /* Records that a value ended with `rc`. Faults are kept for ever, because a fence may be asked at
- * any time. Out of memory, a new fault replaces the newest. Only the newest 4096 times are kept. */
+ * any time. If memory is short, a new fault replaces the newest one. Only the newest 4096 times are
+ * kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* The error with which a value ended, else 0. Submissions build on earlier ones, so an earlier
- * fault's error counts too. It no longer counts once its own waiter was told, or any waiter before
- * `value` was submitted. */
+/* Returns the error with which a value ended, else 0. Submissions build on earlier ones, so the
+ * error of an earlier fault counts too. It stops counting when it has been reported to a waiter for
+ * the fault's own value, or to any waiter before `value` was submitted. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
-/* As sp_ledger_fault, and marks the error as told to a waiter. `newest` is the newest submitted
- * value. */
+/* Returns what sp_ledger_fault returns, and marks the error as reported to a waiter. `newest` is
+ * the newest submitted value. */
 int sp_ledger_tell(struct sp_ledger *ledger, uint64_t value, uint64_t newest);
-/* The error of the oldest fault among the values `first` to `last`, else 0. Does not mark it as
- * told. */
+/* Returns the error of the oldest fault among the values `first` to `last`, else 0. Does not mark
+ * the error as reported. */
 int sp_ledger_among(const struct sp_ledger *ledger, uint64_t first, uint64_t last);
-/* 0 or -ENOENT. */
+/* Reads the start and end of a submission. Returns 0, or -ENOENT if the times are not kept. */
 int sp_ledger_times(const struct sp_ledger *ledger, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 #endif

@@ -1,11 +1,12 @@
-/* The place of a bit field, as native/gen/{pm4_packets,sdma_packets,regs}.h give it, and functions
- * that read and write the field. No other C code shifts bits of packets or registers. */
+/* The place of a bit field, and functions that read and write the field. The headers
+ * native/gen/{pm4_packets,sdma_packets,regs}.h declare the places. No other C code shifts bits of
+ * packets or registers. */
 #ifndef SP_CORE_PLACE_H
 #define SP_CORE_PLACE_H
 #include <stdint.h>
 
-/* Dword, lowest bit, width (64: that dword and the next), and bias: the field's value minus the
- * stored value. */
+/* Encodes a place: dword, lowest bit, width and bias. Width 64 means the dword and the next dword.
+ * The bias is the field's value minus the stored value. */
 #define SP_PLACE(dw, lo, width, bias) ((dw) | (lo) << 8 | (width) << 16 | (bias) << 24)
 
 static inline uint32_t sp_place_dw(uint32_t place)
@@ -13,7 +14,7 @@ static inline uint32_t sp_place_dw(uint32_t place)
     return place & 0xff;
 }
 
-/* Mask of the field's bits inside its dword. */
+/* Returns the mask of the field's bits inside its dword. */
 static inline uint32_t sp_place_mask(uint32_t place)
 {
     uint32_t width = place >> 16 & 0xff;

@@ -1,4 +1,5 @@
-/* Prepared launches: a record that is checked once. */
+/* Prepared launches: a record is checked once, when it is prepared, and then launched many
+ * times. */
 #include "queue.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Progress of the running submission. One thread runs it and writes; any thread that describes it
- * reads. */
+/* Progress of the running submission. The thread that runs the submission writes these fields. Any
+ * thread that describes the submission reads them. */
 #ifndef SP_CORE_PROGRESS_H
 #define SP_CORE_PROGRESS_H
 #include "include/sp_cmd.h"
@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 
 struct sp_running {
-    _Atomic uint64_t at; /* offset of the running record; the size of the submission: none runs yet */
+    /* offset of the running record, or the size of the submission while none runs */
+    _Atomic uint64_t at;
     _Atomic uint64_t groups_done;
     _Atomic uint64_t groups_total;
     _Atomic uint64_t started_ns;

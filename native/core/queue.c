@@ -1,4 +1,5 @@
-/* The common half of all backends' queues, except the part on a launch's path (queue.h). */
+/* Implements the common half of all backends' queues. The functions that a launch calls are inline
+ * in queue.h. */
 #include "queue.h"
 
 uint64_t sp_device_epoch(const void *device)

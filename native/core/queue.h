@@ -1,9 +1,9 @@
-/* The half of a queue that every backend shares: entry checks, timeline values, errors of ended
- * submissions.
+/* The half of a queue that every backend shares: checks before a submission, timeline values,
+ * errors of ended submissions.
  *
- * A backend's queue begins with a struct sp_queue, so that a pointer to one is a pointer to the
- * other. Functions on a launch's path are inline. "The lock" is always `*lock`: the queue's own, or
- * one that all queues of a device share. */
+ * A backend's queue begins with a struct sp_queue, so that a pointer to the one is a pointer to the
+ * other. The functions that a launch calls are inline. "The lock" is always `*lock`: the queue's
+ * own lock, or one lock that all queues of a device share. */
 #ifndef SP_CORE_QUEUE_H
 #define SP_CORE_QUEUE_H
 #include "include/sp_queue.h"
@@ -17,24 +17,26 @@
 #include <stddef.h>
 
 struct sp_queue {
-    const struct sp_functions *functions; /* first: see struct sp_handle */
+    const struct sp_functions *functions; /* must be the first member: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
     _Atomic int closing;        /* the queue refuses new work; written with the lock */
     _Atomic uint64_t submitted; /* newest value; written with the lock */
-    pthread_mutex_t own;        /* the lock, unless it is the device's */
-    /* one each for the handle, prepared launches, and other holders in the backend */
+    /* the queue's own lock; unused if the device has one lock for all queues */
+    pthread_mutex_t own;
+    /* number of references: the handle, prepared launches, and other holders in the backend */
     _Atomic uint32_t refs;
-    /* with the lock: the backend has freed what a closed queue does not need */
+    /* 1 when the backend has freed what a closed queue does not need; guarded by the lock */
     int closed;
-    struct sp_ledger ledger; /* with the lock */
+    struct sp_ledger ledger; /* guarded by the lock */
 };
 
-/* `q` is zeroed except functions, device, and lock (NULL: its own lock). It starts with one
- * reference. 0. -ECHILD: a device of another process. -EINVAL: unknown flags. -ENODEV: the device
- * is lost. -ENOMEM. */
+/* Initialises a queue and gives it one reference. Before the call, all of `q` is 0 except
+ * `functions`, `device`, and `lock` (NULL: the queue uses its own lock). Returns 0; -ECHILD for a
+ * device of another process; -EINVAL for unknown flags; -ENODEV for a lost device; -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
-/* Call it after the last reference is dropped, before the memory is freed. */
+/* Destroys the common half. Call it after the last reference is dropped, before the memory is
+ * freed. */
 void sp_queue_fini(struct sp_queue *q);
 
 static inline int sp_queue_usable(const struct sp_queue *q)
@@ -42,14 +44,14 @@ static inline int sp_queue_usable(const struct sp_queue *q)
     return sp_device_usable(q->device);
 }
 
-/* sp_queue_submitted, inline. */
+/* Returns what sp_queue_submitted returns, inline. */
 static inline uint64_t sp_queue_newest(const struct sp_queue *q)
 {
     return atomic_load(&q->submitted);
 }
 
-/* Checks, with the lock held, whether records packed in `epoch` may be used. Errors as
- * sp_queue_enter; an error releases the lock. */
+/* Checks, with the lock held, whether records packed in `epoch` may be used. Returns 0 or an error
+ * of sp_queue_enter. If it returns an error, it has released the lock. */
 static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
 {
     int rc = 0;
@@ -64,10 +66,12 @@ static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
     return rc;
 }
 
-/* Takes the lock and keeps it if records packed in `epoch` may be used (0). Else -ECHILD,
- * -ESHUTDOWN, -ENODEV or -ESTALE, without the lock. Closers take the same lock (sp_queue_settled)
- * after they advance the epoch. A launch that held it earlier has its value by then; a later launch
- * sees the new epoch. */
+/* Takes the lock and checks whether records packed in `epoch` may be used. Returns 0 with the lock
+ * held, or -ECHILD, -ESHUTDOWN, -ENODEV or -ESTALE with the lock released.
+ *
+ * Whoever closes an object advances the epoch, then takes the same lock (sp_queue_settled). A
+ * launch that held the lock before has its value by then. A launch that takes the lock later sees
+ * the new epoch. */
 static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))
@@ -76,7 +80,7 @@ static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
     return sp_queue_look(q, epoch);
 }
 
-/* As sp_queue_enter, without waiting for the lock: -EBUSY if it is held. */
+/* Does what sp_queue_enter does, but does not wait for the lock: returns -EBUSY if it is held. */
 static inline int sp_queue_try(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))
@@ -91,7 +95,7 @@ static inline int64_t sp_queue_leave(struct sp_queue *q, int64_t rc)
     return rc;
 }
 
-/* Takes the next value and publishes it as submitted. The caller has entered the queue. */
+/* Takes the next value and publishes it as submitted. Call it after sp_queue_enter. */
 static inline uint64_t sp_queue_take_value(struct sp_queue *q)
 {
     uint64_t value = atomic_load_explicit(&q->submitted, memory_order_relaxed) + 1;
@@ -99,17 +103,18 @@ static inline uint64_t sp_queue_take_value(struct sp_queue *q)
     return value;
 }
 
-/* Checks that `value` may be waited for. 0; -ECHILD; -EINVAL: it was never submitted. */
+/* Checks that `value` may be waited for. Returns 0; -ECHILD in a forked child; -EINVAL if the value
+ * was never submitted. */
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
-/* The error with which a reached value ended, else 0. */
+/* Returns the error with which a reached value ended, else 0. */
 int sp_queue_outcome(struct sp_queue *q, uint64_t value);
-/* Records the end of a value, for callers without the lock. */
+/* Records the end of a value. For callers that do not hold the lock. */
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* The queue refuses new work from now on. 0 or -ECHILD. */
+/* Makes the queue refuse new work from now on. Returns 0 or -ECHILD. */
 int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
-    struct sp_submission s; /* its records point to `record` */
+    struct sp_submission s; /* its `records` point to the member `record` */
     int hint;               /* what functions->check returned */
     _Alignas(16) unsigned char record[];
 };

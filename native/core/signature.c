@@ -1,4 +1,4 @@
-/* Extent checks as functions, for backends in C and in Python. */
+/* Extent checks as functions that are not inline, for backends in C and in Python. */
 #include "extents.h"
 
 int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need)

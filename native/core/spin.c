@@ -1,13 +1,13 @@
-/* Decides whether a wait should spin.
+/* Decides whether a waiting thread should spin.
  *
- * Two signs speak against it: more runnable threads (/proc/loadavg) than cores, and a spin that
- * lost its core to another thread. The second sign is quicker. It shows at once that another
- * runtime spins: OpenMP's threads do so for up to 200 ms after each region. The thread that we wait
- * for may then be queued behind us.
+ * Two signs speak against spinning: more runnable threads (/proc/loadavg) than cores, and a spin
+ * that lost its core to another thread. The second sign appears earlier. It shows at once that
+ * another runtime spins: OpenMP's threads spin for up to 200 ms after each region. Then the thread
+ * that is waited for may be in the run queue of the same core.
  *
- * Each sign must appear twice, because without spinning each job costs a wake-up for 20 ms. A
- * kernel thread may be runnable just when we sample. A hypervisor may take a core for longer than
- * any interrupt, although no thread waits for it. */
+ * Each sign must appear twice, because a wrong "no" costs a wake-up per job for 20 ms. A kernel
+ * thread may be runnable just at the time of a sample. A hypervisor may take a core for longer than
+ * any interrupt, although no thread waits for that core. */
 #define _GNU_SOURCE
 #include "timeline.h"
 
@@ -18,8 +18,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* LOST_NS: longer than any interrupt, shorter than any time slice of Linux' schedulers. UNTOLD_NS:
- * a wait shorter than this makes no system call. */
+/* LOST_NS: a gap that is longer than any interrupt and shorter than any time slice of Linux'
+ * schedulers. UNTOLD_NS: a shorter wait makes no system call. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;
@@ -43,7 +43,8 @@ void sp_cores_limit(uint32_t cores)
     cached_cores = (int)(cores & INT32_MAX);
 }
 
-/* Fourth field of /proc/loadavg: "runnable/total", proc(5). 0: cannot be read. */
+/* Returns the number of runnable threads, from the fourth field of /proc/loadavg, "runnable/total"
+ * (proc(5)). 0: the file cannot be read. */
 static int runnable(void)
 {
     int seen = 0;
@@ -55,7 +56,8 @@ static int runnable(void)
     return seen;
 }
 
-/* /proc/loadavg counts the whole machine. Two crowded samples in a row stop spinning. */
+/* Updates the decision. /proc/loadavg counts the threads of the whole machine. Two crowded samples
+ * in a row stop spinning. */
 static void sample(uint64_t now)
 {
     const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -76,7 +78,7 @@ uint64_t sp_spin_ns(void)
     return budget;
 }
 
-/* How often this thread had to give its core to another thread. */
+/* Returns how often this thread had to give its core to another thread. */
 static uint64_t displaced(void)
 {
     struct rusage used;
@@ -96,8 +98,10 @@ int sp_spin_on(struct sp_spin *spin)
     if (!spin->asked && now - spin->begun > UNTOLD_NS) {
         spin->asked = 1;
         spin->displaced = displaced();
-    } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) { /* not a hypervisor or a long interrupt */
-        budget = 0; /* until the next sample */
+    } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) {
+        /* Another thread took the core, not a hypervisor or a long interrupt: no spinning until the
+         * next sample. */
+        budget = 0;
         sample_at = now + SAMPLE_EVERY_NS;
         return 0;
     }

@@ -1,4 +1,4 @@
-/* System calls whose wrappers need glibc 2.25; wheels are linked for 2.17. */
+/* System calls by number: their wrappers need glibc 2.25, and wheels are linked for 2.17. */
 #ifndef SP_CORE_SYSCALLS_H
 #define SP_CORE_SYSCALLS_H
 #include <sys/mman.h>
@@ -9,13 +9,13 @@
 #include <linux/memfd.h>
 #endif
 
-/* An anonymous file: returns its descriptor, or -1 and errno. */
+/* Makes an anonymous file. Returns its descriptor, or -1 and errno. */
 static inline int sp_memfd_create(const char *name, unsigned flags)
 {
     return (int)syscall(SYS_memfd_create, name, flags);
 }
 
-/* Random bytes: returns their number, or -1 and errno. */
+/* Fills `to` with random bytes. Returns their number, or -1 and errno. */
 static inline ssize_t sp_getrandom(void *to, size_t nbytes)
 {
     return syscall(SYS_getrandom, to, nbytes, 0);

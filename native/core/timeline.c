@@ -1,4 +1,4 @@
-/* Timelines on futexes. */
+/* Implements timelines on futexes. */
 #include "timeline.h"
 
 #include "include/sp_base.h"
@@ -22,8 +22,8 @@ void sp_futex_wake(_Atomic uint32_t *word, int waiters)
 
 void sp_timeline_signal(struct sp_timeline *t, uint64_t value)
 {
-    /* Sequentially consistent on both sides: either the waiter's re-check sees the new value, or
-     * this thread sees the waiter. */
+    /* Stores and loads are sequentially consistent in the signaller and in the waiter. So either
+     * the waiter's second check sees the new value, or the signaller sees the waiter. */
     atomic_store(&t->reached, value);
     if (atomic_load(&t->waiters)) {
         atomic_fetch_add(&t->sequence, 1);

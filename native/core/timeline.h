@@ -1,8 +1,8 @@
-/* A 64-bit timeline that only grows: the one synchronisation object. Waiting means "reached >=
- * value".
+/* A timeline: a 64-bit number that only grows, and the one synchronisation object. A wait ends when
+ * `reached` is at least the awaited value.
  *
- * Futexes are 32 bits wide, so waiters sleep on a separate sequence word. `reached` itself is only
- * loaded and stored. */
+ * Futexes are 32 bits wide, so waiters sleep on a separate word, `sequence`. `reached` itself is
+ * only loaded and stored. */
 #ifndef SP_CORE_TIMELINE_H
 #define SP_CORE_TIMELINE_H
 #include <stdatomic.h>
@@ -20,32 +20,36 @@ static inline uint64_t sp_timeline_reached(struct sp_timeline *t)
 }
 
 void sp_timeline_signal(struct sp_timeline *t, uint64_t value);
-/* 0 or -ETIMEDOUT. Spins `spin_ns` first. */
+/* Waits until the timeline has reached `value`. Spins for `spin_ns`, then sleeps. Returns 0 or
+ * -ETIMEDOUT. */
 int sp_timeline_wait(struct sp_timeline *t, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
 
-/* Futex calls, private to the process. The wait returns after a wake, a changed word, a signal or
- * the timeout. */
+/* Futex calls, private to the process. sp_futex_wait returns after a wake-up, a change of the word,
+ * a signal, or the timeout. */
 void sp_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void sp_futex_wake(_Atomic uint32_t *word, int waiters);
 
-/* How long a waiting thread may spin before it sleeps: 100 us, or 0 if the machine has more
- * runnable threads than cores (sampled every 20 ms, twice). Two spinning runtimes in one process
- * were seen to stall each other for 2-6 ms. */
+/* Returns how long a waiting thread may spin before it sleeps: 100 us, or 0 if the machine has more
+ * runnable threads than cores (sampled every 20 ms; two samples must agree). Two spinning runtimes
+ * in one process were seen to stall each other for 2-6 ms. */
 uint64_t sp_spin_ns(void);
-/* As sp_spin_ns, for a wait on a thread that last ran on core `other` (sp_core_now; -1: unknown). 0
- * on that very core: spinning would keep the other thread from running. */
+/* Returns what sp_spin_ns returns, for a wait on a thread that last ran on core `other`
+ * (sp_core_now; -1: unknown). Returns 0 if the caller runs on that core: spinning would keep the
+ * other thread from running. */
 uint64_t sp_spin_for_ns(int other);
 int sp_core_now(void);
 
-/* A spin loop: `while (sp_spin_on(&spin))` around checks and sp_cpu_relax. It ends after `spin_ns`,
- * or once it has lost its core to another thread. sp_spin_ns then returns 0 for the next 20 ms. */
+/* State of a spin loop: `while (sp_spin_on(&spin))` around checks and sp_cpu_relax. The loop ends
+ * after `spin_ns`, or once the thread has lost its core to another thread. In the second case
+ * sp_spin_ns returns 0 for the next 20 ms. */
 struct sp_spin {
     uint64_t begun, seen, until, displaced;
-    int asked; /* `displaced` is valid: how often this thread had lost its core at that time */
+    int asked; /* 1 if `displaced` is valid: how often this thread had lost its core until then */
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);
 int sp_spin_on(struct sp_spin *spin);
-/* Cores that this process may use: the affinity mask, or fewer if sp_cores_limit says so. */
+/* Returns the number of cores that this process may use: those of its affinity mask, or fewer if
+ * sp_cores_limit was called. */
 int sp_cores(void);
 
 static inline void sp_cpu_relax(void)

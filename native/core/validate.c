@@ -1,4 +1,4 @@
-/* Checks that an array of command records is well formed, once at its submission. */
+/* Checks once, at the submission, that an array of command records is well formed. */
 #include "include/sp_cmd.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* libcuda: its paths, and the look-up of its functions. */
+/* libcuda: the paths to try, and the look-up of its functions. */
 #include "cuda.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,8 @@ static const struct sp_dl_symbol symbols[] = {
 #undef SP_CU
 };
 
-/* cuGetProcAddress takes the name without its ABI suffix. */
+/* Copies a function's name without its ABI suffix such as "_v2": cuGetProcAddress takes that
+ * name. */
 static void base_name(const char *name, char *out, size_t nbytes)
 {
     snprintf(out, nbytes, "%s", name);
@@ -23,8 +24,9 @@ static void base_name(const char *name, char *out, size_t nbytes)
         *suffix = '\0';
 }
 
-/* Looks up by cuGetProcAddress_v2 (CUDA 12.0), else by cuGetProcAddress (11.3), else by dlsym. The
- * driver's own look-up decides where it exists: the driver knows which functions it supports. */
+/* Looks up a function by cuGetProcAddress_v2 (CUDA 12.0), else by cuGetProcAddress (11.3), else by
+ * dlsym. Where the driver has its own look-up, that look-up decides, because it knows which
+ * functions the driver supports. */
 static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
 {
     int (*second)(const char *, void **, int, uint64_t, int *) = NULL;
@@ -49,7 +51,8 @@ static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
     return fn;
 }
 
-/* The loader knows the usual places. WSL and some containers keep the driver elsewhere. */
+/* The dynamic loader finds libcuda in the usual places. WSL and some containers keep the driver
+ * elsewhere. */
 static struct sp_dl_library library = {
     .paths = "libcuda.so.1\n/usr/lib/wsl/lib/libcuda.so.1\n/usr/local/nvidia/lib64/libcuda.so.1",
     .symbols = symbols,

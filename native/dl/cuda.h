@@ -3,7 +3,7 @@
 #define SP_DL_CUDA_H
 #include "dl.h"
 
-/* CUDA_KERNEL_NODE_PARAMS_v2; `kernel` and `context` may be NULL: `function` then implies both */
+/* CUDA_KERNEL_NODE_PARAMS_v2. `kernel` and `context` may be NULL: `function` then implies both. */
 struct sp_cu_kernel_node {
     void *function;
     unsigned grid[3];
@@ -15,7 +15,7 @@ struct sp_cu_kernel_node {
     void *context;
 };
 
-/* One end of a CUDA_MEMCPY3D_v2; `memory` is a CUmemorytype. */
+/* One end of a CUDA_MEMCPY3D_v2. `memory` is a CUmemorytype. */
 struct sp_cu_end {
     size_t x_nbytes, y, z, lod;
     unsigned memory;
@@ -30,7 +30,7 @@ struct sp_cu_copy_node {
     size_t width_nbytes, height, depth;
 };
 
-/* CUDA_MEMSET_NODE_PARAMS_v1; `width` in elements of `element_nbytes` */
+/* CUDA_MEMSET_NODE_PARAMS_v1. `width` counts elements of `element_nbytes`. */
 struct sp_cu_fill_node {
     uint64_t dst;
     size_t pitch;
@@ -39,7 +39,7 @@ struct sp_cu_fill_node {
     size_t width, height;
 };
 
-/* CUmemAccessDesc_v1: CUmemLocation, then CUmemAccess_flags */
+/* CUmemAccessDesc_v1: a CUmemLocation, then CUmemAccess_flags. */
 struct sp_cu_access {
     int location_type, location_id;
     int flags;
@@ -50,10 +50,10 @@ struct sp_cu_ipc {
     char bytes[64];
 };
 
-/* Result of a function that this driver lacks; no CUresult is negative. */
+/* Result of a wrapper whose function this driver lacks. No CUresult is negative. */
 enum { SP_CU_MISSING = -38 };
 
-/* The table itself, so that a launch calls the driver through a single pointer. */
+/* The driver's functions, visible so that a launch calls the driver through a single pointer. */
 struct sp_cu_table {
 #define SP_CU(need, version, name, parameters, arguments) int(*name) parameters;
 #include "cuda.def"
@@ -71,12 +71,12 @@ int sp_cu_missing(const char *name);
 #include "cuda.def"
 #undef SP_CU
 
-/* Loads the library once. Arguments and results as sp_dl_load. */
+/* Loads libcuda once. Arguments and results are those of sp_dl_load. */
 int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
-/* 1 if the loaded library exports `sparkle_emulated`, else 0. A driver without a GPU behind it
- * declares so that its times mean nothing. */
+/* Returns 1 if the loaded library exports `sparkle_emulated`, else 0. A driver without a GPU
+ * exports that name to say that its times mean nothing. */
 int sp_cuda_emulated(void);
-/* The name of the function that this thread missed last, and the CUDA version (12040: 12.4) whose
- * driver has it. */
+/* Returns the name of the missing function that this thread called last. `*version` is the CUDA
+ * version whose driver has the function (12040: 12.4). */
 const char *sp_cu_missed(int *version);
 #endif

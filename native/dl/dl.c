@@ -38,7 +38,7 @@ static void clear(const struct sp_dl_library *lib)
         memcpy(lib->symbols[i].slot, &none, sizeof none);
 }
 
-/* Fills the table. Returns the name of a missing required symbol; NULL: none is missing. */
+/* Fills the table. Returns the name of a required symbol that is missing, or NULL if none is. */
 static const char *resolve(const struct sp_dl_library *lib, void *handle)
 {
     for (size_t i = 0; i < lib->nsymbols; i++) {
@@ -66,7 +66,8 @@ static const char *resolve(const struct sp_dl_library *lib, void *handle)
     return NULL;
 }
 
-/* 0: loaded. -ENOENT: it cannot be opened. -ELIBBAD: it is another library. */
+/* Tries to load the library from `path`. Returns 0; -ENOENT if the path cannot be opened; -ELIBBAD
+ * if it lacks a required symbol. */
 static int try_path(struct sp_dl_library *lib, const char *path, struct sp_text *report)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -76,7 +77,7 @@ static int try_path(struct sp_dl_library *lib, const char *path, struct sp_text 
         if (why == NULL)
             why = "cannot be opened";
         if (strncmp(why, path, named) == 0 && strncmp(why + named, ": ", 2) == 0)
-            why += named + 2; /* skips the path that the loader repeats */
+            why += named + 2; /* skips the path, which the loader's message repeats */
         sp_text_add(report, "%s: %s\n", path, why);
         return -ENOENT;
     }
@@ -107,7 +108,7 @@ int sp_dl_load(struct sp_dl_library *lib, const char *paths, struct sp_text *rep
         size_t length = strcspn(at, "\n");
         if (length >= sizeof one) {
             sp_text_add(report, "%.40s...: a path this long is not supported\n", at);
-        } else if (length > 0) { /* dlopen("") would return this program */
+        } else if (length > 0) { /* dlopen("") would return a handle of this program */
             memcpy(one, at, length);
             one[length] = '\0';
             int tried = try_path(lib, one, report);

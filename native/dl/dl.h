@@ -1,14 +1,13 @@
 /* Loads a shared library at run time and fills a table with its functions.
  *
- * A .def file describes a library, one line a function:
+ * A .def file describes a library, one function a line:
  *     SP_SYM(need, result, name, (parameters), (arguments))    result is an integer
  *     SP_PTR(need, result, name, (parameters), (arguments))    result is a pointer
- *     SP_VOID(need, name, (parameters), (arguments))           no result, nothing happens if
- *     missing
+ *     SP_VOID(need, name, (parameters), (arguments))           no result
  * The file is expanded three times: into the table (a struct of function pointers), the loader's
  * list of symbols, and a wrapper `sp_<name>` for each function. The wrapper of a missing function
- * returns -ENOSYS, or NULL for a pointer. No vendor header is needed: handles are opaque and names
- * carry their version. */
+ * returns -ENOSYS, NULL for a pointer, or does nothing if it has no result. No vendor header is
+ * needed: handles are opaque and names carry their version. */
 #ifndef SP_DL_LOADER_H
 #define SP_DL_LOADER_H
 #include "include/sp_dl.h"
@@ -16,31 +15,33 @@
 
 enum sp_dl_need {
     SP_DL_optional = 0,
-    SP_DL_required = 1, /* a library without it is refused */
-    SP_DL_getproc = 2   /* not a symbol: the library's own look-up function finds it; may be missing */
+    SP_DL_required = 1, /* a library without this symbol is refused */
+    SP_DL_getproc = 2   /* may be missing; the library's own look-up function finds it, not dlsym */
 };
 
 struct sp_dl_symbol {
     const char *name;
     enum sp_dl_need need;
     void *slot;  /* address of the function pointer in the table */
-    int version; /* for `find`; 0: the library needs none */
+    int version; /* passed to `find`; 0 for a library without versions */
 };
 
 typedef void (*sp_dl_fn)(void);
 
 struct sp_dl_library {
-    const char *paths; /* one a line */
+    const char *paths; /* paths or loader names, one a line */
     const struct sp_dl_symbol *symbols;
     size_t nsymbols;
-    sp_dl_fn (*getproc)(const char *name); /* called after the required symbols are found; NULL: not needed */
-    sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol); /* replaces dlsym; NULL: dlsym */
+    /* finds the SP_DL_getproc symbols after the required ones; NULL if there are none */
+    sp_dl_fn (*getproc)(const char *name);
+    /* used instead of dlsym; NULL: dlsym */
+    sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol);
     pthread_mutex_t lock;
     void *handle;
     char path[256];
 };
 
-/* Text of bounded size that shows whether it was cut. */
+/* Text of bounded size, which ends in "..." if it was cut. */
 struct sp_text {
     char *at;
     size_t capacity;
@@ -49,8 +50,8 @@ struct sp_text {
 struct sp_text sp_text_in(char *buffer, size_t capacity);
 void sp_text_add(struct sp_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tries `paths` (NULL: the library's own list) in order until a library works. Returns at once if
- * one is loaded. Results as in sp_dl.h. `path` receives the loaded path, or "". A loaded library is
- * never closed: drivers do not survive that. */
+/* Tries `paths` (NULL: the library's own list) in order until a library works. Returns at once if a
+ * library is already loaded. Results are those of sp_dl.h. `path` receives the loaded path, or "".
+ * A loaded library is never closed, because drivers do not survive dlclose. */
 int sp_dl_load(struct sp_dl_library *lib, const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
 #endif

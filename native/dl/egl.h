@@ -9,6 +9,6 @@
 #undef SP_PTR
 #undef SP_SYM
 
-/* Loads the library once. Arguments and results as sp_dl_load. */
+/* Loads libEGL once. Arguments and results are those of sp_dl_load. */
 int sp_egl_library(const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
 #endif

@@ -1,4 +1,5 @@
-/* The functions of gl.def as `sp_<name>`, callable once sp_gl_load has been called with a context current. */
+/* The functions of gl.def as `sp_<name>`. They may be called after sp_gl_load has run with a
+ * current context. */
 #ifndef SP_DL_GL_H
 #define SP_DL_GL_H
 #include "dl.h"

@@ -1,5 +1,5 @@
-/* What the CUDA driver reports about itself. It calls cuInit, makes no context and takes no device
- * memory. */
+/* Asks the CUDA driver what it reports about itself. The probe calls cuInit, makes no context and
+ * takes no device memory. */
 #include "cuda.h"
 
 #include <stdio.h>

@@ -1,12 +1,13 @@
-/* What EGL reports before a display is initialised: client version, extensions, and devices. A
- * listed device may still refuse a context; only the egl backend can tell. */
+/* Asks EGL what it reports before a display is initialised: client version, extensions, and
+ * devices. A listed device may still refuse a context; only the egl backend can tell. */
 #include "egl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Names of EGL 1.5 and of EGL_EXT_device_query, EGL_EXT_device_drm(_render_node). */
+/* Constants of EGL 1.5, EGL_EXT_device_query, EGL_EXT_device_drm and
+ * EGL_EXT_device_drm_render_node. */
 enum { EGL_VERSION = 0x3054, EGL_EXTENSIONS = 0x3055, EGL_DRM_DEVICE_FILE = 0x3233, EGL_DRM_RENDER_NODE_FILE = 0x3377 };
 enum { EGL_TRUE = 1, MAX_DEVICES = 64 };
 
@@ -40,8 +41,8 @@ static int32_t list_devices(const char *extensions, struct sp_text *text)
     void *devices[MAX_DEVICES];
     int32_t count = 0;
 
-    /* eglGetProcAddress also returns pointers for unknown names: only the extension string is
-     * reliable. */
+    /* eglGetProcAddress returns pointers even for unknown names, so only the extension string tells
+     * whether a function exists. */
     if (!has_word(extensions, "EGL_EXT_device_enumeration") && !has_word(extensions, "EGL_EXT_device_base"))
         return -1;
     if (sp_eglQueryDevicesEXT(MAX_DEVICES, devices, &count) != EGL_TRUE)
@@ -61,7 +62,8 @@ int sp_dl_probe_egl(const char *paths, struct sp_dl_egl *out)
     int rc = sp_egl_library(paths, &report, out->library, sizeof out->library);
     if (rc != 0)
         return rc;
-    const char *version = sp_eglQueryString(NULL, EGL_VERSION); /* NULL, with an error, before EGL 1.5 */
+    /* EGL before 1.5 returns NULL and sets an error */
+    const char *version = sp_eglQueryString(NULL, EGL_VERSION);
     const char *extensions = sp_eglQueryString(NULL, EGL_EXTENSIONS);
     snprintf(out->version, sizeof out->version, "%s", version != NULL ? version : "");
     sp_text_add(&names, "%s", extensions != NULL ? extensions : "");

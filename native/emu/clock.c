@@ -2,7 +2,8 @@
 #include "exec.h"
 #include <time.h>
 
-/* The oscillators of a card and of its host differ by up to some 50 ppm. */
+/* How much faster the card's clock runs than the host's. Real oscillators differ by up to some 50
+ * ppm. */
 enum { DRIFT_PPM = 40 };
 
 uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip)

@@ -1,4 +1,5 @@
-/* sparkle_drv._hot: the part of a launch that Python's own objects are looked at for, over the stable ABI of 3.10. */
+/* The extension sparkle_drv._hot: the part of a launch that reads Python objects, on the stable ABI
+ * of 3.10. */
 #include "hot/calls/calls.h"
 #include "hot/calls/key.h"
 #include "hot/launch/fence.h"

@@ -1,12 +1,12 @@
-/* AMD GPUs through the kernel's DRM interface alone, behind `struct sp_kmd_ops`: the same code
- * drives a card and the emulated card. The fixed packets come ready from Python (struct
- * sp_amdgpu_setup and sp_amdgpu_template). The other packets are made from the declarations in
+/* AMD GPUs through the kernel's DRM interface alone, behind `struct sp_kmd_ops`. The same code
+ * drives a card and the emulated card. Python provides the packets that never change (struct
+ * sp_amdgpu_setup and sp_amdgpu_template). The other packets are encoded from the declarations in
  * native/gen.
  *
  * Each queue has its own kernel context with two entities: one for compute, one for copies (SDMA).
- * Both share one timeline. A submission is one CS ioctl; a long one, or one that waits in its
- * middle, takes several. Completion is eight bytes that the kernel writes. Functions that sp_cpu.h
- * documents mean the same here. */
+ * Both entities share one timeline. A submission is one CS ioctl. A long submission, or one with a
+ * wait in its middle, is several. The kernel driver writes eight bytes when a job has completed.
+ * Functions that sp_cpu.h documents mean the same here. */
 #ifndef SP_AMDGPU_H
 #define SP_AMDGPU_H
 #include "sp_amdgpu_drm.h"
@@ -20,15 +20,16 @@ struct sp_amdgpu_kernel;
 struct sp_amdgpu_queue;
 struct sp_amdgpu_link;
 
-/* Facts that a render node reports; asked once, when the device is opened. */
+/* Facts that a render node reports. They are queried once, when the device is opened. */
 struct sp_amdgpu_facts {
-    char driver[32]; /* VERSION's name; the facts end here if it is not "amdgpu" */
+    /* name in the answer of VERSION; unless it is "amdgpu", the fields below are not set */
+    char driver[32];
     int32_t major;
     int32_t minor;
     int32_t patch;
     uint32_t accel_working;
-    uint32_t timeline; /* DRM_CAP_SYNCOBJ_TIMELINE */
-    uint32_t prime;    /* DRM_PRIME_CAP_... */
+    uint32_t timeline;   /* value of DRM_CAP_SYNCOBJ_TIMELINE */
+    uint32_t prime;      /* value of DRM_CAP_PRIME, bits DRM_PRIME_CAP_... */
     uint32_t me_feature; /* the ME firmware's feature number */
     uint32_t mec_version;
     uint64_t me_version;
@@ -38,18 +39,20 @@ struct sp_amdgpu_facts {
     struct drm_amdgpu_info_hw_ip compute;
     struct drm_amdgpu_info_hw_ip dma;
 };
-/* 0; -EXDEV: another driver is behind the node; or the error of the ioctl named in `call`. */
+/* Queries the facts of render node `fd`. Returns 0, -EXDEV if another driver is behind the node, or
+ * the error of the ioctl whose name it writes to `call`. */
 int sp_amdgpu_facts(const struct sp_kmd_ops *ops, int fd, struct sp_amdgpu_facts *out, char *call, size_t nbytes);
-/* open() of a render node, as a plain call: the descriptor or -errno. */
+/* Opens a render node with open(2). Returns the descriptor or -errno. */
 int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* bytes of scratch for one group in each shader engine */
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* most bytes of scratch for one group in each shader engine */
 };
 
-/* Dwords that are copied into IBs. `va_at` is the index of a dword that gets an address, low and
- * high half. `value_at` is the index of a dword that gets a number. 0: there is no such dword. */
+/* Dwords to copy into IBs. `va_at` is the index of the low dword of an address, whose high dword
+ * follows. `value_at` is the index of a dword for a number. An index of 0 means that there is no
+ * such dword. */
 struct sp_amdgpu_packets {
     uint32_t ndw;
     uint32_t dwords[96];
@@ -58,30 +61,36 @@ struct sp_amdgpu_packets {
 };
 
 struct sp_amdgpu_setup {
-    uint32_t gfx;                     /* 10 or 11 */
-    uint32_t engines;                 /* shader engines */
-    uint32_t cus;                     /* in the whole GPU */
-    uint64_t va_begin;                /* range of addresses to allocate from; from DEV_INFO */
+    uint32_t gfx;     /* generation: 10 or 11 */
+    uint32_t engines; /* number of shader engines */
+    uint32_t cus;     /* compute units of the whole GPU */
+    /* range of GPU addresses to allocate from, as DEV_INFO reports it */
+    uint64_t va_begin;
     uint64_t va_end;
     uint64_t va_align;
-    uint32_t counter_khz;             /* of the GPU clock; 0: unknown, so nothing can be timed */
-    uint32_t on_board;                /* VRAM is on the card, not a part of the host's memory */
-    uint64_t job_threads;             /* first size of the jobs that a grid is cut into; 0: never cut */
-    uint64_t job_ns;                  /* duration that the job size then aims at; 0: keep the first size */
-    /* jobs of fewer threads are not measured, unless they were cut to that size */
+    /* frequency of the GPU clock in kHz; 0: unknown, so nothing can be timed */
+    uint32_t counter_khz;
+    uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
+    /* initial threads of the jobs that a grid is cut into; 0: never cut */
+    uint64_t job_threads;
+    /* duration of a job that the job size is then adapted to; 0: keep the initial size */
+    uint64_t job_ns;
+    /* jobs with fewer threads are not measured, unless their grid was cut to that size */
     uint64_t measured_threads;
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
-    struct sp_amdgpu_packets begin;   /* packets for the compute ring: first in every IB */
-    struct sp_amdgpu_packets between; /* barrier: what follows sees all earlier writes */
-    struct sp_amdgpu_packets idle;    /* last in every IB, before the padding */
-    uint32_t dma;                     /* a copy ring (SDMA) exists, and the kernel flushes caches before its IBs */
-    uint32_t pad;                     /* one-dword NOP */
+    struct sp_amdgpu_packets begin;   /* first packets of every IB on the compute ring */
+    struct sp_amdgpu_packets between; /* barrier: later packets see all earlier writes */
+    struct sp_amdgpu_packets idle;    /* last packets of every IB, before the padding */
+    /* 1: a copy ring (SDMA) exists, and the kernel driver flushes caches before its IBs */
+    uint32_t dma;
+    uint32_t pad; /* a NOP of one dword, for padding */
 };
-/* The device owns `fd` from now on, also when the call fails. */
+/* Opens a device. It owns `fd` from now on, even if the call fails. Returns 0 or -errno. */
 int sp_amdgpu_open(const struct sp_kmd_ops *ops, int fd, const struct sp_amdgpu_setup *setup, struct sp_amdgpu **out);
-/* Releases the device. The node is closed after its last queue, kernel and memory are released. */
+/* Releases the device. The node is closed after the last queue, kernel and memory of the device are
+ * released. */
 void sp_amdgpu_close(struct sp_amdgpu *dev);
 
 struct sp_amdgpu_counts {
@@ -93,29 +102,31 @@ struct sp_amdgpu_counts {
     uint64_t dispatches;
     uint64_t displaced; /* BOs outside their preferred heap */
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
-    uint64_t code_gtt_nbytes;  /* bytes of code placed in GTT */
-    uint64_t staged_nbytes; /* bytes that the GPU copied to GTT, which the CPU reads fast */
+    uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
+    uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
     uint64_t direct_nbytes; /* bytes that the CPU read directly */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
-/* The INFO ioctl; the answer has `nbytes` bytes. `type`: the sensor or IP, else 0. */
+/* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` is the sensor or IP,
+ * else 0. Returns 0 or -errno. */
 int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
-/* Writes into `why` the reason why the device was lost. Returns 0 if it was not lost. */
+/* Writes the reason why the device was lost to `why`. Returns 0 if it was not lost. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
-/* Copies details of this thread's last failure, beyond its -errno, and clears them. "": no
- * details. */
+/* Copies the details of this thread's last failure to `out` and clears them. "" if there are
+ * none. */
 void sp_amdgpu_said(char *out, size_t nbytes);
 
 /* Kinds of memory.
  *
  * DEVICE: VRAM; on an APU with little VRAM, GTT.
  * HOST: GTT. SHARED: GTT that can be exported.
- * CODE: executable; the GPU writes it if DATA. In VRAM of a card, if the CPU can write it there.
- * IBS: executable GTT. WORDS: GTT that CPU and GPU write by turns. No cache of the GPU holds
- * either.
- * ARGS: kernel arguments; in VRAM of a card whose VRAM the CPU reaches entirely.
+ * CODE: executable memory. CODE_AND_DATA: executable memory that the GPU also writes. Both are in
+ * VRAM of a card if the CPU can write to that VRAM.
+ * IBS: executable GTT. WORDS: GTT that CPU and GPU write by turns. No cache of the GPU holds bytes
+ * of IBS or WORDS.
+ * ARGS: kernel arguments; in VRAM of a card whose VRAM the CPU can reach entirely.
  *
- * If the preferred heap is full, the memory comes from the other one. */
+ * If the preferred heap is full, the memory comes from the other heap. */
 enum sp_amdgpu_kind {
     SP_AMDGPU_DEVICE = 0,
     SP_AMDGPU_HOST = 1,
@@ -127,31 +138,32 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_WORDS = 7
 };
 /* A submission lists SHARED, imported and wrapped memory only if its copies, fills or 64-bit
- * arguments contain an address in that memory. A kernel that loads such an address from memory must
- * therefore get it as an argument too. Otherwise the kernel driver may have moved the memory, or
- * may not have pinned its pages. */
-/* Zeroed. -ENOMEM. */
+ * arguments contain an address in that memory. If a kernel loads such an address from other memory,
+ * it must get the address as an argument too. Otherwise the kernel driver may have moved the
+ * memory, or may not have pinned its pages. */
+/* Allocates zeroed memory of a kind. Returns 0 or -errno, such as -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
-/* Wraps host memory in place; the caller keeps it alive. -EFAULT, here and at each submission that
- * touches it: the pages no longer exist. */
+/* Makes host memory usable in place; the caller keeps it alive. Returns 0 or -errno. If its pages
+ * no longer exist, this call and each submission that uses the memory return -EFAULT. */
 int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int readonly, struct sp_amdgpu_memory **out);
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out);
-/* Returns a new descriptor. -EPERM: the memory is not SHARED. */
+/* Exports memory as a new descriptor and returns it. Returns -EPERM if the memory is not SHARED. */
 int sp_amdgpu_export(struct sp_amdgpu_memory *m);
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
-/* 1 if the preferred heap was full and the memory is in another one, else 0. */
+/* Returns 1 if the preferred heap was full, so that the memory is in another heap, else 0. */
 int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m);
-/* Address of the memory in this process, valid while it is held. -EOPNOTSUPP: the CPU cannot reach
- * it. */
+/* Gives the address of the memory in this process, which is valid while the memory is held. Returns
+ * 0, or -EOPNOTSUPP if the CPU cannot reach the memory. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
-/* As sp_amdgpu_map, for a caller that may write at any time until it releases the view. The view
- * holds the memory. While a view exists, each submission begins with an empty L2. */
+/* Gives the address as sp_amdgpu_map does, for a caller that may write at any time until it calls
+ * sp_amdgpu_unview. The view holds the memory. While a view exists, each submission begins
+ * with an empty L2. */
 int sp_amdgpu_view(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_unview(struct sp_amdgpu_memory *m);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
 void sp_amdgpu_free(struct sp_amdgpu_memory *m);
 
-/* Entries that a compiled kernel expects in the kernarg segment besides its arguments. */
+/* Values that a compiled kernel expects in the kernarg segment besides its arguments. */
 enum sp_amdgpu_hidden_kind {
     SP_AMDGPU_BLOCK_COUNT_X = 1, SP_AMDGPU_BLOCK_COUNT_Y, SP_AMDGPU_BLOCK_COUNT_Z,
     SP_AMDGPU_GROUP_SIZE_X, SP_AMDGPU_GROUP_SIZE_Y, SP_AMDGPU_GROUP_SIZE_Z,
@@ -163,33 +175,33 @@ struct sp_amdgpu_hidden {
     uint32_t nbytes;
 };
 
-/* Copies packed arguments to the offsets that the kernel expects. */
+/* A copy of bytes of the packed arguments to the offset where the kernel expects them. */
 struct sp_amdgpu_argument_copy {
     uint32_t source;
     uint32_t target;
     uint32_t nbytes;
 };
 
-/* Packets of one dispatch, and the dwords that are patched per launch. 0: the dispatch has no such
- * dword. */
+/* The packets of one dispatch, and the indexes of dwords that each launch patches. An index of 0
+ * means that the dispatch has no such dword. */
 struct sp_amdgpu_template {
     char name[64];
     uint32_t ndw;
     uint32_t dwords[96];
     uint32_t rsrc2_at;
     uint32_t tmpring_at;
-    uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: address >> 8 */
-    uint32_t scratch_resource_at; /* words 0 and 1 of a buffer resource */
-    uint32_t scratch_address_at;  /* 64 bits of address */
-    uint32_t start_at;            /* START_X..Z, NUM_THREAD_X..Z */
+    uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: scratch address >> 8 */
+    uint32_t scratch_resource_at; /* words 0 and 1 of scratch's buffer resource */
+    uint32_t scratch_address_at;  /* 64-bit scratch address */
+    uint32_t start_at;            /* START_X..Z, then NUM_THREAD_X..Z */
     uint32_t kernarg_at;
-    uint32_t dims_at;             /* x, y, z, initiator */
+    uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
     uint32_t max_threads;
-    uint32_t required_size[3];    /* 0: any */
+    uint32_t required_size[3]; /* 0: any size */
     uint32_t lds_nbytes;
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
-    uint32_t dynamic_lds_at;      /* offset + 1 of a __local pointer argument; 0: none */
+    uint32_t dynamic_lds_at; /* offset + 1 of a __local pointer argument; 0: there is none */
     uint32_t dynamic_lds_align;
     uint32_t scratch_wave_nbytes;
     uint32_t ncopies;
@@ -200,63 +212,72 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
-/* Threads per job that the kernel's grids are cut into now. */
+/* Returns the threads per job into which the kernel's grids are cut at present. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
-/* The template that the kernel was loaded with. -EINVAL: not a kernel. */
+/* Gives the template that the kernel was loaded with. Returns 0, or -EINVAL if `k` is not a
+ * kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
-/* -EOPNOTSUPP: SP_QUEUE_TIMING without a clock. */
+/* Opens a queue. Returns 0 or -errno: -EOPNOTSUPP for SP_QUEUE_TIMING on a GPU whose clock is
+ * unknown. */
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 
-/* -EINVAL: a malformed shape or record. -E2BIG: too much local memory, or more scratch than
- * SP_AMDGPU_SCRATCH_MOST. -EOPNOTSUPP: a timestamp without a clock. Or an error of
- * sp_signature_check. */
+/* Checks records. Returns 0; -EINVAL for a malformed shape or record; -E2BIG for too much local
+ * memory, or scratch above SP_AMDGPU_SCRATCH_MOST; -EOPNOTSUPP for a timestamp without a clock; or
+ * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
-/* No submission blocks for long: it waits 0.1 s for room for another job. Then launch, run, submit
- * and the transfers return -EAGAIN if no job was sent: the caller tries again. They return
- * -SP_AMDGPU_BEGUN - value if some jobs were sent. The queue then takes no other work until the
- * rest is sent. A thread that waits for a value sends more of it, and so does hand_over. */
+/* No submission blocks for long: if the rings have no room for another job, it waits 0.1 s. After
+ * that, launch, run, submit and the transfers return -EAGAIN if no job was sent, and the caller
+ * tries again.
+ *
+ * If some of the jobs were sent, they return -SP_AMDGPU_BEGUN - value. The queue then accepts no
+ * other work until the other jobs are sent. A thread that waits for a value sends more of them;
+ * sp_amdgpu_hand_over does too. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* larger than any errno */
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64_t epoch);
-/* Host to device (copied before the call returns) and device to host (`data` must live until the
- * value is reached). */
+/* Transfers. upload copies host memory to the device; `data` may change when the call returns.
+ * download copies from the device; `data` must live until the value is reached. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
-/* Opens a link from the device of `reader` to device `here`. `reader` must be a queue that does
- * nothing else. The link holds 16 MiB of GTT until it is closed. Copies in flight keep it alive
- * after its close. -ENOMEM. */
+/* Opens a link for copies from the device of `reader` to device `here`. `reader` must be a queue
+ * for this link alone. The link holds 16 MiB of GTT until it is closed; copies that have not ended
+ * keep it alive after that. Returns 0 or -errno, such as -ENOMEM. */
 int sp_amdgpu_link_open(struct sp_amdgpu *here, struct sp_amdgpu_queue *reader, struct sp_amdgpu_link **out);
 void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
-/* Copies from the other end of a link; waits only for room in either queue. It holds the memory of
- * both ends until the copy has ended. -EFAULT: no memory at that address. -EINVAL: the link leads
- * to another device. The copy ends with -EIO if the other device fails it. */
+/* Copies from the device at the other end of a link. Blocks only for room in either queue. The copy
+ * holds the memory of both devices until it has ended. Returns the timeline value; -EFAULT if there
+ * is no memory at that address; -EINVAL if the link leads to another device. The copy ends with
+ * -EIO if the other device fails it. */
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes);
 /* Encodes `records` as the next submission would, without submitting. Returns the dwords of the IB
- * or -errno. For tests of what fits into one job. */
+ * or -errno. Tests use it to learn what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 
 uint64_t sp_amdgpu_reached(void *queue);
-/* 0: reached. -ETIMEDOUT. Else the error of that submission: -EIO a fault (details:
- * sp_amdgpu_fault), -ECANCELED the fault of another submission, -ENODEV the device is lost. */
+/* Waits. Returns 0 when the value is reached, -ETIMEDOUT, or the error of that submission: -EIO for
+ * a fault (sp_amdgpu_fault has details), -ECANCELED for the fault of another submission, -ENODEV if
+ * the device is lost. */
 int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
-/* Sends the rest of a submission that was begun, without waiting for its end. 0: everything was
- * sent (its own failure is not reported here). -EAGAIN: some jobs were sent in that time.
- * -ETIMEDOUT: none was. -EINVAL, -ECHILD: as wait. */
+/* Sends the other jobs of a submission of which some jobs were sent, without waiting for its end.
+ * Returns 0 when all jobs are sent, even if the submission failed; -EAGAIN if some were sent in the
+ * given time, -ETIMEDOUT if none was; -EINVAL or -ECHILD as sp_amdgpu_wait. */
 int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity,
                        struct sp_progress *out);
 
-/* The allocator of GPU addresses, exported for tests. First fit; sizes and alignments in bytes. */
+/* The allocator of GPU addresses, by first fit, exported for tests. Sizes and alignments are in
+ * bytes. */
 struct sp_va;
 int sp_va_open(uint64_t begin, uint64_t end, uint64_t page, struct sp_va **out);
 void sp_va_close(struct sp_va *va);
-/* 0; -ENOMEM: no room; -EINVAL. */
+/* Allocates a range of addresses. Returns 0, -ENOMEM if there is no room, or -EINVAL. */
 int sp_va_take(struct sp_va *va, uint64_t nbytes, uint64_t align, uint64_t *out);
-/* 0; -EINVAL: no allocation has exactly this address and size. */
+/* Frees a range of addresses. Returns 0, or -EINVAL if no allocation has exactly this address and
+ * size. */
 int sp_va_give(struct sp_va *va, uint64_t at, uint64_t nbytes);
 #endif

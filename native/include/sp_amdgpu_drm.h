@@ -1,8 +1,9 @@
-/* The amdgpu ioctls: our own declarations of the kernel's interface, under the kernel's names, as
- * of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
+/* The amdgpu ioctls: this project's declarations of the kernel's interface, under the kernel's
+ * names, as of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
  * tests/backends/amdgpu/test_drm_structs.py compares the declarations with libdrm's headers.
  *
- * More than 400 lines: it is one interface, a list of plain structs and constants. */
+ * The file has more than 400 lines, because it is one interface: a list of plain structs and
+ * constants. */
 #ifndef SP_AMDGPU_DRM_H
 #define SP_AMDGPU_DRM_H
 #include "sp_drm.h"
@@ -75,7 +76,7 @@ struct drm_amdgpu_gem_mmap_in {
     uint32_t _pad;
 };
 struct drm_amdgpu_gem_mmap_out {
-    uint64_t addr_ptr; /* offset for mmap() of the render node */
+    uint64_t addr_ptr; /* offset to pass to mmap() of the render node */
 };
 union drm_amdgpu_gem_mmap {
     struct drm_amdgpu_gem_mmap_in in;
@@ -110,7 +111,7 @@ struct drm_amdgpu_gem_metadata {
 struct drm_amdgpu_gem_wait_idle_in {
     uint32_t handle;
     uint32_t flags;
-    uint64_t timeout; /* absolute CLOCK_MONOTONIC ns; negative as s64: no timeout */
+    uint64_t timeout; /* absolute time of CLOCK_MONOTONIC in ns; negative as s64: no timeout */
 };
 struct drm_amdgpu_gem_wait_idle_out {
     uint32_t status; /* 0: idle */
@@ -147,7 +148,8 @@ enum {
     AMDGPU_VM_MTYPE_RW = 0xa0,
     AMDGPU_VM_PAGE_NOALLOC = 0x200
 };
-/* The 40 bytes that every kernel knows; newer kernels append vm_timeline_point and input fences. */
+/* The 40 bytes that every kernel accepts. Newer kernels append vm_timeline_point and input
+ * fences. */
 struct drm_amdgpu_gem_va {
     uint32_t handle;
     uint32_t _pad;
@@ -310,7 +312,7 @@ struct drm_amdgpu_cs_in {
     uint64_t chunks; /* array of u64 pointers, each to a chunk */
 };
 struct drm_amdgpu_cs_out {
-    uint64_t handle; /* sequence number in its entity, from 1 */
+    uint64_t handle; /* sequence number of the submission in its entity, from 1 */
 };
 union drm_amdgpu_cs {
     struct drm_amdgpu_cs_in in;
@@ -541,7 +543,7 @@ struct drm_amdgpu_info_hw_ip {
     uint64_t capabilities_flags;
     uint32_t ib_start_alignment;
     uint32_t ib_size_alignment;
-    uint32_t available_rings; /* mask; 0: the IP is off */
+    uint32_t available_rings; /* mask of the rings; 0: the IP is off */
     uint32_t ip_discovery_version; /* major << 16 | minor << 8 | revision; _pad in old headers */
 };
 struct drm_amdgpu_info_device {
@@ -557,11 +559,11 @@ struct drm_amdgpu_info_device {
     uint64_t max_memory_clock;
     uint32_t cu_active_number;
     uint32_t cu_ao_mask;
-    uint32_t cu_bitmap[4][4]; /* engine e, array a: [e % 4][a + e / 4 * 2] */
+    uint32_t cu_bitmap[4][4]; /* engine e, array a is at [e % 4][a + e / 4 * 2] */
     uint32_t enabled_rb_pipes_mask;
     uint32_t num_rb_pipes;
     uint32_t num_hw_gfx_contexts;
-    uint32_t pcie_gen; /* _pad in old headers */
+    uint32_t pcie_gen; /* called _pad in old headers */
     uint64_t ids_flags;
     uint64_t virtual_address_offset;
     uint64_t virtual_address_max;
@@ -588,15 +590,16 @@ struct drm_amdgpu_info_device {
     uint32_t gs_vgt_table_depth;
     uint32_t gs_prim_buffer_depth;
     uint32_t max_gs_waves_per_vgt;
-    uint32_t pcie_num_lanes; /* _pad1 in old headers */
+    uint32_t pcie_num_lanes; /* called _pad1 in old headers */
     uint32_t cu_ao_bitmap[4][4];
     uint64_t high_va_offset;
     uint64_t high_va_max;
     uint32_t pa_sc_tile_steering_override;
     uint64_t tcc_disabled_mask;
-    uint64_t min_engine_clock; /* KMS 3.50 from here on */
+    uint64_t min_engine_clock; /* this and the members below exist since KMS 3.50 */
     uint64_t min_memory_clock;
-    uint32_t tcp_cache_size; /* KMS 3.52 from here on; KiB, as all cache sizes but mall_size */
+    /* this and the members below exist since KMS 3.52; cache sizes are in KiB, except mall_size */
+    uint32_t tcp_cache_size;
     uint32_t num_sqc_per_wgp;
     uint32_t sqc_data_cache_size;
     uint32_t sqc_inst_cache_size;
@@ -604,11 +607,11 @@ struct drm_amdgpu_info_device {
     uint32_t gl2c_cache_size;
     uint64_t mall_size;
     uint32_t enabled_rb_pipes_mask_hi;
-    uint32_t shadow_size; /* KMS 3.53 */
+    uint32_t shadow_size; /* this and the members below exist since KMS 3.53 */
     uint32_t shadow_alignment;
     uint32_t csa_size;
     uint32_t csa_alignment;
-    uint32_t userq_ip_mask; /* KMS 3.64 */
+    uint32_t userq_ip_mask; /* exists since KMS 3.64 */
     uint32_t pad;
 };
 #endif

@@ -1,15 +1,16 @@
-/* Facts shared by every backend: the clock, the fork guard, live counts.
+/* What all backends share: the clock, the limit of cores, live counts, the fork generation.
  *
- * Headers in this folder are the one set of declarations. The compiler includes them; build_ffi.py
- * gives the same text to cffi without the lines that start with '#'. Therefore: no #if, no macros
- * in declarations, enums for constants, includes only inside the guard block. Functions return 0 or
- * -errno unless they say otherwise. */
+ * The headers in this folder are the only declarations. The compiler includes them, and
+ * build_ffi.py gives cffi the same text without the lines that start with '#'. Therefore they have
+ * no #if, no macros in declarations, enums for constants, and includes only inside the guard block.
+ * Functions return 0 or -errno unless they say otherwise. */
 #ifndef SP_BASE_H
 #define SP_BASE_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* Live objects in native code; the conformance suite compares the counts before and after. */
+/* Numbers of live objects in native code. The conformance suite compares them before and after each
+ * test. */
 struct sp_live {
     int64_t devices;
     int64_t queues;
@@ -19,14 +20,16 @@ struct sp_live {
 };
 void sp_live_counts(struct sp_live *out);
 
-/* CLOCK_MONOTONIC in ns, the clock of time.monotonic_ns(). */
+/* Returns CLOCK_MONOTONIC in ns, the clock of time.monotonic_ns(). */
 uint64_t sp_clock_ns(void);
 
-/* Limits the cores that this process may use below its affinity mask (a cgroup's quota). If more
- * threads are runnable, waiting threads sleep instead of spinning. 0: use the mask. */
+/* Limits the number of cores that this process uses, below its affinity mask (for a cgroup's
+ * quota). If more threads than cores are runnable, waiting threads sleep instead of spinning. 0:
+ * the affinity mask is the limit. */
 void sp_cores_limit(uint32_t cores);
 
-/* 0 in the process that loaded the library, +1 in each generation of forked children. An object
- * with another generation belongs to a parent process: its threads do not exist here. */
+/* Returns 0 in the process that loaded the library, and 1 more in each generation of forked
+ * children. An object with another generation belongs to a parent process, so its threads do not
+ * exist here. */
 uint32_t sp_fork_generation(void);
 #endif

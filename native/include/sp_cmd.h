@@ -1,5 +1,5 @@
-/* The command record. q.launch writes one, Commands is an array of them, every backend replays
- * them.
+/* Command records. q.launch writes one record, a command list is an array of records, and every
+ * backend replays records.
  *
  * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with
  * struct.Struct formats (core/abi/records.py). tests/core/test_records.py compares those formats
@@ -19,16 +19,16 @@ enum sp_cmd_kind {
 
 struct sp_cmd {
     uint32_t kind;
-    uint32_t nbytes; /* header and payload, a multiple of 8 */
+    uint32_t nbytes; /* bytes of header and payload, a multiple of 8 */
 };
 
-/* Followed by `args_nbytes` of arguments, packed with natural C alignment and padded to 8. Then one
- * uint64_t per pointer argument: the bytes that are valid from that pointer on (UINT64_MAX:
- * unknown). */
+/* A dispatch. `args_nbytes` of arguments follow, packed with natural C alignment and padded to 8
+ * bytes. Then follows one uint64_t per pointer argument: the bytes that are valid from that pointer
+ * on (UINT64_MAX: unknown). */
 struct sp_cmd_dispatch {
     uint32_t kind;
     uint32_t nbytes;
-    uint64_t kernel; /* the backend's kernel handle */
+    uint64_t kernel; /* kernel handle of the backend */
     uint32_t groups[3];
     uint32_t group_size[3];
     uint32_t shared_nbytes;
@@ -40,26 +40,26 @@ struct sp_cmd_copy {
     uint32_t nbytes;
     uint64_t dst;
     uint64_t src;
-    uint64_t count; /* bytes */
+    uint64_t count; /* in bytes */
 };
 
 struct sp_cmd_fill {
     uint32_t kind;
     uint32_t nbytes;
     uint64_t dst;
-    uint64_t count;          /* bytes, a multiple of pattern_nbytes */
+    uint64_t count; /* in bytes, a multiple of pattern_nbytes */
     uint32_t pattern;
     uint32_t pattern_nbytes; /* 1, 2 or 4 */
 };
 
-/* Later commands see all writes of earlier ones. Needed only in lists that were made with
- * overlap. */
+/* A barrier: later commands see all writes of earlier commands. Only lists whose commands may
+ * overlap need it. */
 struct sp_cmd_barrier {
     uint32_t kind;
     uint32_t nbytes;
 };
 
-/* Waits for another queue of the same device to reach `value`. */
+/* A wait until another queue of the same device reaches `value`. */
 struct sp_cmd_wait {
     uint32_t kind;
     uint32_t nbytes;
@@ -67,7 +67,7 @@ struct sp_cmd_wait {
     uint64_t value;
 };
 
-/* Stores the device clock, in ns, to the uint64_t at `slot`. */
+/* A command that stores the device clock, in ns, to the uint64_t at address `slot`. */
 struct sp_cmd_timestamp {
     uint32_t kind;
     uint32_t nbytes;
@@ -76,33 +76,33 @@ struct sp_cmd_timestamp {
 
 /* Progress of a submission that has not ended. */
 struct sp_progress {
-    /* offset of the running record; the size of all records: none runs yet */
+    /* offset of the running record; the size of all records if none runs yet */
     uint64_t running_at;
-    uint64_t groups_done;  /* of the running record */
-    uint64_t groups_total; /* 0: unknown, or no dispatch */
-    uint64_t running_ns;   /* since the running record began */
+    uint64_t groups_done;  /* finished groups of the running record */
+    uint64_t groups_total; /* groups of the running record; 0: unknown, or no dispatch */
+    uint64_t running_ns;   /* ns since the running record began */
 };
 
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
 
-/* A pointer argument's extent ("n", "m*k", "span(m,rs,k,cs)") is the number of elements that it
- * must cover. Extents and the kernel's number of workgroups follow from the scalar arguments.
- * core/abi/extent.py compiles such texts into steps over one value; native/core/extents.h computes
- * them. */
+/* Extents. The extent of a pointer argument ("n", "m*k", "span(m,rs,k,cs)") is the number of
+ * elements that the pointer must cover. Extents and a kernel's number of workgroups follow from the
+ * scalar arguments. core/abi/extent.py compiles such texts into steps that change one value;
+ * native/core/extents.h runs the steps. */
 enum sp_extent_op {
     SP_EXTENT_PUSH = 1, /* saves the value for a later SP_EXTENT_POPPED, then loads the operand */
-    /* as PUSH, but loads the span of n1 s1 n2 s2, the operands of four steps: 0 if n1 or n2 is 0,
-     * else (n1-1)*s1 + (n2-1)*s2 + 1 */
+    /* saves the value, then loads the span of n1 s1 n2 s2, the operands of four steps: 0 if n1 or
+     * n2 is 0, else (n1-1)*s1 + (n2-1)*s2 + 1 */
     SP_EXTENT_SPAN = 2,
     SP_EXTENT_ADD = 3,
-    SP_EXTENT_SUB = 4, /* saturates at 0 */
+    SP_EXTENT_SUB = 4, /* subtracts, but not below 0 */
     SP_EXTENT_MUL = 5,
-    SP_EXTENT_DIV = 6, /* rounds up; division by 0 is -EINVAL */
-    SP_EXTENT_POPPED = 8 /* added to the last four: the operand is the value saved last */
+    SP_EXTENT_DIV = 6, /* rounds up; a division by 0 is -EINVAL */
+    SP_EXTENT_POPPED = 8 /* added to ADD, SUB, MUL or DIV: the operand is the value saved last */
 };
 
-/* Operand of a step: the eight bytes at `offset` of the packed arguments, masked by `mask`. mask 0:
- * a constant. */
+/* A step. Its operand is the eight bytes at `offset` of the packed arguments, masked by `mask`;
+ * with a mask of 0 the operand is `constant`. */
 struct sp_extent_step {
     uint32_t op;
     uint32_t offset;
@@ -112,45 +112,46 @@ struct sp_extent_step {
 
 struct sp_arg {
     uint32_t nbytes; /* size in the packed arguments: 4 or 8 */
-    uint32_t offset; /* in the packed arguments */
+    uint32_t offset; /* offset in the packed arguments */
     uint32_t is_pointer;
     uint32_t is_optional; /* a pointer that may be null */
-    /* a pointer that the kernel writes through: read-only memory is refused */
+    /* 1: the kernel writes through this pointer, so read-only memory is refused */
     uint32_t is_written;
-    /* bits of the element types that a pointer accepts: core/abi/elements.py */
+    /* bits of the element types that a pointer accepts (core/abi/elements.py) */
     uint32_t elements;
-    uint32_t code;        /* of a scalar: its letter in Python's struct module */
+    uint32_t code; /* format letter of a scalar, as in Python's struct module */
 };
 
 /* A pointer argument and its extent. */
 struct sp_pointer {
     uint32_t arg;    /* index of the argument */
-    uint32_t offset; /* in the packed arguments */
+    uint32_t offset; /* offset in the packed arguments */
     uint32_t element_nbytes;
-    uint32_t nsteps; /* of its extent; 0: unknown extent */
+    uint32_t nsteps; /* number of steps of its extent; 0: the extent is unknown */
 };
 
 struct sp_signature {
     uint32_t nargs;
     uint32_t npointers;
-    uint32_t args_nbytes; /* padded to 8 */
+    uint32_t args_nbytes; /* bytes of the packed arguments, padded to 8 */
     uint32_t nsteps;
     struct sp_arg args[48];
-    struct sp_pointer pointers[48]; /* in the order of their arguments */
-    struct sp_extent_step steps[512]; /* the first pointer's steps, then the next one's */
+    struct sp_pointer pointers[48]; /* in the order of the arguments */
+    /* the first pointer's steps, then the next pointer's, and so on */
+    struct sp_extent_step steps[512];
 };
 
-/* Bytes that the pointer number `index` must cover. 0; -EOVERFLOW: beyond 64 bits; -EINVAL: a
- * division by 0. */
+/* Computes the bytes that pointer number `index` must cover. Returns 0, -EOVERFLOW beyond 64 bits,
+ * or -EINVAL for a division by 0. */
 int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need);
 
-/* Checks a packed argument block against its signature before anything is submitted. 0. -EFAULT: a
- * null pointer that is not optional. -ERANGE: a buffer shorter than its extent. Or an error of
- * sp_signature_need. `bad` (may be NULL) receives the index of the argument, `need` the bytes it
- * must cover. */
+/* Checks packed arguments against their signature before anything is submitted. Returns 0; -EFAULT
+ * for a null pointer that is not optional; -ERANGE for a buffer shorter than its extent; or an
+ * error of sp_signature_need. Writes the index of the wrong argument to `bad` (may be NULL), and
+ * the bytes it must cover to `need`. */
 int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need);
 
 /* Checks that records are well formed: kinds, sizes, alignment of the array and of each record,
- * payload bounds. `at` receives the offset of the bad record. */
+ * bounds of payloads. Returns 0 or -EINVAL. Writes the offset of the malformed record to `at`. */
 int sp_cmd_validate(const void *records, size_t nbytes, size_t *at);
 #endif

@@ -1,5 +1,5 @@
-/* The cpu device: a thread pool, queues with a worker thread each, a table of kernels per
- * instruction set. sp_queue.h has what queues of all backends share. */
+/* The cpu device: a thread pool, queues with a worker thread each, and a table of kernels per
+ * instruction set. sp_queue.h has what the queues of all backends share. */
 #ifndef SP_CPU_H
 #define SP_CPU_H
 #include "sp_cmd.h"
@@ -7,11 +7,12 @@
 
 enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 3 };
 
-/* Kernel forms. SPAN: a one-dimensional grid kernel; one call takes a run of threads. GRID: one
- * call per group. ROUTINE: one call uses the whole device. */
+/* Kernel forms. SPAN: a one-dimensional grid kernel, one call of which computes a run of threads.
+ * GRID: one call computes one group. ROUTINE: one call uses the whole device. */
 enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
 
-/* Output tiles: WINOGRAD 4 x 4, WINOGRAD2 2 x 2, WINOGRAD6 6 x 6. */
+/* Algorithms of gemm and conv2d. Winograd's output tiles are 4 x 4 (WINOGRAD), 2 x 2 (WINOGRAD2)
+ * and 6 x 6 (WINOGRAD6). */
 enum sp_algo {
     SP_ALGO_AUTO = 0,
     SP_ALGO_NAIVE = 1,
@@ -23,7 +24,7 @@ enum sp_algo {
     SP_ALGO_WINOGRAD6 = 7
 };
 
-/* A tile plan (types.TilePlan) as C sees it; a field of 0 means the kernel's default. */
+/* A tile plan (types.TilePlan) for C. A field of 0 means the kernel's default. */
 struct sp_tile_plan {
     uint32_t algo;
     uint32_t mc;
@@ -32,14 +33,14 @@ struct sp_tile_plan {
     uint32_t mr;
     uint32_t nr;
     uint32_t threads;
-    uint32_t pack; /* the weights are a packed blob (cpu/gemm/packed.h) */
+    uint32_t pack; /* 1: the weights are a packed blob (cpu/gemm/packed.h) */
     uint32_t flags; /* enum sp_plan_flags */
-    uint64_t blob_nbytes; /* bytes behind the pointer of a blob; set for each launch */
+    uint64_t blob_nbytes; /* bytes from a blob's pointer on that are valid; set for each launch */
 };
 
 /* Bits of sp_tile_plan.flags.
  *
- * DETERMINISTIC: the number of threads must not change any bit of the result. A kernel must not
+ * DETERMINISTIC: the number of threads must not change any bit of the result. So a kernel must not
  * split a sum among threads if that would change it. The order of additions within one thread is
  * free. */
 enum sp_plan_flags { SP_PLAN_DETERMINISTIC = 1 };
@@ -48,60 +49,62 @@ struct sp_cpu;
 struct sp_cpu_queue;
 struct sp_cpu_kernel;
 
-/* Instruction sets that this machine runs: bit (1 << isa). */
+/* Returns the instruction sets that this machine can run, as bits (1 << isa). */
 uint32_t sp_cpu_isa_mask(void);
 
 int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
-/* Releases the device; its thread pool ends after its last queue is released. */
+/* Releases the device. Its thread pool ends after the last queue is released. */
 void sp_cpu_close(struct sp_cpu *dev);
 /* For machines with several NUMA nodes: pins thread i of the pool to the CPUs of node
  * node_of_thread[i]. Thread 0, the caller of a job, is not pinned. node_of_thread never decreases.
- * node_of_cpu[cpu] is UINT32_MAX for a CPU that this process must not use. Call it before the first
- * job. -EINVAL: malformed lists, or too late. */
+ * node_of_cpu[cpu] is UINT32_MAX for a CPU that this process must not use. To be called before the
+ * first job. Returns 0, or -EINVAL for malformed lists or a late call. */
 int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thread, uint32_t ncpus,
                  const uint32_t *node_of_cpu);
-/* Pins every thread that computes for a placed device to the CPUs of its nodes, queue workers too.
- * Kernels then never run in the calling thread. Call it before the first queue and kernel. -EINVAL:
- * not placed. */
+/* Pins every thread that computes for the device, queue workers too, to the CPUs that sp_cpu_place
+ * named. Kernels then never run in the calling thread. To be called before the first queue and
+ * kernel. Returns 0, or -EINVAL without an earlier sp_cpu_place. */
 int sp_cpu_confine(struct sp_cpu *dev);
-/* First touch of new memory of a placed device. Each node's threads touch the part that a grid's
- * tasks give them, so that Linux places it on that node. Does nothing for small memory, or on one
- * node. */
+/* Writes first to new memory, so that Linux places it by NUMA node. Each node's threads write to
+ * the part that a grid's tasks give them. Does nothing for small memory, on one node, or without
+ * sp_cpu_place. */
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);
-/* Asks Linux to place untouched pages of this memory on that NUMA node, while it has room. 0, or
- * -errno of mbind(2): containers forbid it (-EPERM), kernels may lack it (-ENOSYS) or the node
- * (-EINVAL). Not for memory below 64 KiB, which shares pages with other memory. */
+/* Asks Linux to place untouched pages of this memory on a NUMA node while the node has room.
+ * Returns 0 or -errno of mbind(2): -EPERM in containers that forbid it, -ENOSYS or -EINVAL if the
+ * kernel lacks the call or the node. Not for memory below 64 KiB, which shares pages with other
+ * memory. */
 int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node);
-/* -errno of the last failure to pin a thread of a placed device; 0: none failed. */
+/* Returns -errno of the last failure to pin a thread of the device, or 0 if none failed. */
 int sp_cpu_unpinned(const struct sp_cpu *dev);
 uint32_t sp_cpu_threads(const struct sp_cpu *dev);
 uint32_t sp_cpu_isa(const struct sp_cpu *dev);
 
-/* Zeroed memory, 64-byte aligned (page aligned from 64 KiB on); NULL: out of memory.
+/* Returns zeroed memory, 64-byte aligned, page aligned from 64 KiB on, or NULL when there is none.
  * `sp_cpu_free(NULL)` is allowed. */
 void *sp_cpu_alloc(uint64_t nbytes);
 void sp_cpu_free(void *p);
-/* As sp_cpu_alloc, over a new memfd that other processes may map. The caller owns *fd. */
+/* Allocates as sp_cpu_alloc does, in a new memfd that other processes may map. The caller owns
+ * *fd. */
 void *sp_cpu_alloc_shared(uint64_t nbytes, int *fd);
 void *sp_cpu_map_shared(int fd, uint64_t nbytes);
 
-/* The table of built-in kernels. `name` is NULL past the end. */
+/* An entry of the table of built-in kernels. `name` is NULL past the end. */
 struct sp_cpu_entry {
     const char *name;
     uint32_t form;
-    uint32_t args_nbytes; /* size of its argument struct, padded to 8 */
-    uint32_t isa_mask;    /* instruction sets that have a variant of their own */
+    uint32_t args_nbytes; /* size of the argument struct, padded to 8 */
+    uint32_t isa_mask;    /* bits of the instruction sets that have a variant of their own */
 };
 int sp_cpu_entry(uint32_t index, struct sp_cpu_entry *out);
 
 /* Loads a built-in kernel by name: the variant of the device's instruction set, else the next lower
- * variant. -ENOENT: unknown. -EINVAL: signature and argument struct disagree. `plan` may be
- * NULL. */
+ * variant. Returns 0, -ENOENT for an unknown name, or -EINVAL if signature and argument struct
+ * disagree. `plan` may be NULL. */
 int sp_cpu_load(struct sp_cpu *dev, const char *name, const struct sp_signature *sig, const struct sp_tile_plan *plan,
                 struct sp_cpu_kernel **out);
-/* Loads a user's kernel from a shared library: void entry(const void *args, const uint32_t
- * group[3], const uint32_t group_size[3]). -ENOEXEC: dlopen failed. -ENOENT: no such symbol. `why`
- * receives the loader's message. */
+/* Loads a user's kernel from a shared library. Its entry is void entry(const void *args, const
+ * uint32_t group[3], const uint32_t group_size[3]). Returns 0, -ENOEXEC if dlopen failed, or
+ * -ENOENT without such a symbol. Writes the loader's message to `why`. */
 int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry, const struct sp_signature *sig,
                         char *why, size_t why_nbytes, struct sp_cpu_kernel **out);
 void sp_cpu_unload(struct sp_cpu_kernel *k);
@@ -109,32 +112,35 @@ uint32_t sp_cpu_kernel_form(const struct sp_cpu_kernel *k);
 uint32_t sp_cpu_kernel_isa(const struct sp_cpu_kernel *k);
 
 int sp_cpu_queue_open(struct sp_cpu *dev, uint32_t flags, struct sp_cpu_queue **out);
-/* Waits for submitted work, then ends the worker. -ETIMEDOUT: work still runs; the queue accepts no
- * more work and may be closed again later. The handle stays valid until it is released. */
+/* Waits for submitted work, then ends the worker. Returns -ETIMEDOUT if work still runs; the queue
+ * then accepts no more work and may be closed again later. The handle stays valid until it is
+ * released. */
 int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
-/* Checks records without submitting. 0, or the error that launch or submit would return. */
+/* Checks records without submitting them. Returns 0, or the error that launch or submit would
+ * return. */
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
 /* Submits one dispatch record. Returns the timeline value (> 0) or -errno. If the queue is idle, a
  * built-in routine, or a built-in kernel with one group, runs in the calling thread. */
 int64_t sp_cpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_cpu_run(struct sp_prepared *p);
-/* Submits an array of records, which the queue's worker replays in order. The records are
- * copied. */
+/* Submits a copy of an array of records, which the queue's worker runs in order. Returns the
+ * timeline value (> 0) or -errno. */
 int64_t sp_cpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
-/* Copies host memory to `address`; in the calling thread if the queue is idle. Returns the value at
- * which the copy is done. The bytes may change as soon as this returns. */
+/* Copies host memory to `address`, in the calling thread if the queue is idle. Returns the timeline
+ * value at which the copy is done, or -errno. `data` may change as soon as the call returns. */
 int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
-/* Launch, run, submit and upload return -EAGAIN, and submit nothing, while the queue is full.
- * sp_cpu_room waits until half of the queue's work has ended: 0 or -ETIMEDOUT. */
+/* Waits until half of the queue's work has ended. Returns 0 or -ETIMEDOUT. While a queue is full,
+ * launch, run, submit and upload return -EAGAIN and submit nothing. */
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
 uint64_t sp_cpu_reached(void *queue);
-/* 0: reached. -ETIMEDOUT. Else the error with which that submission ended. */
+/* Waits for a timeline value. Returns 0 when it is reached, -ETIMEDOUT, or the error with which
+ * that submission ended. */
 int sp_cpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 
-/* Copies the records of a submission that has not ended. Returns their bytes (may exceed
- * `capacity`); -ENOENT: it has ended. */
+/* Copies the records of a submission that has not ended. Returns their bytes, which may exceed
+ * `capacity`, or -ENOENT if it has ended. */
 int64_t sp_cpu_peek(struct sp_cpu_queue *q, uint64_t value, void *records, size_t capacity, struct sp_progress *out);
 #endif

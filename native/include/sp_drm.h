@@ -1,11 +1,12 @@
-/* The core DRM ioctls that driver or emulator need: our own declarations of the kernel's interface,
- * under the kernel's names. tests/backends/amdgpu/test_drm_structs.py compares every size, offset
- * and constant with libdrm's headers. */
+/* The core DRM ioctls that the amdgpu backend or the emulator needs: this project's declarations of
+ * the kernel's interface, under the kernel's names. tests/backends/amdgpu/test_drm_structs.py
+ * compares every size, offset and constant with libdrm's headers. */
 #ifndef SP_DRM_H
 #define SP_DRM_H
 #include "sp_base.h"
 
-/* Request words: direction (1 write, 2 read, 3 both) << 30 | size << 16 | 'd' << 8 | number. */
+/* Request numbers of the ioctls: direction (1 write, 2 read, 3 both) << 30 | size << 16 | 'd' << 8
+ * | number. */
 enum {
     DRM_IOCTL_VERSION = 0xc0406400,
     DRM_IOCTL_GEM_CLOSE = 0x40086409,
@@ -108,7 +109,8 @@ struct drm_syncobj_transfer {
     uint32_t pad;
 };
 
-/* Timeouts are absolute CLOCK_MONOTONIC. Kernels before 6.6 ignore deadline_nsec and its flag. */
+/* Timeouts are absolute times of CLOCK_MONOTONIC. Kernels before 6.6 ignore deadline_nsec and its
+ * flag. */
 struct drm_syncobj_wait {
     uint64_t handles;
     int64_t timeout_nsec;

@@ -1,6 +1,6 @@
 /* The egl device: OpenGL compute on a context that one C thread owns. Any thread may call these
- * functions without a context. Work goes to the owner thread as records. Everything else is a
- * request that the caller waits for, with a timeout. */
+ * functions; it needs no context. Work goes to the owner thread as records. Every other call sends
+ * a request to the owner thread and waits for the answer, with a timeout. */
 #ifndef SP_EGL_H
 #define SP_EGL_H
 #include "sp_cmd.h"
@@ -13,9 +13,9 @@ enum sp_egl_flags {
     SP_EGL_F64 = 8,
     SP_EGL_I64 = 16,
     SP_EGL_SPIRV = 32,
-    SP_EGL_TIMER = 64,    /* the device's own clock can be read */
+    SP_EGL_TIMER = 64,     /* the device clock can be read */
     SP_EGL_BINARIES = 128, /* linked programs can be saved and restored */
-    SP_EGL_RESET = 256     /* the context reports its loss */
+    SP_EGL_RESET = 256     /* the context reports when it is lost */
 };
 
 /* A device that EGL lists. `index` is EGL's number for it; -1 is the surfaceless platform, which
@@ -32,21 +32,21 @@ struct sp_egl_nodes {
     char report[2048]; /* a line for each path tried */
     struct sp_egl_node node[17];
 };
-/* Lists the nodes in EGL's order, the surfaceless platform last. 0. -ENOENT, -ELIBBAD: no EGL.
- * -ECHILD: this process was forked after EGL was initialised. */
+/* Lists the devices in EGL's order, the surfaceless platform last. Returns 0, -ENOENT or -ELIBBAD
+ * without EGL, or -ECHILD if this process was forked after EGL was initialised. */
 int sp_egl_list(struct sp_egl_nodes *out);
 
 struct sp_egl_info {
     uint32_t flags;
-    int32_t version; /* 43, or 31 for ES */
+    int32_t version; /* 43 for OpenGL 4.3, 31 for ES 3.1 */
     uint32_t max_groups[3];
     uint32_t max_group_size[3];
     uint32_t max_invocations;
     uint32_t max_shared_nbytes;
-    uint32_t max_bindings; /* pointer arguments that a kernel can have */
-    uint32_t max_blocks;   /* storage blocks a shader can use */
+    uint32_t max_bindings; /* most pointer arguments of a kernel */
+    uint32_t max_blocks;   /* most storage blocks of a shader */
     uint32_t offset_alignment;
-    uint64_t max_block_nbytes; /* bytes that one pointer can reach */
+    uint64_t max_block_nbytes; /* most bytes that one pointer can reach */
     uint64_t memory_nbytes;    /* 0: unknown */
     char vendor[128];
     char renderer[256];
@@ -57,73 +57,76 @@ struct sp_egl;
 struct sp_egl_queue;
 struct sp_egl_kernel;
 
-/* Makes a context on a node of sp_egl_list and starts its owner thread. `why` receives the reason
- * of a failure. -ENODEV: no context. -ENOTSUP: GL is too old. -ENOMEM, -ETIMEDOUT. */
+/* Opens a device of sp_egl_list: makes a context and starts its owner thread. Returns 0; -ENODEV
+ * without a context; -ENOTSUP if GL is too old; -ENOMEM or -ETIMEDOUT. Writes the reason of a
+ * failure to `why`. */
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
-/* Closes the device after its last queue is closed; at once if it has none. -ETIMEDOUT: the driver
- * does not return. The handle is invalid in any case. The display stays initialised. */
+/* Closes the device after its last queue is closed, or at once if it has none. Returns 0, or
+ * -ETIMEDOUT if the driver does not return. The handle is invalid in any case. The EGL display
+ * stays initialised. */
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
-/* Lines that the driver reported since the last call. Returns the bytes written. */
+/* Copies the lines that the driver reported since the last call. Returns the bytes written. */
 size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity);
 
 enum sp_egl_memory { SP_EGL_DEVICE = 0, SP_EGL_HOST = 1, SP_EGL_SHARED = 2 };
-/* Zeroed memory. HOST: stays mapped. SHARED: needs a later sp_egl_share. The address is our own
- * number (bit 62, buffer, offset); arithmetic is valid within one buffer only. 0 or -ENOMEM,
- * -ENODEV, -ETIMEDOUT. */
+/* Allocates zeroed memory. HOST memory stays mapped; SHARED memory needs a later sp_egl_share. The
+ * address is a number of this backend (bit 62, buffer, offset); arithmetic is valid within one
+ * buffer only. Returns 0, -ENOMEM, -ENODEV or -ETIMEDOUT. */
 int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address);
 void sp_egl_free(struct sp_egl *dev, uint64_t address);
-/* Ties SHARED memory to a file (a memfd) of at least its size. Every submission that uses the
- * buffer first copies the file's bytes in, and copies them back after. The caller keeps the
- * descriptor. */
+/* Connects SHARED memory to a file (a memfd) of at least its size. Every submission that uses the
+ * buffer copies the file's bytes in before it runs, and copies them back after. The caller keeps
+ * the descriptor. */
 int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
-/* Address of the memory in this process, valid while the buffer lives. */
+/* Gives the address of the memory in this process, which is valid while the buffer lives. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
-/* `scalars` has a letter for each scalar argument: f (32), d, i, u, I (64), U. -ENOEXEC: `why` has
- * the driver's log, or how shader and signature differ. -ESTALE: the driver does not accept this
- * binary (any more). */
+/* Loads a kernel. `scalars` has a letter for each scalar argument: f (32 bits), d, i, u, I (64
+ * bits), U. Returns 0; -ENOEXEC, with the driver's log or the difference of shader and signature in
+ * `why`; -ESTALE if the driver does not accept this binary, or no longer does. */
 int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
                 const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out);
 void sp_egl_unload(struct sp_egl_kernel *k);
-/* The linked program as the driver stores it; the caller frees *out. -ENOTSUP: the driver cannot
- * store programs. */
+/* Gives the linked program in the driver's own format; sp_egl_binary_free frees *out. Returns 0, or
+ * -ENOTSUP if the driver cannot store programs. */
 int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t *nbytes);
 void sp_egl_binary_free(void *binary);
 struct sp_egl_shape {
     uint32_t group_size[3];
-    uint32_t any_grid; /* groups above max_groups are split into several dispatches */
-    uint32_t blocks;   /* storage blocks it uses */
+    uint32_t any_grid; /* 1: groups above max_groups are split into several dispatches */
+    uint32_t blocks;   /* storage blocks that the kernel uses */
 };
 void sp_egl_kernel_shape(const struct sp_egl_kernel *k, struct sp_egl_shape *out);
 
 int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **out);
-/* Waits for submitted work. -ETIMEDOUT: work still runs; the queue accepts no more work and may be
- * closed again later. The handle stays valid until it is released. */
+/* Waits for submitted work, then closes the queue. Returns -ETIMEDOUT if work still runs; the queue
+ * then accepts no more work and may be closed again later. The handle stays valid until it is
+ * released. */
 int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
 
-/* Checks records without submitting. 0, or the error that launch or submit would return. -EINVAL: a
- * malformed shape or record. -EFAULT: an address outside all live buffers. -ERANGE: a buffer too
- * short. -EADDRNOTAVAIL: an offset that the device cannot bind. -E2BIG: more bytes than one pointer
- * can reach, or too many groups. */
+/* Checks records without submitting them. Returns 0, or the error that launch or submit would
+ * return: -EINVAL for a malformed shape or record; -EFAULT for an address outside all live buffers;
+ * -ERANGE for a buffer that is too short; -EADDRNOTAVAIL for an offset that the device cannot bind;
+ * -E2BIG for more bytes than one pointer can reach, or too many groups. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
-/* Host to device (copied before the call returns) and device to host (`data` must live until the
- * value is reached). */
+/* Transfers. upload copies host memory to the device; `data` may change when the call returns.
+ * download copies from the device; `data` must live until the value is reached. */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 
 uint64_t sp_egl_reached(void *queue);
-/* 0: reached. -ETIMEDOUT. Else the error with which that submission ended (-EIO: sp_egl_fault has
- * the text). */
+/* Waits for a timeline value. Returns 0 when it is reached, -ETIMEDOUT, or the error with which
+ * that submission ended (after -EIO, sp_egl_fault has the text). */
 int sp_egl_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 size_t sp_egl_fault(struct sp_egl_queue *q, uint64_t value, char *out, size_t capacity);
 
-/* As sp_cpu_peek. */
+/* Copies the records of a submission that has not ended, as sp_cpu_peek does. */
 int64_t sp_egl_peek(struct sp_egl_queue *q, uint64_t value, void *records, size_t capacity,
                     struct sp_progress *out);
 #endif

@@ -1,11 +1,11 @@
-/* The emulator's instruction decoder alone, for tests and tools: it decodes dwords to named
- * members. */
+/* The emulator's instruction decoder alone, for tests and tools. It decodes dwords to a struct with
+ * named members. */
 #ifndef SP_EMU_ISA_ENTRY_H
 #define SP_EMU_ISA_ENTRY_H
 #include "sp_base.h"
 
-/* A copy of struct sp_inst (native/emu/isa/inst.h) without the members of images. Its members are
- * wider, so that every compiler lays them out alike. */
+/* A decoded instruction: a copy of struct sp_inst (native/emu/isa/inst.h) without the members of
+ * images. The members are wider here, so that every compiler lays them out alike. */
 struct sp_emu_inst {
     uint32_t op, format, ndw, reserved;
     uint32_t dst, sdst, src[3], sbase, soffset;
@@ -18,11 +18,11 @@ struct sp_emu_inst {
     uint32_t opy, dsty, srcy[2];
 };
 
-/* generation: 10 or 11. 0. -EINVAL: another generation. -EILSEQ: invalid code, `why` says which.
- * -ENODATA: cut short. */
+/* Decodes one instruction for generation 10 or 11. Returns 0; -EINVAL for another generation;
+ * -EILSEQ for invalid code, with the reason in `why`; -ENODATA if the code is cut short. */
 int sp_emu_decode(uint32_t generation, const uint32_t *words, uint32_t count, struct sp_emu_inst *out, char *why,
                   uint32_t why_nbytes);
-/* Names by number: instructions and formats. NULL past the last. */
+/* Return the names of instructions and formats by number; NULL past the last one. */
 const char *sp_emu_op_name(uint32_t op);
 const char *sp_emu_format_name(uint32_t format);
 #endif

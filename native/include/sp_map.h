@@ -1,18 +1,18 @@
-/* The languages of maps.
+/* The two languages of maps (elementwise expressions).
  *
- * Portable: the map_* kernels run a postfix program of one uint32_t a step, step = op | operand <<
- * 8. A program leaves exactly one value. ops/expression/program.py writes it, every backend runs
- * it.
+ * Portable: the map_* kernels run a postfix program, one uint32_t per step: op | operand << 8. A
+ * program leaves exactly one value. ops/expression/program.py writes such programs, and every
+ * backend runs them.
  *
- * Lowered: the cpu's fused_map runs instructions over registers, sp_map_insn below.
+ * Lowered: the cpu's kernel fused_map runs instructions over registers, struct sp_map_words below.
  * ops/expression/lower.py writes them. */
 #ifndef SP_MAP_H
 #define SP_MAP_H
 #include "sp_base.h"
 
 enum sp_map_op {
-    SP_MAP_INPUT = 1, /* operand: index of the input */
-    SP_MAP_CONST = 2, /* operand: index of the constant */
+    SP_MAP_INPUT = 1, /* the operand is the index of the input */
+    SP_MAP_CONST = 2, /* the operand is the index of the constant */
     SP_MAP_ADD = 3,
     SP_MAP_SUB = 4,
     SP_MAP_MUL = 5,
@@ -32,44 +32,45 @@ enum sp_map_op {
     SP_MAP_COS = 19,
     SP_MAP_FLOOR = 20,
     SP_MAP_SQUARE = 21,
-    SP_MAP_LT = 22, /* comparisons leave 1 or 0 in the type of their operands; NaN equals nothing */
+    SP_MAP_LT = 22, /* comparisons give 1 or 0 in the type of their operands; NaN equals nothing */
     SP_MAP_LE = 23,
     SP_MAP_GT = 24,
     SP_MAP_GE = 25,
     SP_MAP_EQ = 26,
     SP_MAP_NE = 27,
-    SP_MAP_WHERE = 28, /* condition, value if it is nonzero, value if it is 0 */
-    SP_MAP_OPS = 29,   /* one past the last of the portable language */
-    /* Lowered language only: */
+    SP_MAP_WHERE = 28, /* operands: condition, value if it is nonzero, value if it is 0 */
+    SP_MAP_OPS = 29,   /* one more than the last op of the portable language */
+    /* The ops below exist in the lowered language only. */
     SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type: see sp_map_type */
+    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type; see sp_map_type */
     SP_MAP_LOWERED_OPS = 33
 };
 
-/* The i32 kernel supports INPUT CONST ADD SUB MUL NEG ABS RELU MIN MAX SQUARE, the comparisons and
- * WHERE. It wraps around. */
+/* Limits of the portable language. The i32 kernel has only INPUT CONST ADD SUB MUL NEG ABS RELU MIN
+ * MAX SQUARE, the comparisons and WHERE. Its arithmetic wraps around. */
 enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
 
-/* The lowered language: instructions of four words; the register of the last one is the result. An
- * operand is kind << 28 | index. A constant is a cell of eight bytes that begins with a value of
- * the operand's type. */
+/* Element types of the lowered language. Its instructions have four words; the register of the last
+ * instruction is the result. An operand is kind << 28 | index. A constant has eight bytes, which
+ * begin with a value of the operand's type. */
 enum sp_map_type {
     SP_MAP_F32 = 0,
     SP_MAP_F64 = 1,
     SP_MAP_I32 = 2,
     SP_MAP_I64 = 3,
     SP_MAP_U8 = 4,
-    SP_MAP_BOOL = 5, /* a byte, 0 or 1 */
-    /* F16 and BF16 are storage types: CONVERT reads them as f32 and rounds f32 to them, to nearest
-     * even */
+    SP_MAP_BOOL = 5, /* one byte, 0 or 1 */
+    /* F16 and BF16 are storage types: CONVERT reads them as f32, and rounds f32 to them, to nearest
+     * even. */
     SP_MAP_F16 = 6,
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* CONVERT between whole numbers wraps, and so does the whole part of f64 as u8. For other real
- * numbers to whole ones, and for any type to bool, the result is 1 if the value is not 0. */
+/* Kinds of operands. CONVERT between integer types wraps around; f64 as u8 is truncated, then wraps
+ * around. From other real types to integers, and from any type to bool, the result is 1 if the
+ * value is not 0, else 0. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 
@@ -78,8 +79,8 @@ struct sp_map_words {
     uint32_t a, b, c;
 };
 
-/* What a fused map folds its elements to: nothing, or one result for each [outer, inner] of [outer,
- * n, inner]. */
+/* The folds of a fused map: none, or one result for each [outer, inner] of a map over [outer, n,
+ * inner]. */
 enum sp_map_fold {
     SP_MAP_FOLD_NONE = 0,
     SP_MAP_FOLD_SUM = 1,
@@ -89,8 +90,8 @@ enum sp_map_fold {
     SP_MAP_FOLDS = 5
 };
 
-/* The geometry of a fused map, as int64s. First these values, then the `ndim` sizes of the
- * iteration space. Then for y and for x0 to x7 a type, the byte offset of the first element from
+/* The geometry of a fused map, as int64s: first these values, then the `ndim` sizes of the
+ * iteration space. Then y and x0 to x7 each have a type, the byte offset of the first element from
  * the pointer, and `ndim` strides in bytes. A fold writes [outer, inner] contiguously, so y's
  * strides are 0. */
 enum sp_map_geometry {

@@ -1,24 +1,25 @@
-/* Data that packs the launches of one kernel (native/hot/launch/pack.c), and the reasons for a
- * refusal. */
+/* Data for packing the launches of one kernel (native/hot/launch/pack.c), and the reasons to refuse
+ * a launch. */
 #ifndef SP_PACK_H
 #define SP_PACK_H
 #include "sp_cmd.h"
 
-/* Made when the kernel is loaded. */
+/* Data for packing a kernel's launches, made when the kernel is loaded. */
 struct sp_packing {
     struct sp_cmd_dispatch head; /* a dispatch of one group of the kernel's own size */
-    uint32_t dims;               /* axes beyond these are 1 */
+    uint32_t dims;               /* axes beyond these have size 1 */
     uint32_t is_routine;
     uint32_t most_groups[3];
-    uint32_t ngrid; /* 0: the kernel cannot compute its grid */
-    uint32_t nsteps[3]; /* of each axis of the grid; they follow the signature's steps */
-    uint64_t most_threads; /* of a group */
+    /* number of grid axes that the kernel computes; 0: it cannot compute its grid */
+    uint32_t ngrid;
+    uint32_t nsteps[3]; /* steps of each axis of the grid; they follow the signature's steps */
+    uint64_t most_threads; /* most threads in a group */
     uint64_t most_shared;
     struct sp_signature sig;
 };
 
-/* Each reason concerns an argument, an axis or a word (groups, group_size, shared), given by its
- * index. core/launch_errors.py makes the message. */
+/* Reasons to refuse a launch. Each concerns an argument, an axis or a word (groups, group_size,
+ * shared), which an index names. core/launch_errors.py makes the message. */
 enum sp_refusal {
     SP_REFUSED_KERNEL = 1, /* not a kernel */
     SP_REFUSED_KERNEL_CLOSED,
@@ -31,8 +32,8 @@ enum sp_refusal {
     SP_REFUSED_ELSEWHERE,
     SP_REFUSED_ELEMENTS,
     SP_REFUSED_READONLY,
-    SP_REFUSED_WORD, /* a word is not the numbers that it expects */
-    SP_REFUSED_AXES, /* no axis, or more than three */
+    SP_REFUSED_WORD, /* a word does not have the numbers that it must have */
+    SP_REFUSED_AXES, /* no axis, or more than three axes */
     SP_REFUSED_NO_GROUPS,
     SP_REFUSED_OWN_SIZE, /* the kernel computes its grid for groups of another size */
     SP_REFUSED_GROUPS,

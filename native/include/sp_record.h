@@ -1,40 +1,40 @@
-/* Records what a program asks of an AMD GPU's kernel driver: a `struct sp_kmd_ops` around another
- * one. The preload library uses it for foreign programs, sparkle_drv.amd.record.recorder for our
- * own. docs/recording.md describes the file's format. */
+/* A recorder of the calls to an AMD GPU's kernel driver: a `struct sp_kmd_ops` around another one.
+ * The preload library uses it for foreign programs, sparkle_drv.amd.record.recorder for this
+ * project's own. docs/recording.md describes the file's format. */
 #ifndef SP_RECORD_H
 #define SP_RECORD_H
 #include "sp_kmd.h"
 
 enum sp_record_flags {
-    /* also the bytes of BOs that the CPU and each job changed; every CS is then waited for */
+    /* also records the bytes of BOs that the CPU and each job changed, and waits for every CS */
     SP_RECORD_MEMORY = 1,
-    SP_RECORD_SHARED = 2  /* another process may use the path: then PATH.PID is written */
+    SP_RECORD_SHARED = 2 /* another process may use the path, so PATH.PID is written */
 };
 
 struct sp_record_options {
-    uint32_t flags;      /* enum sp_record_flags */
+    uint32_t flags; /* enum sp_record_flags */
     uint32_t pad;
-    /* limit of the file; the recording then stops and the program goes on; 0: 1 GiB */
+    /* limit of the file; when it is reached, recording stops and the program goes on; 0: 1 GiB */
     uint64_t max_nbytes;
-    uint64_t max_bo;     /* larger BOs are recorded without their memory; 0: 64 MiB */
-    uint64_t wait_ns;    /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */
+    uint64_t max_bo;  /* BOs larger than this are recorded without their memory; 0: 64 MiB */
+    uint64_t wait_ns; /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */
 };
 
 struct sp_record;
-/* `next` makes the calls and must outlive the recorder. The file at `path` is created when the
- * first amdgpu node is seen. A file that cannot be written is detected here: -errno. -EPERM: this
- * process may not read its own memory by process_vm_readv. */
+/* Opens a recorder. `next` makes the calls and must outlive the recorder. The file at `path` is
+ * created when the first amdgpu node is seen. Returns 0; -errno if the file cannot be written;
+ * -EPERM if this process may not read its own memory by process_vm_readv. */
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out);
-/* Ends the recording. 0, or -errno of the first write that failed (-EFBIG: max_nbytes was reached).
- * Its ops go on and write nothing. `*open` (may be NULL) is the number of nodes that are open
- * through them. */
+/* Ends the recording. Returns 0, or -errno of the first write that failed (-EFBIG if max_nbytes was
+ * reached). The recorder's ops go on and record nothing. Writes the number of nodes that are open
+ * through the ops to `*open` (may be NULL). */
 int sp_record_stop(struct sp_record *record, uint32_t *open);
-/* Call it after sp_record_stop, when no caller has the ops any more. */
+/* Frees a recorder. To be called after sp_record_stop, when no caller has its ops any more. */
 void sp_record_free(struct sp_record *record);
 const struct sp_kmd_ops *sp_record_ops(struct sp_record *record);
-/* 0 while it records, else the error that stopped it, as sp_record_stop. */
+/* Returns 0 while the recorder records, else the error that stopped it, as sp_record_stop does. */
 int sp_record_state(struct sp_record *record);
-/* Descriptor `fd` was closed, or opened anew, without the ops. */
+/* Tells the recorder that descriptor `fd` was closed or opened anew without its ops. */
 void sp_record_forget(struct sp_record *record, int fd);
 #endif

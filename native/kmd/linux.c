@@ -1,4 +1,4 @@
-/* The real side of the seam: plain system calls, results as -errno. */
+/* The real kernel driver's side of the seam: plain system calls, with results as -errno. */
 #include "include/sp_kmd.h"
 
 #include <errno.h>

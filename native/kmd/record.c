@@ -1,5 +1,6 @@
-/* The recording `struct sp_kmd_ops`: the next ops make each call, then the recorder writes it down.
- * The caller sees no change. The recorder's own calls have no effect on the kernel's objects. */
+/* The recorder: a `struct sp_kmd_ops` that passes each call on to the next one, then writes down
+ * the call. The caller notices no difference. The recorder's own calls have no effect on the
+ * kernel's objects. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -11,16 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14 }; /* a request's size field has 14 bits */
+enum { DRM_TYPE = 'd', ARGUMENT = 1 << 14 }; /* the size field of a request has 14 bits */
 static const uint64_t MAX_BO = UINT64_C(64) << 20, WAIT_NS = UINT64_C(10000000000);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* thread that holds the lock; 0: none. glibc's pthread_t is an integer, never 0 */
+/* Thread that holds the lock, or 0. glibc's pthread_t is an integer, never 0. */
 static _Atomic(pthread_t) holder;
 
-/* 1 for calls of the recorder itself, and of signal handlers that interrupt it: they are not
- * recorded. */
+/* Returns 1 if this thread holds the lock. Calls of the recorder itself, and of a signal handler
+ * that interrupts it, are therefore not recorded. */
 static int busy(void)
 {
     return atomic_load_explicit(&holder, memory_order_relaxed) == pthread_self();
@@ -55,7 +56,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* ---- effects of an ioctl ---- */
+/* ---- effects of an ioctl on the recorder's lists ---- */
 
 static void learn(struct sp_record_node *node, uint32_t request, const void *in, const void *out)
 {
@@ -82,7 +83,7 @@ static void learn(struct sp_record_node *node, uint32_t request, const void *in,
     }
 }
 
-/* ---- one call ---- */
+/* ---- the recording of one call ---- */
 
 struct call {
     struct sp_record *r;
@@ -91,7 +92,7 @@ struct call {
     uint32_t request;
     void *arg;
     size_t nbytes;
-    size_t given; /* bytes of it that were readable */
+    size_t given; /* bytes of the argument that were readable */
     unsigned char in[ARGUMENT], out[ARGUMENT];
     struct sp_record_span spans[SP_RECORD_SPANS];
     uint32_t nspans;
@@ -149,8 +150,8 @@ static int make(const struct call *c)
     return c->r->next->ioctl(c->r->next->self, c->fd, c->request, c->arg);
 }
 
-/* With SP_RECORD_MEMORY the recorder waits for the end of a job. So it can tell the job's writes
- * from the CPU's later ones. */
+/* Makes a CS call. With SP_RECORD_MEMORY it waits for the end of the job. So the recorder can tell
+ * the job's writes from later writes of the CPU. */
 static int submit(struct call *c)
 {
     struct drm_amdgpu_cs_chunk_ib entity;
@@ -161,7 +162,8 @@ static int submit(struct call *c)
     if (memory)
         sp_record_pages(c->r, c->node, "cpu");
     sp_record_ibs(c->r, c->node, &cs, &entity);
-    sp_record_file_put(&c->r->file, &c->r->text); /* before the job can hang the machine */
+    /* the file is written now, because the job may hang the machine */
+    sp_record_file_put(&c->r->file, &c->r->text);
     int rc = make(c);
     union drm_amdgpu_cs done;
     if (!memory || rc < 0 || sp_record_peek(&done, (uintptr_t)c->arg, sizeof done) != sizeof done)
@@ -198,11 +200,11 @@ static int recorded_ioctl(struct call *c)
     if (blocks) {
         enter();
         c->node = sp_record_node_numbered(c->r, number);
-        if (!c->node) /* closed meanwhile, or the recording has ended */
+        if (!c->node) /* the node was closed meanwhile, or the recording has ended */
             return rc;
     }
-    /* A mapping would keep the closed BO alive, and another BO may get its number at the next
-     * call. */
+    /* Drops the BO before the next call. A mapping would keep the closed BO alive, and another BO
+     * may get its handle. */
     if (nr == (DRM_IOCTL_GEM_CLOSE & 0xff) && rc >= 0)
         sp_record_bo_drop(c->r, c->node, ((const struct drm_gem_close *)(const void *)c->in)->handle);
     after(c, rc);
@@ -257,7 +259,7 @@ static int record_close(void *self, int fd)
     return r->next->close(r->next->self, fd);
 }
 
-/* ---- begin and end ---- */
+/* ---- begin and end of a recording ---- */
 
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out)
@@ -265,7 +267,7 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
     const struct sp_record_options given = options ? *options : (struct sp_record_options){.flags = 0};
     if (!next || !path || !*path || given.flags & ~(uint32_t)(SP_RECORD_MEMORY | SP_RECORD_SHARED))
         return -EINVAL;
-    uint32_t flags; /* a sandbox may forbid the call that every line needs */
+    uint32_t flags; /* a sandbox may forbid process_vm_readv, which every line needs */
     if (sp_record_peek(&flags, (uintptr_t)&given.flags, sizeof flags) != sizeof flags)
         return -EPERM;
     struct sp_record *r = calloc(1, sizeof *r);

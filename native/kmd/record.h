@@ -1,6 +1,6 @@
 /* Declarations that the recorder's files share. One lock, shared by all recorders, guards
- * everything here. Calls that do not block are made under it, so that lines have the kernel's
- * order. */
+ * everything here. A call that does not block is made with the lock held, so that lines are in the
+ * kernel's order. */
 #ifndef SP_KMD_RECORD_H
 #define SP_KMD_RECORD_H
 #include "include/sp_amdgpu_drm.h"
@@ -8,11 +8,11 @@
 
 #include <sys/types.h>
 
-/* record_file.c: growing text, and its file */
+/* record_file.c: a text that grows, and the file for it. */
 struct sp_record_text {
     char *at;
     size_t n, capacity;
-    int failed; /* out of memory: the text is incomplete */
+    int failed; /* 1: memory was short, so the text is incomplete */
 };
 __attribute__((format(printf, 2, 3))) void sp_record_say(struct sp_record_text *text, const char *format, ...);
 void sp_record_hex(struct sp_record_text *text, const void *data, size_t nbytes);
@@ -32,26 +32,26 @@ int sp_record_file_open(struct sp_record_file *file, const char *path, int share
 void sp_record_file_put(struct sp_record_file *file, struct sp_record_text *text);
 void sp_record_file_close(struct sp_record_file *file);
 
-/* Open nodes, their BOs, and the map of GPU addresses. */
+/* A BO of an open node. `map` and `held` are set only with SP_RECORD_MEMORY. */
 struct sp_record_bo {
     struct sp_record_bo *next;
     uint32_t handle;
-    int foreign;        /* imported: it cannot be mapped through the node */
+    int foreign;        /* 1: imported, so it cannot be mapped through the node */
     int unheld;         /* 1: the file already says that this BO's memory is not recorded */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
-    /* With SP_RECORD_MEMORY: the BO's mapping, and the bytes last recorded. */
+    /* the BO's mapping, and the bytes that were recorded last */
     unsigned char *map;
     unsigned char *held;
 };
 struct sp_record_map {
     struct sp_record_map *next;
-    uint64_t va, nbytes, offset; /* va of 48 bits */
+    uint64_t va, nbytes, offset; /* `va` has 48 bits */
     uint32_t handle;
 };
 struct sp_record_node {
     struct sp_record_node *next;
-    int number, amdgpu, fd; /* fd: one of its descriptors */
+    int number, amdgpu, fd; /* `fd` is one of the node's descriptors */
     struct sp_record_bo *bos;
     struct sp_record_map *maps;
 };
@@ -74,28 +74,29 @@ struct sp_record {
     uint64_t calls, max_bo, wait_ns;
 };
 
-/* record_node.c: the node of a descriptor, made if unknown; NULL: out of memory. The pointer is
- * valid while the lock is held. */
+/* record_node.c: returns the node of a descriptor, a new one if it is unknown. NULL: out of memory.
+ * The pointer is valid while the lock is held. */
 struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd);
-/* The node with this number; NULL: all descriptors of that node are closed. */
+/* Returns the node with this number. NULL: all descriptors of that node are closed. */
 struct sp_record_node *sp_record_node_numbered(const struct sp_record *r, int number);
 void sp_record_node_forget(struct sp_record *r, int fd);
 
-/* record_memory.c: copies from this process' memory at any address. Returns the bytes that were
- * readable. */
+/* record_memory.c: copies this process' memory at any address. Returns the number of bytes that
+ * were readable. */
 size_t sp_record_peek(void *out, uint64_t address, size_t nbytes);
 struct sp_record_bo *sp_record_bo_find(const struct sp_record_node *node, uint32_t handle);
 struct sp_record_bo *sp_record_bo_add(struct sp_record_node *node, uint32_t handle, uint64_t nbytes);
 void sp_record_bo_drop(struct sp_record *r, struct sp_record_node *node, uint32_t handle);
 void sp_record_va(struct sp_record_node *node, const struct drm_amdgpu_gem_va *va);
 void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node);
-/* Maps a BO for the CPU, its first `nbytes` at least; MAP_FAILED: it cannot be mapped. */
+/* Maps at least the first `nbytes` of a BO for the CPU. Returns MAP_FAILED if that is
+ * impossible. */
 void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, const struct sp_record_bo *bo,
                        uint64_t nbytes);
-/* Copies GPU memory from `va` on. Returns the bytes that were readable. */
+/* Copies GPU memory from `va` on. Returns the number of bytes that were readable. */
 size_t sp_record_gpu(struct sp_record *r, const struct sp_record_node *node, uint64_t va, void *out, size_t nbytes);
 
-/* record_args.c: the name of an ioctl, and the memory that its argument points to */
+/* record_args.c: the names of ioctls, and the memory that their arguments point to. */
 enum sp_record_way { SP_RECORD_IN = 1, SP_RECORD_OUT = 2 };
 struct sp_record_span {
     uint64_t address, nbytes;
@@ -104,14 +105,16 @@ struct sp_record_span {
 enum { SP_RECORD_SPANS = 200 }; /* enough for one CS with many chunks */
 const char *sp_record_name(uint32_t request);
 int sp_record_blocks(uint32_t request);
-/* Fills `out` with the spans of an argument's copy, before the call. Returns their number. */
+/* Fills `out` with the spans of memory that `argument` points to. Call it before the ioctl. Returns
+ * the number of spans. */
 uint32_t sp_record_spans(uint32_t request, const void *argument, struct sp_record_span *out);
 
-/* record_ib.c: the IBs that a CS names, in the capture format; `entity` receives the entity of the
- * last one */
+/* record_ib.c: writes the IBs that a CS names, in the capture format. `entity` receives the entity
+ * of the last IB. */
 void sp_record_ibs(struct sp_record *r, const struct sp_record_node *node, const union drm_amdgpu_cs *cs,
                    struct drm_amdgpu_cs_chunk_ib *entity);
 
-/* record_pages.c: records the bytes of BOs that `who` changed since the last look */
+/* record_pages.c: records the bytes of BOs that have changed since the last call. `who` names the
+ * writer: "cpu" or "gpu". */
 void sp_record_pages(struct sp_record *r, struct sp_record_node *node, const char *who);
 #endif

@@ -1,6 +1,6 @@
-/* The ioctls that the recorder knows: names, and the memory that arguments point to
- * (include/sp_drm.h, sp_amdgpu_drm.h). An unknown ioctl is recorded by its number, with its
- * argument only. */
+/* The ioctls that the recorder knows: their names, and the memory that their arguments point to
+ * (include/sp_drm.h, sp_amdgpu_drm.h). For an unknown ioctl only the number and the argument are
+ * recorded. */
 #include "record.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@ static const struct {
 #undef NAME
 };
 
-/* Bits 0 to 7 identify an ioctl: the size of its argument may have grown since. */
+/* Returns the bits 0 to 7 of a request. They identify an ioctl, although the size of its argument
+ * may have grown. */
 static uint32_t number(uint32_t request)
 {
     return request & 0xff;

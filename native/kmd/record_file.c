@@ -1,5 +1,5 @@
-/* The recorder's file. Complete texts are written at once, so that a crashed program leaves its
- * calls until the crash. */
+/* The recorder's file. A text is written as soon as it is complete, so that the file of a crashed
+ * program has all calls until the crash. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -74,7 +74,7 @@ static int begin(struct sp_record_file *file, const char *path)
 {
     char other[sizeof file->path + 32];
     int fd = open_one(path);
-    /* A lock means that a living process writes there, such as the parent of this one. */
+    /* If the file is locked, a living process writes to it, such as the parent of this process. */
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && file->shared) {
         close(fd);
         snprintf(other, sizeof other, "%s.%d", path, (int)getpid());
@@ -138,7 +138,8 @@ int sp_record_file_open(struct sp_record_file *file, const char *path, int share
     *file = (struct sp_record_file){.fd = -1, .shared = shared, .max_nbytes = max_nbytes ? max_nbytes : MAX_NBYTES};
     if (snprintf(file->path, sizeof file->path, "%s", path) >= (int)sizeof file->path)
         return -ENAMETOOLONG;
-    /* Truncates nothing before there is text to write, but finds an unwritable path now. */
+    /* Finds an unwritable path now. An existing file is truncated only when there is text to
+     * write. */
     int existed = access(path, F_OK) == 0, fd = open_one(path);
     if (fd < 0)
         return fd;

@@ -1,5 +1,5 @@
-/* IBs in GPU memory before a submission, and the IBs that they call, in the capture format of
- * docs/pm4.md. */
+/* Records the IBs of a submission and the IBs that they call, in the capture format of docs/pm4.md.
+ * The IBs are read from GPU memory before the submission. */
 #include "record.h"
 
 #include "gen/pm4_packets.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { MOST_NDW = 0xfffff, MOST_DEPTH = 8, MOST_IBS = 256, LINE_NDW = 8 };
-/* Fields of a packet header and of INDIRECT_BUFFER: dwords 1 and 2 are the address, bits 19 to 0 of
- * dword 3 the size. */
+/* Bits of a packet header, and of INDIRECT_BUFFER. Dwords 1 and 2 of INDIRECT_BUFFER are the
+ * address, bits 19 to 0 of dword 3 are the size. */
 enum { TYPE_SHIFT = 30, COUNT_SHIFT = 16, COUNT_MASK = 0x3fff, OPCODE_SHIFT = 8, NO_BODY = 0x3fff };
 
 struct walk {

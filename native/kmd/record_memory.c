@@ -1,4 +1,5 @@
-/* BOs of a recorded node by handle, its GPU addresses by range, and functions that read either. */
+/* Keeps the BOs of a recorded node by handle, and its GPU addresses by range. Reads the memory of
+ * either. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -9,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* canonical addresses repeat bit 47 in the bits above */
+/* Mask of an address. In a canonical address all higher bits equal bit 47. */
 static const uint64_t VA_BITS = (UINT64_C(1) << 48) - 1;
 
 size_t sp_record_peek(void *out, uint64_t address, size_t nbytes)
@@ -69,7 +70,7 @@ void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node)
 {
     while (node->bos)
         sp_record_bo_drop(r, node, node->bos->handle);
-    while (node->maps) { /* maps of partial residency, which name no BO */
+    while (node->maps) { /* maps of partial residency name no BO */
         struct sp_record_map *map = node->maps;
         node->maps = map->next;
         free(map);
@@ -85,7 +86,8 @@ static void add_map(struct sp_record_node *node, uint64_t va, uint64_t nbytes, u
     }
 }
 
-/* Removes the range [va, va + nbytes). Mappings that reach beyond it keep their other parts. */
+/* Removes the range [va, va + nbytes) from the maps. A map that reaches beyond it keeps its other
+ * parts. */
 static void clear(struct sp_record_node *node, uint64_t va, uint64_t nbytes)
 {
     uint64_t end = va + nbytes;
@@ -135,7 +137,7 @@ void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, c
     args.in.handle = bo->handle;
     if (bo->foreign || sp_kmd_ioctl(r->next, node->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args, 0) < 0)
         return MAP_FAILED;
-    /* Always from the BO's beginning: the kernel looks for a BO that begins exactly at the
+    /* Maps from the BO's beginning, because the kernel looks for a BO that begins exactly at the
      * offset. */
     int64_t at = r->next->mmap(r->next->self, nbytes, PROT_READ, MAP_SHARED, node->fd, args.out.addr_ptr);
     return at < 0 && at >= -4095 ? MAP_FAILED : (void *)(uintptr_t)at;
@@ -148,8 +150,8 @@ static size_t read_bo(struct sp_record *r, const struct sp_record_node *node, co
         return 0;
     if (bo->user)
         return sp_record_peek(out, bo->user + offset, nbytes);
-    /* process_vm_readv cannot read mappings of device memory, and the program's own may be
-     * unmapped. So this makes a new one. */
+    /* Makes a new mapping: process_vm_readv cannot read mappings of device memory, and the program
+     * may have unmapped its own. */
     void *map = sp_record_bo_map(r, node, bo, offset + nbytes);
     if (map == MAP_FAILED)
         return 0;

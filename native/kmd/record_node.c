@@ -21,7 +21,8 @@ static struct sp_record_fd **find_fd(struct sp_record *r, int fd)
     return at;
 }
 
-/* No descriptor refers to the node any more: unmaps its BOs. Its number is never used again. */
+/* Unmaps the BOs of a node that no descriptor refers to any more. The node's number is never used
+ * again. */
 static void retire(struct sp_record *r, struct sp_record_node *node)
 {
     for (struct sp_record_fd *left = r->fds; left; left = left->next)
@@ -79,8 +80,8 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     node->number = ++r->nodes_seen;
     info(r, node->fd, AMDGPU_INFO_DEV_INFO, &device, sizeof device);
     info(r, node->fd, AMDGPU_INFO_HW_IP_INFO, &ip, sizeof ip);
-    /* The gfx number tells readers of the file which packet tables apply. For an unknown chip, only
-     * the major number is known. */
+    /* The gfx number tells readers of the file which packet tables apply. For an unknown chip only
+     * the major version is known. */
     uint32_t target = sp_amdgpu_target(&ip, &device);
     uint32_t major = ip.ip_discovery_version ? ip.ip_discovery_version >> 16 : ip.hw_ip_version_major;
     sp_record_say(&r->text, "# node %d is a gfx%u\nnode %d amdgpu %d.%d.%d device=%x rev=%x family=%u external_rev=%u memory=%d\n",
@@ -90,8 +91,8 @@ static void introduce(struct sp_record *r, struct sp_record_node *node)
     sp_record_file_put(&r->file, &r->text);
 }
 
-/* 1 if both descriptors come from one open(). Where kcmp is forbidden: 1 if they name one node,
- * which is right for programs that open it once. */
+/* Returns 1 if both descriptors come from one open(). Where kcmp is forbidden, returns 1 if they
+ * name the same device file, which is right for programs that open the file once. */
 static int same(int a, int b)
 {
     struct stat x, y;

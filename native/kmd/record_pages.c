@@ -1,4 +1,5 @@
-/* Records the memory of BOs as it changes. The copy kept here equals what the file says so far. */
+/* Records the memory of BOs as it changes. `held` is a copy that equals what the file says so
+ * far. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static int hold(struct sp_record *r, const struct sp_record_node *node, struct s
     return !bo->unheld;
 }
 
-/* Writes runs of changed grains of one page. */
+/* Writes the changed grains of one page, neighbouring grains together. */
 static void page(struct sp_record *r, const struct sp_record_node *node, struct sp_record_bo *bo, uint64_t at,
                  const unsigned char *now, size_t nbytes, const char *who)
 {
@@ -56,7 +57,9 @@ void sp_record_pages(struct sp_record *r, struct sp_record_node *node, const cha
             if (bo->map)
                 memcpy(now, bo->map + at, n);
             else if (sp_record_peek(now, bo->user + at, n) != n)
-                break; /* unmapped since: the next submission with it fails */
+                /* the program has unmapped the range since; the next submission that uses it
+                 * fails */
+                break;
             if (memcmp(now, bo->held + at, n) != 0)
                 page(r, node, bo, at, now, n, who);
         }

@@ -1,12 +1,13 @@
-/* The one table of chips: the kernel's description of a chip, and the compiler's name for it. The
- * stepping in that name is not the IP version's revision. */
+/* The one table of chips: the kernel's description of a chip, and the compiler's name for the chip.
+ * The stepping in that name is not the revision of the IP version. */
 #include "include/sp_amdgpu_target.h"
 
 #include <stddef.h>
 
 #define VERSION(major, minor, revision) ((major) << 16 | (minor) << 8 | (revision))
 
-/* Linux kfd_device.c, kgd2kfd_probe: gfx_target_version of each IP version of GC. */
+/* gfx_target_version of each version of the IP block GC. Source: Linux kfd_device.c,
+ * kgd2kfd_probe. */
 static const struct {
     uint32_t version;
     uint32_t target;
@@ -19,8 +20,8 @@ static const struct {
 };
 
 /* For kernels that do not report the IP version (KMS before 3.48): ranges of external_rev. Linux
- * nv.c and soc21.c compute external_rev from chip and revision; Mesa's amdgpu_asic_addr.h bounds
- * it. NV below 0x28 is gfx10.1, which is not supported. */
+ * nv.c and soc21.c compute external_rev from chip and revision; Mesa's amdgpu_asic_addr.h has its
+ * ranges. NV below 0x28 is gfx10.1, which is not supported. */
 static const struct {
     uint32_t family;
     uint32_t first, end; /* range of external_rev */

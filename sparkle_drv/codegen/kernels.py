@@ -14,11 +14,11 @@ from sparkle_drv.backends.base import Generated
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 _FIRST = {"glsl": "egl", "rdna": "amdgpu"}
-"""The backend whose name has the kernels of a language in the manifest."""
+"""language -> the backend under whose name the manifest lists the kernels of that language"""
 
 
 def variant(name: str, info: DeviceInfo) -> Any:
-    """The manifest's entry of a kernel for this device; None if the device cannot have the kernel.
+    """Returns the manifest's entry of a kernel for this device; None if the device cannot run it.
 
     A backend that the manifest does not name gets the kernels of its language.
     """
@@ -35,10 +35,10 @@ def variant(name: str, info: DeviceInfo) -> Any:
 
 
 def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated | None, str]:
-    """(generated kernel or None, reason).
+    """Returns (generated kernel or None, reason).
 
-    None means that the device loads the image that the manifest names. The reason says why this
-    image interprets the plan's program; it is "" if it does not. Raises ValueError for an
+    None means that the device loads the image that the manifest names. The reason says why that
+    image interprets the plan's program, or is "" if the image does not. Raises ValueError for an
     impossible plan, ImageError if the device lacks doubles.
     """
     if plan is not None and plan.program:
@@ -46,7 +46,7 @@ def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated 
     if info.language == "glsl":
         from . import glsl
 
-        if name in glsl.NAMES:  # else the backend has its own kernel
+        if name in glsl.NAMES:  # the backend itself has the kernels of other names
             shader = glsl.generate(name, plan, info)
             return Generated(shader.source, shader.groups, shader.group_size), ""
     if info.language == "rdna" and plan is not None and plan.program:
@@ -67,7 +67,7 @@ def _rdna(name: str, program: tuple[int, ...], info: DeviceInfo) -> tuple[Genera
 
 
 def _check_program(name: str, program: tuple[Any, ...]) -> None:
-    """Raises ValueError unless the kernel takes a program and the program is u32 words."""
+    """Raises ValueError unless the kernel takes a program and the program consists of u32 words."""
     entry = assets.entry(name)
     if entry is None or all(arg["name"] != "program" for arg in entry["args"]):
         raise ValueError(f"plan: program: expected none for {name}, which takes no program")

@@ -10,7 +10,7 @@ small object over opaque handles.
     retire.py               frees closed memory when no queue can use it any more
     kernel.py               Kernel: its signature, and the dispatch record of a launch
     queue.py                Queue: launch, prepare, submit, copies, waits
-    commands.py             Commands: a list that is recorded once and submitted often; patch
+    commands.py             Commands: a list that is recorded once, patched, and submitted often
     fence.py                Fence: a point on a queue's timeline; wait, await, timeouts
     cross_queue_waits.py    a failed submission fails those that wait for it on other queues
     pipeline.py             Pipeline: a ring of slots, as for triple buffering
@@ -21,9 +21,9 @@ small object over opaque handles.
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports device memory: DLPack, streams
-    dlpack_capsule.py       the structs of dlpack.h; makes and takes capsules of device memory
+    dlpack_capsule.py       the structs of dlpack.h; makes and consumes capsules of device memory
     host_pointer.py         pointer arguments of a launch, also a numpy array for one launch
-    numpy_layout.py         may C read numpy's array struct? decided once per process
+    numpy_layout.py         decides once per process whether C may read numpy's array struct
     registry.py             URI schemes, entry points of plug-ins, discover
     settings.py             environment variables SPARKLE_*, and the options of open
 

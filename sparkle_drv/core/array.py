@@ -1,8 +1,8 @@
-"""Array: a buffer with dtype, shape and layout, row-major. Operations take and return it.
+"""Array: a buffer with dtype, shape and layout, row-major. Operations take and return Arrays.
 
-On unified devices it shares memory with numpy and every DLPack consumer. On CUDA devices it shares
-memory with consumers of DLPack or the CUDA array interface. On others these protocols copy to the
-host.
+On unified devices an Array shares memory with numpy and every DLPack consumer. On CUDA devices it
+shares memory with consumers of DLPack or the CUDA array interface. On other devices these protocols
+copy to the host.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 
 
 def is_masked(given: Any) -> bool:
-    """Is `given` a numpy.ma.MaskedArray? Not unless somebody has imported numpy.ma.
+    """Returns whether `given` is a numpy.ma.MaskedArray, which needs numpy.ma to be imported.
 
-    This does not use `np.ma`, which since numpy 2.4 imports the module on first use. Ctrl-C during
-    that import would leave the import lock taken, and every later call would wait for it.
+    The function does not use `np.ma`, which since numpy 2.4 imports the module on first use. Ctrl-C
+    during that import would leave the import lock held, and every later call would wait for it.
     """
     masked = getattr(sys.modules.get("numpy.ma.core"), "MaskedArray", None)
     return masked is not None and isinstance(given, masked)
 
 
 def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
-    """A numpy view of a numpy array or of a CPU DLPack exporter; TypeError for other objects.
+    """Returns a numpy view of a numpy array or of a CPU DLPack exporter.
 
-    The view has numpy's own class, because a subclass may report a wrong size.
+    The view has numpy's own class, because a subclass may report a wrong size. Raises TypeError for
+    other objects.
     """
     import numpy as np
 
@@ -64,7 +65,7 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
                 f"{what}: expected a host array, its DLPack export says: {error}"
             ) from error
     else:
-        interface = getattr(given, "__array_interface__", None)  # it may run code: read once
+        interface = getattr(given, "__array_interface__", None)  # read once: it may run code
         if interface is None:
             raise TypeError(
                 f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"
@@ -80,7 +81,7 @@ def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """An int or a sequence of ints, all >= 0, as a tuple; TypeError, ValueError."""
+    """Returns an int or a sequence of ints, all >= 0, as a tuple. Raises TypeError, ValueError."""
     dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
         raise ValueError(f"shape: no dimension may be negative, got {dims}")
@@ -88,7 +89,10 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 def bfloat16(name: str) -> np.dtype[Any]:
-    """The dtype of ml_dtypes, since numpy has none; TypeError that names `name` without it."""
+    """Returns the bfloat16 dtype of ml_dtypes, because numpy has none.
+
+    Raises TypeError, whose message names the argument `name`, if ml_dtypes is not installed.
+    """
     import numpy as np
 
     try:
@@ -99,14 +103,14 @@ def bfloat16(name: str) -> np.dtype[Any]:
 
 
 def dtype_of(given: Any) -> np.dtype[Any]:
-    """numpy's dtype of what stands for one; "bf16" is bfloat16. Raises TypeError."""
+    """Returns the numpy dtype that `given` stands for; "bf16" is bfloat16. Raises TypeError."""
     import numpy as np
 
     return bfloat16("dtype") if type(given) is str and given == "bf16" else np.dtype(given)
 
 
 def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape and dtype of an array that is to be, and its bytes; TypeError, ValueError."""
+    """Returns (shape, dtype, bytes) of an array to be made. Raises TypeError, ValueError."""
     dims, kind = shape_of(shape), dtype_of(dtype)
     check_fixed("dtype: ", kind)
     return dims, kind, math.prod(dims) * kind.itemsize
@@ -115,13 +119,13 @@ def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
 class Array(Pointer, Shaped, Closing, Operators):
     """Row-major elements of one dtype; `Device.array`, `Device.empty`, `Buffer.array` make them.
 
-    It has a `dtype` (numpy's), `shape`, `nbytes`, `layout` (such as "NCHW", or None) and `buffer`
-    (the memory). `fence` is the fence of the operation that fills it, or None. `numpy()`,
-    `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
+    An Array has a `dtype` (numpy's), `shape`, `nbytes`, `layout` (such as "NCHW", or None) and
+    `buffer` (the memory). `fence` is the fence of the operation that fills the array, or None.
+    `numpy()`, `__array__`, `__array_interface__` and `__dlpack__` wait for that fence first.
 
-    Operators and numpy's ufuncs build expressions. Such an Array has no memory at first. One launch
-    computes it when its memory is needed, or before other work writes to memory of the device.
-    Several threads may read it.
+    Operators and numpy's ufuncs build expressions. The result is an Array that has no memory at
+    first. One launch computes the expression when the memory is needed, or before other work writes
+    to memory of the device. Several threads may read such an Array.
 
     >>> x = dev.array(np.arange(6, dtype=np.float32).reshape(2, 3))
     >>> y = (x * 2 + 1)[:, 1:]
@@ -157,15 +161,15 @@ class Array(Pointer, Shaped, Closing, Operators):
         self._begin(buffer._storage, buffer._address, nbytes, elements)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The array API standard for Arrays, `sparkle_drv.ops.array_api`.
+        """Returns the array API standard for Arrays, `sparkle_drv.ops.array_api`.
 
-        ValueError: a version of the standard that is not there.
+        Raises ValueError for a version of the standard that is not implemented.
         """
         return namespace(api_version)
 
     @classmethod
     def _deferred(cls, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """An Array that running `thunk` will compute."""
+        """Returns an Array without memory, which `thunk` will compute."""
         array = cls.__new__(cls)
         array._buffer = array._fence = array.layout = array._exported = None
         array._origin = ""
@@ -183,11 +187,11 @@ class Array(Pointer, Shaped, Closing, Operators):
         buffer = made.buffer
         self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
         self._buffer, self._fence = buffer, made._fence
-        self._thunk = None  # last: threads without the lock then read the fields above
+        self._thunk = None  # last: without a thunk, threads read the fields above without the lock
 
     @property
     def buffer(self) -> Buffer:
-        """The memory. An Array that waits is computed first; ValueError once it is closed."""
+        """The memory. Computes an Array without memory first; raises ValueError if it is closed."""
         buffer = self._buffer
         if buffer is None:
             self._ready()
@@ -198,7 +202,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def fence(self) -> Fence | None:
-        """The fence of the operation that fills the array; None if none is pending."""
+        """The fence of the operation that fills the array; None if there is no such operation."""
         self._ready()
         return self._fence
 
@@ -213,7 +217,10 @@ class Array(Pointer, Shaped, Closing, Operators):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def explain(self) -> str:
-        """One line: how the expression will be computed, or why the host did it; else ""."""
+        """Returns one line: how the expression will be computed, or why the host computed it.
+
+        The line is "" for any other Array.
+        """
         thunk = self._thunk
         return self._origin if thunk is None else thunk.explain()
 
@@ -229,22 +236,22 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def device(self) -> Device:
-        """The device that has its memory; ValueError once it is closed."""
+        """The device that has the array's memory; raises ValueError if the array is closed."""
         thunk = self._thunk
         return self.buffer.device if thunk is None else thunk.device
 
     @property
     def closed(self) -> bool:
-        """Is its buffer closed, or the allocation that it is a view of?"""
+        """True if the array's buffer is closed, or the allocation that the buffer is a view of."""
         if self._thunk is not None:
             return False
         return self._buffer is None or self._buffer.closed
 
     def reshape(self, *shape: Any) -> Array:
-        """An Array over the same memory and fence with another shape of the same size, no layout.
+        """Returns an Array over the same memory with another shape of the same size.
 
-        One dimension may be -1; it follows from the others. Raises ValueError (another size,
-        closed), TypeError.
+        The result has the same fence and no layout. One dimension may be -1; it follows from the
+        others. Raises ValueError (another size, a closed array), TypeError.
         """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
@@ -260,18 +267,22 @@ class Array(Pointer, Shaped, Closing, Operators):
         return array
 
     def to_device(self, device: Device, /, *, stream: None = None) -> Array:
-        """A copy on `device`, or x itself if it is there. Raises as `numpy` and `Device.array`."""
+        """Returns a copy on `device`, or this Array if `device` has it.
+
+        Raises the errors of `numpy` and `Device.array`.
+        """
         return self if device is self.device else device.array(self.numpy(), self.layout)
 
     def ravel(self) -> Array:
-        """An Array over the same memory with one dimension; raises as `reshape`."""
+        """Returns an Array over the same memory with one dimension; see `reshape` for errors."""
         return self.reshape(-1)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements as a numpy array of this dtype and shape, after waiting for `fence`.
+        """Returns the elements as a numpy array of this dtype and shape, after waiting for `fence`.
 
-        It is a view on unified devices, else a copy. A view stays valid after `close`: the memory
-        is freed after its last view. Raises ValueError (closed) and as `Fence.wait`.
+        The numpy array is a view on unified devices, a copy on others. A view stays valid after
+        `close`: the memory is freed after its last view. Raises ValueError if the array is closed,
+        and the errors of `Fence.wait`.
         """
         import numpy as np
 
@@ -285,7 +296,10 @@ class Array(Pointer, Shaped, Closing, Operators):
         return view
 
     def _host(self) -> np.ndarray[Any, Any]:
-        """`numpy` for internal readers, which neither keep the view nor write to it."""
+        """Returns what `numpy` returns, for code of this package.
+
+        This code neither keeps the view nor writes to it.
+        """
         import numpy as np
 
         if self.fence is not None:
@@ -297,10 +311,11 @@ class Array(Pointer, Shaped, Closing, Operators):
         return host
 
     def get(self, *at: int) -> Any:
-        """The element at an index as a numpy scalar, after waiting for `fence`: `x.get(2, 0)`.
+        """Returns the element at an index as a numpy scalar, after waiting for `fence`.
 
-        Only this element is copied to the host. A negative index counts from the end. Raises
-        IndexError (outside, or not one index per dimension), TypeError, and as `numpy`.
+        For example: `x.get(2, 0)`. Only this element is copied to the host. A negative index counts
+        from the end. Raises IndexError (outside, or not one index per dimension), TypeError, and
+        the errors of `numpy`.
         """
         before = self._number(at) * self.dtype.itemsize
         self.buffer._open()
@@ -320,17 +335,20 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Version 3, over the memory itself. Only unified devices have it; else numpy copies."""
+        """The array interface, version 3, over the memory itself; only on unified devices.
+
+        On other devices the attribute is missing, so numpy calls `__array__`, which copies.
+        """
         if not self.device.info.unified:
             raise AttributeError(f"{self.device.uri} memory is not host memory")
-        if self.dtype.kind == "V":  # the protocol has no name for bfloat16: numpy asks __array__
+        if self.dtype.kind == "V":  # the interface has no bfloat16, so numpy calls __array__
             raise AttributeError(f"the array interface cannot describe {self.dtype}")
-        self._exported = self.numpy()  # who takes the pointer keeps this Array, not the memory
+        self._exported = self.numpy()  # consumers keep this Array alive, not its memory
         return self._exported.__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3: the memory itself, and the stream for which a reader must wait."""
+        """The CUDA array interface, version 3, with the stream for which a reader must wait."""
         return interop.interface(self)
 
     def __dlpack__(
@@ -350,8 +368,11 @@ class Array(Pointer, Shaped, Closing, Operators):
         return interop.place_of(self.device)
 
     def close(self) -> None:
-        """Close its buffer; idempotent. A buffer whose `array` method made it stays open."""
-        if self._thunk is not None:  # nobody has read it, so it is never computed
+        """Closes the array's buffer; a second call does nothing.
+
+        If `Buffer.array` made this Array, that buffer stays open.
+        """
+        if self._thunk is not None:  # nobody has read the array, so it is never computed
             self._thunk = None
         elif self._buffer is not None:
             self._buffer.close()

@@ -28,9 +28,9 @@ class Shaped:
         return math.prod(self.shape)
 
     def _number(self, at: tuple[object, ...]) -> int:
-        """The row-major number of the element at index `at`; a negative index counts from the end.
+        """Returns the row-major number of the element at index `at`.
 
-        Raises TypeError, IndexError.
+        A negative index counts from the end. Raises TypeError, IndexError.
         """
         found, shape = 0, self.shape
         for i, extent in zip(at, shape, strict=False):

@@ -25,8 +25,8 @@ class Buffer(Pointer, Closing):
     `offset` is where a view begins in the memory that it shares, in bytes. Using a closed buffer
     raises ValueError; using a buffer of a closed device raises DeviceLost.
 
-    `close` never frees memory that the device still uses: it hands it to the retire list. A buffer
-    has no lock: its extent is fixed at creation, and fences order access to its contents.
+    `close` never frees memory that the device still uses: the retire list frees that memory later.
+    A buffer needs no lock: its extent never changes, and fences order access to its contents.
 
     >>> with dev.buffer(16) as buffer:
     ...     dev.default_queue.write(buffer, bytes(range(16))).wait().done
@@ -58,11 +58,11 @@ class Buffer(Pointer, Closing):
 
     @property
     def closed(self) -> bool:
-        """Is the buffer closed, or the allocation that it is a view of?"""
+        """True if the buffer is closed, or the allocation that it is a view of."""
         return not self._uri()
 
     def _uri(self) -> str:
-        """The URI of its device; "" once the buffer is closed."""
+        """Returns the URI of the buffer's device; "" if the buffer is closed."""
         device = self._storage.device  # read once: another thread may close the buffer
         return "" if device is None else device.uri
 
@@ -91,14 +91,14 @@ class Buffer(Pointer, Closing):
         return self._address
 
     def _exposed(self) -> Storage:
-        """Marks the memory as writable by others, and first computes the arrays that wait."""
+        """Marks the memory as writable by others, and computes all Arrays of the device."""
         storage = self._open()
         storage.exposed = True
         storage.owner._pending.settle(storage.owner)
         return storage
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
-        """A buffer over `nbytes` bytes of this one (None: the rest), from byte `offset` on.
+        """Returns a buffer over `nbytes` bytes of this one (None: the rest), from byte `offset` on.
 
         Closing the allocated buffer closes its views. Closing a view leaves the others open. Raises
         ValueError (outside the buffer) and TypeError.
@@ -110,16 +110,19 @@ class Buffer(Pointer, Closing):
         return Buffer(storage, self.offset + at, n, is_view=True, readonly=self.readonly)
 
     def map(self) -> memoryview:
-        """The bytes as a memoryview ("B", writable unless readonly).
+        """Returns the bytes as a memoryview (format "B", writable unless the buffer is readonly).
 
-        Use it in a `with` block, whose end releases the view. The caller orders its accesses
-        against work in flight: wait for the fence first.
+        Use the memoryview in a `with` block, whose end releases it. Work in flight may use the
+        bytes at the same time, so wait for the fence of that work first.
         """
         self._exposed()
         return self._bytes()
 
     def _bytes(self) -> memoryview:
-        """`map` for internal readers, which release the view before anything else is submitted."""
+        """Returns what `map` returns, for code of this package.
+
+        This code releases the view before anything else is submitted.
+        """
         storage = self._open()
         with storage:
             whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
@@ -127,15 +130,15 @@ class Buffer(Pointer, Closing):
         return part.toreadonly() if self.readonly else part
 
     def write(self, array: Any, offset: int = 0) -> None:
-        """Copy a numpy array (or any buffer, C order) to byte `offset` of this buffer.
+        """Copies a numpy array (or any object with the buffer protocol, C order) to byte `offset`.
 
         The copy runs after all earlier work of `Device.default_queue`; the call returns when the
-        copy has ended. Raises ValueError (does not fit, read-only) and TypeError.
+        copy has ended. Raises ValueError (too many bytes, a read-only buffer) and TypeError.
         """
         self.device.default_queue.write(self.view(offset), array).wait()
 
     def read(self, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
-        """A new numpy array of `dtype` and `shape`, copied from byte `offset` on.
+        """Returns a new numpy array of `dtype` and `shape`, copied from byte `offset` on.
 
         The copy runs after all earlier work of `Device.default_queue`. Raises ValueError (outside
         the buffer) and TypeError.
@@ -147,7 +150,7 @@ class Buffer(Pointer, Closing):
         return out
 
     def array(self, dtype: Any, shape: int | Sequence[int], layout: str | None = None) -> Array:
-        """The first bytes of the buffer as a row-major Array, without a copy.
+        """Returns the first bytes of the buffer as a row-major Array, without a copy.
 
         Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError.
         """
@@ -167,19 +170,20 @@ class Buffer(Pointer, Closing):
         return Array(self.view(0, nbytes), kind, dims, layout)
 
     def export(self) -> int:
-        """A new file descriptor for `Device.import_buffer`; the caller closes it.
+        """Returns a new file descriptor for `Device.import_buffer`; the caller closes it.
 
-        It stands for the whole allocation, even if this buffer is a view. Raises ValueError unless
-        the memory is Memory.SHARED or was made with `exportable=True`.
+        The descriptor stands for the whole allocation, even if this buffer is a view. Raises
+        ValueError unless the memory is Memory.SHARED or was made with `exportable=True`.
         """
         storage = self._exposed()
         with storage:
             return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
-        """Close the buffer; idempotent. Memory in use is freed when the device has finished.
+        """Closes the buffer; a second call does nothing.
 
-        Arrays that wait to be computed are computed first, because they may read this memory.
+        Memory that the device uses is freed when the device has finished. Arrays that are not
+        computed yet are computed first, because they may read this memory.
         """
         device = self._storage.device
         if device is not None and not device.closed:
@@ -194,7 +198,7 @@ class Buffer(Pointer, Closing):
 
 
 def buffer_of(what: str, given: Any) -> Buffer:
-    """A Buffer, or the buffer of an Array.
+    """Returns `given` if it is a Buffer, or the buffer of an Array.
 
     Raises TypeError for any other object, ValueError for a closed buffer.
     """

@@ -10,7 +10,11 @@ _T = TypeVar("_T", bound="Closing")
 
 
 class Closing:
-    """`BRIEFLY` holds the timeout for `close` when Ctrl-C ends the block; empty: it takes none."""
+    """A base class whose `with` block ends in `close`.
+
+    `BRIEFLY` has the timeout that `close` gets if Ctrl-C ends the block. It is empty if `close`
+    takes no timeout.
+    """
 
     __slots__ = ()
     close: Any

@@ -1,9 +1,9 @@
 """Commands: a list of work that is recorded once and can be submitted many times.
 
-Each call appends one frozen command and returns the list. The first submission encodes the list for
-its device; later submissions send the same bytes in one native call. `patch` rewrites the arguments
-of a dispatch in place. Earlier submissions have their own copy, so a running kernel never sees a
-change.
+Each method appends one immutable command and returns the list. The first submission encodes the
+list for its device; later submissions send the same bytes in one native call. `patch` rewrites the
+arguments of a dispatch in place. Earlier submissions have their own copy, so a running kernel never
+sees a change.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
 class Commands(CommandsBase):
     """A list of work; with `overlap=True` a device may run neighbouring commands at the same time.
 
-    The caller then records a `barrier()` where order matters. `commands` holds the commands
-    recorded so far. A list has no lock: record and patch from one thread at a time. Any thread may
-    submit it.
+    With `overlap=True` the caller records a `barrier()` where order matters. `commands` holds the
+    commands recorded so far. A list has no lock: record and patch it from one thread at a time. Any
+    thread may submit it.
 
     >>> x, y = dev.buffer(64), dev.buffer(64)
     >>> k = dev.kernel("fill_f32")
@@ -110,9 +110,10 @@ class Commands(CommandsBase):
         return self
 
     def copy(self, dst: Any, src: Any) -> Commands:
-        """Copy all bytes of `src` to `dst`: Buffers or Arrays of one size, which may overlap.
+        """Appends a copy of all bytes of `src` to `dst`: Buffers or Arrays, which may overlap.
 
-        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, a buffer is closed.
+        Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, or a buffer is
+        closed.
         """
         a, b = buffer_of("dst", dst), buffer_of("src", src)
         if a.nbytes != b.nbytes:
@@ -124,10 +125,11 @@ class Commands(CommandsBase):
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
-        """Fill `dst`, a Buffer or Array, with an unsigned integer of 1, 2 or 4 bytes, repeated.
+        """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
-        Raises TypeError, and ValueError: `pattern_nbytes` is not 1, 2 or 4 or does not divide the
-        size, the pattern does not fit, `dst` is read-only or closed.
+        The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
+        `pattern_nbytes` is another number or does not divide the size, if the pattern does not fit
+        into it, or if `dst` is read-only or closed.
         """
         a = buffer_of("dst", dst)
         width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)
@@ -148,9 +150,9 @@ class Commands(CommandsBase):
         group_size: Any = None,
         shared: int = 0,
     ) -> Commands:
-        """Run `kernel` as `Queue.launch` does, but without numpy arrays as arguments.
+        """Appends a launch of `kernel`, as `Queue.launch`, but without numpy arrays as arguments.
 
-        The call checks all arguments at once; it raises as `Queue.launch`.
+        This method checks all arguments now, and raises the errors of `Queue.launch`.
         """
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a Kernel, got {type(kernel).__name__}")
@@ -160,13 +162,16 @@ class Commands(CommandsBase):
         return self._append(command)
 
     def barrier(self) -> Commands:
-        """Later commands see the results of earlier ones. Only an overlapping list needs this."""
+        """Appends a barrier: later commands see the results of earlier commands.
+
+        Only a list with `overlap=True` needs barriers.
+        """
         return self._append(Barrier())
 
     def wait(self, fence: Fence) -> Commands:
-        """Later commands wait for a fence of another queue of the same device.
+        """Appends a wait: later commands wait for a fence of another queue of the same device.
 
-        Raises TypeError.
+        Raises TypeError if `fence` is not a Fence.
         """
         if not isinstance(fence, Fence):
             raise TypeError(f"wait: expected a Fence, got {type(fence).__name__}")
@@ -174,9 +179,9 @@ class Commands(CommandsBase):
         return self._append(Wait(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
-        """Store the device clock at this point in `timestamp` (made by `Device.timestamp`).
+        """Appends a store of the device clock into `timestamp` (made by `Device.timestamp`).
 
-        Raises TypeError, and ValueError if the timestamp is closed.
+        Raises TypeError if `timestamp` is not a Timestamp, ValueError if it is closed.
         """
         if not isinstance(timestamp, Timestamp):
             raise TypeError(f"timestamp: expected a Timestamp, got {type(timestamp).__name__}")
@@ -184,9 +189,9 @@ class Commands(CommandsBase):
         return self._append(Stamp(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
-        """Give the dispatch at `index` new arguments. Earlier submissions keep the old arguments.
+        """Gives the dispatch at `index` new arguments. Earlier submissions keep the old arguments.
 
-        Raises ValueError if the command at `index` is not a dispatch, and as `dispatch`.
+        Raises ValueError if the command at `index` is not a dispatch, and the errors of `dispatch`.
         """
         try:
             old = self.commands[index]
@@ -209,10 +214,10 @@ class Commands(CommandsBase):
         return self
 
     def _bind(self, queue: Queue, epoch: int) -> tuple[Any, int, int]:
-        """This list as arguments for the backend's `submit`.
+        """Returns this list as arguments for the backend's `submit`.
 
-        If native code submits it, later submissions to that queue need no Python: `patch` rewrites
-        the same bytes.
+        If native code submits to `queue`, later submissions of the list need no Python, because
+        `patch` rewrites the same bytes.
         """
         with self._binding:
             ready = self._encode(queue._device, epoch)
@@ -226,7 +231,10 @@ class Commands(CommandsBase):
             return ready
 
     def _encode(self, device: Device, epoch: int | None = None) -> tuple[Any, int, int]:
-        """(address of the records, size in bytes, epoch); encodes only after a change or close."""
+        """Returns (address of the records, size in bytes, epoch).
+
+        The list is encoded again only if it has changed or the epoch has advanced.
+        """
         if epoch is None:
             epoch = device._epoch  # read before the commands are checked
         if self._device is not device or self._ready[2] != epoch:

@@ -1,7 +1,8 @@
 """Records which submissions wait for fences of other queues, so that a failure propagates.
 
-A device starts a waiting submission when the other one has ended, even if that failed. So a fence
-also asks the fences that its submission waited for. queue.py and fence.py call this.
+A device starts a waiting submission when the other submission has ended, even if the other failed.
+So `Fence.wait` also checks the fences that its submission waited for. queue.py and fence.py call
+this.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
-MANY = 64  # unasked waits of a queue above which those that ended well are dropped
-# The submission waited for has ended, but another thread may keep its queue from noticing that for
-# 0.1 s. That must not look like a timeout.
+MANY = 64  # if a queue has this many recorded waits, those that succeeded are dropped
+# Timeout of waits for fences whose submissions have ended. Another thread may delay the report of
+# such an end for 0.1 s, which must not look like a timeout.
 _NOTICE_S = 5.0
 
 
 @dataclass
 class Waited:
-    """The submission `value` waited for `fences`.
+    """A record that the submission `value` of a queue waited for `fences`.
 
-    `until` is the queue's newest value when a failure of one of them was first reported, else 0.
-    Submissions after `until` were made with knowledge of the failure.
+    `until` is the newest value of the queue when the failure of one of these fences was first
+    reported; 0 before that. Later submissions do not report this failure again.
     """
 
     value: int
@@ -44,9 +45,9 @@ def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
 
 
 def _forget(waits: list[Waited], value: int) -> bool:
-    """Drops the oldest waits that ended well, up to `value`. True if none is left up to there.
+    """Drops the oldest waits that succeeded, up to `value`. Returns whether all of them succeeded.
 
-    It does not mark failures as reported, so a later wait still raises them.
+    Failures are not marked as reported, so a later wait still raises them.
     """
     for waited in list(waits):
         if waited.value > value:
@@ -69,9 +70,9 @@ def _drop(waits: list[Waited], waited: Waited) -> None:
 
 
 def judge(waits: list[Waited], value: int, queue: Queue) -> None:
-    """Raises the error of a failed fence that the submission `value`, which has ended, waited for.
+    """Raises the error of a failed fence that the submission `value` waited for.
 
-    Raises as `Fence.wait`.
+    The submission `value` has ended. The errors are those of `Fence.wait`.
     """
     for waited in list(waits):
         if value < waited.value or 0 < waited.until < value:

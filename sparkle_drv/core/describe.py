@@ -1,4 +1,4 @@
-"""A submission in flight, in words: what `FenceTimeout` carries and `Queue.describe` returns."""
+"""Describes a submission in flight in words, for `FenceTimeout` and `Queue.describe`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-_AROUND = 8  # commands shown before and after the one that runs
+_AROUND = 8  # commands shown before and after the running command
 
 
 def describe(device: Device, progress: Progress) -> str:
-    """A submission as lines of text: the running command and its neighbours, with arguments."""
+    """Returns a submission as text: the running command and its neighbours, with arguments."""
     commands = list(records.split(progress.records))
     running = next((i for i, c in enumerate(commands) if c[0] == progress.running_at), None)
     first = max(0, (running or 0) - _AROUND)

@@ -42,8 +42,8 @@ _signature = lru_cache(maxsize=256)(Signature)
 class Device(DeviceBase, Closing):
     """An open device, made by `sparkle_drv.open`. Any thread may use it; one thread calls `close`.
 
-    `uri` is its full name. Buffers, kernels and queues keep the device alive. Once it is closed,
-    and in a forked child, calls that need it raise DeviceLost.
+    `uri` is its full name. Buffers, kernels and queues keep the device alive. After `close`, and in
+    a forked child, calls that need the device raise DeviceLost.
 
     >>> with sp.open("cpu") as cpu:
     ...     cpu.info.kind, cpu.buffer(64).nbytes, cpu.kernel("saxpy_f32").name
@@ -57,26 +57,28 @@ class Device(DeviceBase, Closing):
     ) -> None:
         self.uri = uri
         self.home = home
-        """The folder of its profile files, SPARKLE_HOME at opening; "": none (@private)."""
+        """The folder of the device's profile files, SPARKLE_HOME at opening; "" for none
+        (@private)."""
         self.deterministic = deterministic
-        """Was it opened with `deterministic=True`?"""
+        """True if the device was opened with `deterministic=True`."""
         self.closed = False
         self._abilities = able = Abilities(backend)
         timed = able.keeps_time
         self.clock: Callable[[], float] | None = None if timed is None else timed.clock
-        """A clock in seconds for timing its work, if it has its own time (@private)."""
+        """A clock in seconds that times the device's work, if it has its own time (@private)."""
         laned = able.keeps_lanes
         self.lanes: Lanes | None = None if laned is None else laned.lanes
-        """The object that threads tell when they run and wait, if the device's clock needs it."""
+        """The object to which threads report when they run and wait, if the clock needs that."""
         self._backend = backend
         shown = rates.known(backend.info, home)
-        self._shown = None if shown is backend.info else shown  # `info` with measured rates
-        self._epoch = backend.epoch()  # see _advance
+        # `info` with the measured rates, or None if there are none.
+        self._shown = None if shown is backend.info else shown
+        self._epoch = backend.epoch()  # the epoch that launches send; `_advance` changes it
         self._pending = Pending()
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
-        self._lock = threading.RLock()  # of the children and the default queue
+        self._lock = threading.RLock()  # guards the children and the default queue
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
@@ -86,18 +88,18 @@ class Device(DeviceBase, Closing):
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
 
     def _advance(self) -> None:
-        """A close happened: work that was packed before must be checked again (sp_queue.h)."""
+        """Advances the epoch after a close, so that packed work is checked again (sp_queue.h)."""
         if self._finalizer.alive:
             now = self._backend.advance()
             if not self._pending.stale:
                 self._epoch = now
 
     def _renew(self) -> int:
-        """The present epoch, for packing work again that was refused as stale."""
+        """Returns the present epoch, to pack work again that was refused as stale."""
         return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
-        """A list of the children of that class; other threads may open more meanwhile."""
+        """Returns a list of the children of class `kind`. Other threads may open more meanwhile."""
         with self._lock:
             return [child for child in self._children if isinstance(child, kind)]
 
@@ -105,7 +107,7 @@ class Device(DeviceBase, Closing):
         return [queue for queue in self._living(Queue) if not queue.closed]
 
     def _working(self) -> list[Queue]:
-        """The open queues with submissions that have not ended."""
+        """Returns the open queues with submissions that have not ended."""
         return [queue for queue in self._open_queues() if queue.reached < queue.submitted]
 
     def _adopt(self, child: _T) -> _T:
@@ -114,11 +116,11 @@ class Device(DeviceBase, Closing):
         return child
 
     def _another(self, given: Device) -> str:
-        """The name of another device in an error; it may have the same URI as this one."""
+        """Returns the name of another device for an error; both may have the same URI."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
 
     def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
-        """Raises ValueError for `what` if its device `given` is not this device."""
+        """Raises ValueError, which names `what`, if `given` is not this device."""
         if given is not self:
             raise ValueError(f"{what} belongs to {self._another(given)}, this {ours} to {self.uri}")
 
@@ -137,8 +139,10 @@ class Device(DeviceBase, Closing):
         return self._shown or self._backend.info
 
     def learned(self, keep: bool = True, **rates_seen: float) -> None:
-        """Adds measured fields of backends/rates.py to `info`; `keep` stores them for later
-        processes (@private)."""
+        """Adds measured rates (fields of backends/rates.py) to `info` (@private).
+
+        With `keep` the rates are stored for later processes.
+        """
         shown = rates.raised(self.info, rates_seen)
         if shown is not self.info:
             self._shown = shown
@@ -153,7 +157,7 @@ class Device(DeviceBase, Closing):
 
     @property
     def healthy(self) -> bool:
-        """Does the device take work: is it open, not known to be lost, and of this process?
+        """True if the device takes work: it is open, not known to be lost, and of this process.
 
         Never blocks or raises. A device that hangs counts as healthy until a wait fails.
         """
@@ -162,7 +166,7 @@ class Device(DeviceBase, Closing):
         loss = self._abilities.tells_loss
         try:
             return loss is None or not loss.lost()
-        except Exception:  # it is being closed, or the plug-in has a bug
+        except Exception:  # the device is being closed, or a plug-in has a bug
             return False
 
     def _store(
@@ -179,12 +183,12 @@ class Device(DeviceBase, Closing):
     def buffer(
         self, nbytes: int, memory: Memory = Memory.DEVICE, *, exportable: bool = False
     ) -> Buffer:
-        """`nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
+        """Returns a buffer of `nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
-        With `exportable`, `Buffer.export` also works for Memory.DEVICE. Such memory costs more: 2
-        MiB and a slow call on CUDA devices. Devices that cannot export it raise
-        NotImplementedError. Raises OutOfDeviceMemory if it does not fit (the device stays usable),
-        TypeError, ValueError.
+        With `exportable`, `Buffer.export` also works for Memory.DEVICE. On CUDA devices such memory
+        takes 2 MiB at least, and a slow call. Devices that cannot export it raise
+        NotImplementedError. Raises OutOfDeviceMemory if the memory does not suffice (the device
+        stays usable), TypeError, ValueError.
         """
         self._check_open()
         n = within("nbytes", nbytes, 0, 2**63 - 1)
@@ -204,11 +208,12 @@ class Device(DeviceBase, Closing):
         return self._store(allocation, n, memory, exposed=False)
 
     def import_buffer(self, fd: int, nbytes: int) -> Buffer:
-        """The first `nbytes` bytes of memory that `Buffer.export` shared, in any process.
+        """Returns a buffer over the first `nbytes` bytes of memory that `Buffer.export` shared.
 
-        Only other processes can import exported Memory.DEVICE; the exporter must keep the buffer as
-        long as they use it. The caller still owns the descriptor `fd`. Raises ValueError if the
-        memory is smaller or cannot be mapped, OSError if `fd` is no descriptor, TypeError.
+        Any process may have exported Memory.SHARED. Only other processes can import an exported
+        Memory.DEVICE; the exporter must keep the buffer as long as they use it. The caller still
+        owns the descriptor `fd`. Raises ValueError if the memory is smaller or cannot be mapped,
+        OSError if `fd` is not a descriptor, TypeError.
         """
         self._check_open()
         n = within("nbytes", nbytes, 1, 2**63 - 1)
@@ -216,7 +221,7 @@ class Device(DeviceBase, Closing):
         return self._store(allocation, n, allocation.memory or Memory.SHARED)
 
     def wrap(self, array: Any) -> Buffer:
-        """Host memory (numpy array, anything with a CPU `__dlpack__`) as a buffer, without a copy.
+        """Returns host memory (a numpy array, any CPU `__dlpack__`) as a buffer, without a copy.
 
         CUDA devices also take arrays of other libraries in the device's memory (core/interop.py).
         The array is kept alive; a read-only array makes a read-only buffer. Raises TypeError for
@@ -234,7 +239,7 @@ class Device(DeviceBase, Closing):
         return self._store(allocation, host.nbytes, Memory.HOST, not host.flags.writeable)
 
     def array(self, data: Any, layout: str | None = None) -> Array:
-        """A row-major copy of a numpy array (or CPU DLPack exporter) on the device.
+        """Returns a row-major copy of a numpy array (or CPU DLPack exporter) on the device.
 
         The copy has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
         """
@@ -246,7 +251,7 @@ class Device(DeviceBase, Closing):
         return array
 
     def empty(self, shape: Any, dtype: Any, layout: str | None = None) -> Array:
-        """A new array of `shape` (an int or several) and `dtype`, filled with zeros.
+        """Returns a new array of `shape` (an int or several) and `dtype`, filled with zeros.
 
         Raises TypeError, ValueError (a negative dimension), OutOfDeviceMemory.
         """
@@ -264,17 +269,18 @@ class Device(DeviceBase, Closing):
         group_size: Any = None,
         allow_spirv: bool = False,
     ) -> Kernel:
-        """A kernel of the manifest by `name`, or a user kernel from an image.
+        """Returns a kernel of the manifest by `name`, or a user kernel from an image.
 
-        `plan` sets the tiles of a manifest kernel; None leaves them to the kernel.
+        `plan` sets the tiles of a manifest kernel; None means the kernel's defaults.
 
-        `image` is a path or bytes. `entry` is the symbol in it. `args` has the types in order, with
-        or without names: "f32* y, f32* x, u32 n" or "f32* f32* u32". `group_size` is the number of
-        threads in a workgroup when a launch gives none (an int or up to three; None: 1). With
-        `allow_spirv`, backends that compile also take SPIR-V, which is not compiled ahead.
+        `image` is a path or bytes. `entry` is the kernel's symbol in the image. `args` has the
+        types in order, with or without names: "f32* y, f32* x, u32 n" or "f32* f32* u32".
+        `group_size` is the number of threads in a workgroup for launches that give none (an int or
+        up to three; None: 1). With `allow_spirv`, backends that compile also take SPIR-V, which is
+        not compiled ahead of time.
 
-        Raises ImageError with the loader's words, ValueError (unknown name or type, invalid plan),
-        TypeError, FileNotFoundError.
+        Raises ImageError with the loader's message, ValueError (unknown name or type, invalid
+        plan), TypeError, FileNotFoundError.
         """
         self._check_open()
         if (name is None) == (image is None):
@@ -317,17 +323,17 @@ class Device(DeviceBase, Closing):
         return self._load(name, args, source, group_size, usual, dims)
 
     def provides(self, name: str) -> bool:
-        """Can this device load the manifest's kernel `name`?"""
+        """Returns whether this device can load the manifest's kernel `name`."""
         found = self._provided.get(name)
         if found is None:
             found = self._provided[name] = self._variant(name) is not None
         return found
 
     def is_peer(self, other: Device) -> bool:
-        """Can `Queue.copy_peer` copy from memory of `other` to this device?
+        """Returns whether `Queue.copy_peer` can copy from memory of `other` to this device.
 
-        Both must have the same backend, and both or neither must be on other machines. Raises
-        TypeError.
+        The two devices must have the same backend. They must both be on this machine, or both on
+        other machines. Raises TypeError.
         """
         if not isinstance(other, Device):
             raise TypeError(f"other: expected a Device, got {other!r}")
@@ -335,9 +341,10 @@ class Device(DeviceBase, Closing):
         return alike and self.info.backend == other.info.backend
 
     def peer(self, other: Device) -> str:
-        """How `Queue.copy_peer` copies from `other` to this device.
+        """Returns how `Queue.copy_peer` copies from `other` to this device.
 
-        "direct", "staged" (through the host), or "" if it cannot. Raises TypeError.
+        The result is "direct", "staged" (through the host), or "" if no copy is possible. Raises
+        TypeError.
         """
         if not self.is_peer(other):
             return ""
@@ -345,7 +352,7 @@ class Device(DeviceBase, Closing):
         return own.peer(other._backend) if own else "staged"
 
     def _variant(self, name: str) -> Any:
-        """The manifest entry that the backend's `load` needs for a kernel; None if it has none."""
+        """Returns the manifest entry that the backend's `load` needs for kernel `name`, or None."""
         own = self._abilities.brings_kernels
         if own is not None:
             return own.kernels.get(name)
@@ -378,7 +385,10 @@ class Device(DeviceBase, Closing):
         return self._adopt(Kernel(self, name, signature, loaded, loaded.group_size or size, dims))
 
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
-        """`spec` with its generated code, and why that lacks the plan's program, or ""."""
+        """Returns `spec` with its generated code, and a note.
+
+        The note says why the code does not contain the plan's program; "" if it does.
+        """
         if spec.manifest is None or not self.info.language:
             return spec, ""
         from sparkle_drv.codegen import kernels
@@ -388,10 +398,14 @@ class Device(DeviceBase, Closing):
         return replace(spec, plan=plan, made=made), note
 
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        return next((k for k in self._living(Kernel) if k._pointer == pointer), None)
+        """The kernel whose native object is there. An open one comes first: once a closed kernel's
+        object is freed, another kernel can get its address.
+        """
+        there = [kernel for kernel in self._living(Kernel) if kernel._pointer == pointer]
+        return min(there, key=lambda kernel: kernel.closed, default=None)
 
     def queue(self, timing: bool = False) -> Queue:
-        """A new queue; with `timing=True` it keeps device times for `Fence.time_ns`.
+        """Returns a new queue. With `timing=True` it keeps device times for `Fence.time_ns`.
 
         Raises SparkleError, also for `timing=True` if the device has no clock.
         """
@@ -400,7 +414,7 @@ class Device(DeviceBase, Closing):
 
     @property
     def default_queue(self) -> Queue:
-        """The queue that buffers and ops use; opened at first use."""
+        """The queue that buffers and operations use; opened at its first use."""
         with self._lock:
             if self._default_queue is None or self._default_queue.closed:
                 self._default_queue = self.queue()
@@ -413,17 +427,17 @@ class Device(DeviceBase, Closing):
         queue: Queue | None = None,
         overlap: bool = False,
     ) -> Pipeline:
-        """A ring of `depth` slots (1 to 1024), each made by `make(device)` or `make()`.
+        """Returns a ring of `depth` slots (1 to 1024), each made by `make(device)` or `make()`.
 
-        Without `make` a slot has only an `index`. Without `queue` the pipeline opens its own. With
-        `overlap` it opens one for each slot; the work of different slots is then not ordered.
-        Raises ValueError, TypeError.
+        Without `make` a slot has only an `index`. Without `queue` the pipeline opens a queue of its
+        own. With `overlap` it opens a queue for each slot; the work of different slots is then not
+        ordered. Raises ValueError, TypeError.
         """
         self._check_open()
         return Pipeline(self, depth, make, queue, overlap)
 
     def timestamp(self) -> Timestamp:
-        """Eight bytes into which `Commands.timestamp` writes the device clock.
+        """Returns eight bytes of memory, into which `Commands.timestamp` writes the device clock.
 
         Raises SparkleError if the device has no clock.
         """
@@ -432,9 +446,9 @@ class Device(DeviceBase, Closing):
         return Timestamp(self.buffer(8, Memory.HOST))
 
     def wait_idle(self, timeout_s: float = 30) -> None:
-        """Wait until every queue has finished its work; `timeout_s` applies to each queue.
+        """Waits until every queue has finished its work; `timeout_s` applies to each queue.
 
-        Raises as `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
+        Raises the errors of `Fence.wait`: FenceTimeout, KernelFault, DeviceLost.
         """
         self._check_open()
         for queue in self._open_queues():
@@ -442,14 +456,14 @@ class Device(DeviceBase, Closing):
 
     @property
     def idle(self) -> bool:
-        """Has every queue finished its work? Never blocks."""
+        """True if every queue has finished its work; reading it never blocks."""
         return not self._working()
 
     def live_counts(self) -> dict[str, int]:
-        """The number of live objects, for finding leaks.
+        """Returns the numbers of live objects, to find leaks.
 
-        "buffers", "kernels" and "queues" count the open ones of this device. "retired" counts those
-        that wait to be freed. "native_..." counts objects of the whole process.
+        "buffers", "kernels" and "queues" count open objects of this device. "retired" counts closed
+        objects that are not freed yet. "native_..." counts objects of the whole process.
         """
         self._retired.drain()
         counts = {
@@ -461,11 +475,12 @@ class Device(DeviceBase, Closing):
         return {**counts, **{f"native_{k}": v for k, v in self._backend.live_counts().items()}}
 
     def close(self, timeout_s: float = 30) -> None:
-        """Wait for the queues, then close everything on the device; idempotent.
+        """Waits for the queues, then closes everything on the device; a second call does nothing.
 
-        Raises FenceTimeout if a submission still runs. Its memory is kept, the device takes no more
-        work, and `close` may be called again. In a forked child it frees nothing, because the
-        parent owns everything. Raises TypeError, ValueError for an invalid timeout.
+        Raises FenceTimeout if a submission still runs. The submission's memory is kept, the device
+        takes no more work, and `close` may be called again. In a forked child `close` frees
+        nothing, because the parent owns everything. Raises TypeError or ValueError for an invalid
+        timeout.
         """
         patience_ns = timeout_ns(timeout_s)
         if not self._finalizer.alive:
@@ -480,7 +495,7 @@ class Device(DeviceBase, Closing):
             kernel.close()
         for storage in self._living(Storage):
             storage.close()
-        self._default_queue = self._calls = None  # the table of calls keeps the queue alive
+        self._default_queue = self._calls = None  # the call table keeps the queue alive
         for handle in list(self._retired.queues.values()):  # queues freed while they had work
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
@@ -489,7 +504,7 @@ class Device(DeviceBase, Closing):
 
 
 def _image(given: Any) -> dict[str, Any]:
-    """A user's image as {"path": ...} or {"image": ...}.
+    """Returns a user's image as {"path": ...} or {"image": ...}.
 
     Raises TypeError, ValueError, FileNotFoundError, ImageError.
     """

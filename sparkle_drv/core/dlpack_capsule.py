@@ -1,7 +1,7 @@
 """DLPack capsules for device memory, which numpy can neither export nor import.
 
-The structures are those of dlpack.h. Consumers that know version 1 get DLManagedTensorVersioned,
-which alone can say that memory is read-only; others get the older DLManagedTensor. ctypes is fast
+The structures are those of dlpack.h. Consumers that know version 1 get DLManagedTensorVersioned;
+others get the older DLManagedTensor, which cannot say that memory is read-only. ctypes is fast
 enough, because each exchange makes one capsule.
 """
 
@@ -37,7 +37,7 @@ _CODES = {**{code: kind for kind, code in _KINDS.items()}, _BFLOAT: "bf"}
 _NAMES = b"dltensor_versioned", b"dltensor"
 VERSION = 1, 0
 """The version of exported capsules. Imports read every minor version of version 1."""
-_USED = {name: b"used_" + name for name in _NAMES}  # kept: capsules point to these texts
+_USED = {name: b"used_" + name for name in _NAMES}  # capsules point to these texts
 _ORDER = "<" if sys.byteorder == "little" else ">"
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
@@ -76,8 +76,8 @@ class _Versioned(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-# Separate function objects, so that argtypes set by other libraries stay unchanged. Capsules are
-# passed by address: a capsule that is being freed cannot be a Python object any more.
+# Returns a new function object, because other libraries may set argtypes of ctypes.pythonapi's own.
+# Capsules are passed by address: a capsule that is being freed cannot be passed as a Python object.
 def _api(name: str, *types: Any) -> Any:
     return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 
@@ -91,13 +91,13 @@ _exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # exports that a consumer
 
 
 def _delete(address: int) -> None:
-    """The deleter of exported tensors. The consumer calls it once, from any thread."""
+    """Deletes an exported tensor. The consumer calls this once, from any thread."""
     if address in _exported:
         _exported.pop(address)[-1].close()
 
 
 def _drop(capsule: int) -> None:
-    """The destructor of exported capsules: deletes a tensor that no consumer took."""
+    """Destroys an exported capsule: deletes the tensor if no consumer took it over."""
     for name in _NAMES:
         if _is_unused(capsule, name):
             _delete(_pointer(capsule, name))
@@ -110,10 +110,11 @@ def capsule(
     address: int, device: tuple[int, int], dtype: Any, shape: tuple[int, ...], kept: ExitStack,
     versioned: bool, readonly: bool,
 ) -> Any:  # fmt: skip
-    """The memory at `address` as a row-major capsule; `kept` closes when the consumer releases it.
+    """Returns a capsule of row-major memory at `address`.
 
-    `device` is DLPack's (device type, device id). Raises BufferError for a numpy dtype that DLPack
-    does not have, and for read-only memory unless `versioned`.
+    `kept` is closed when the consumer releases the memory. `device` is DLPack's (device type,
+    device id). Raises BufferError for a numpy dtype that DLPack does not have, and for read-only
+    memory unless `versioned`.
     """
     code = _BFLOAT if dtype.name == "bfloat16" else _KINDS.get(dtype.kind)
     if code is None or not dtype.isnative:
@@ -130,7 +131,7 @@ def capsule(
     deleter = ctypes.cast(_deleter, c_void_p)
     managed: Any = _Managed(tensor, None, deleter)
     if versioned:
-        # Version 1.2 requires strides.
+        # DLPack 1.2 requires strides.
         tensor.strides = ctypes.cast(ctypes.addressof(sizes) + 8 * n, POINTER(c_int64))
         managed = _Versioned(*VERSION, None, deleter, _READ_ONLY * readonly, tensor)
     where = ctypes.addressof(managed)
@@ -139,7 +140,7 @@ def capsule(
 
 
 class _Owner:
-    """Gives a tensor back to its producer when this object is freed."""
+    """An owner of a tensor; it returns the tensor to the producer when it is freed itself."""
 
     __slots__ = ("_managed",)
 
@@ -152,9 +153,9 @@ class _Owner:
 
 
 class _Export:
-    """The contents of an exporter's capsule; the memory stays valid while `owner` is kept.
+    """The contents of an exporter's capsule; the memory is valid as long as `owner` exists.
 
-    Raises TypeError if the export fails or has a later version.
+    Raises TypeError if the export fails or the capsule has a later version.
     """
 
     def __init__(self, given: Any, **options: Any) -> None:
@@ -177,7 +178,7 @@ class _Export:
         self.readonly = bool(managed.flags & _READ_ONLY)
 
     def _managed(self, given: Any, options: dict[str, Any]) -> Any:
-        """The managed tensor; this process now owns it and must call its deleter."""
+        """Returns the managed tensor and takes ownership, so its deleter must be called."""
         try:
             capsule = given.__dlpack__(**options, max_version=VERSION)
         except TypeError:  # the exporter is older than `max_version`
@@ -191,10 +192,10 @@ class _Export:
 
 
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
-    """The memory of an exporter; it is released when the returned object's owner is freed.
+    """Returns the memory of an exporter; it is released when the result's `owner` is freed.
 
-    Raises TypeError as _Export, and if the capsule names another device than `place`. Raises
-    ValueError for a strided array.
+    Raises the TypeError of _Export, and TypeError if the capsule names another device than `place`.
+    Raises ValueError for a strided array.
     """
     x = _Export(given, stream=stream)
     if x.place != place:
@@ -205,14 +206,14 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
 
 
 def host_interface(given: Any) -> tuple[str, Any]:
-    """An exporter of host memory as (kind, an object with `__array_interface__`).
+    """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
 
-    For elements that numpy cannot import: the interface shows unsigned integers of the same size.
-    Raises TypeError as _Export.
+    This is for elements that numpy cannot import. The interface shows them as unsigned integers of
+    the same size. Raises the TypeError of _Export.
     """
     x = _Export(given)
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
-    # A capsule without flags cannot say that writing is allowed: read-only, as in numpy.
+    # A capsule without flags cannot say that writing is allowed. As in numpy, it is read-only.
     said = {
         "version": 3, "typestr": f"{_ORDER}u{x.itemsize}", "shape": x.shape, "strides": strides,
         "data": (x.address, x.readonly or not x.versioned),

@@ -24,7 +24,7 @@ _AWAIT_MOST_S = 0.005
 
 
 def timeout_ns(timeout_s: Any) -> int:
-    """`timeout_s` in ns. Raises TypeError or ValueError unless it is a finite number >= 0."""
+    """Returns `timeout_s` in ns; TypeError or ValueError unless it is a finite number >= 0."""
     seconds = plain_numbers.seconds("timeout_s", timeout_s)
     if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: expected a finite time of 0 s or more, got {timeout_s!r}")
@@ -32,7 +32,7 @@ def timeout_ns(timeout_s: Any) -> int:
 
 
 def _in_c(written: type[T]) -> type[T]:
-    """The class of native/hot/launch/fence.c with the members of `written`.
+    """Returns the class of native/hot/launch/fence.c with the members of `written`.
 
     A launch that returned an object of a Python class would take 20 ns more.
     """
@@ -45,8 +45,8 @@ def _in_c(written: type[T]) -> type[T]:
 class Fence:
     """A value on a queue's timeline; every submission returns one. Cheap and immutable.
 
-    Fences of one queue are ordered by value. `await fence` works in asyncio. It polls every 5 ms or
-    more often, has no timeout of its own, and raises as `wait`.
+    Fences of one queue are ordered by value. `await fence` works in asyncio. It polls at least
+    every 5 ms, has no timeout of its own, and raises the errors of `wait`.
 
     >>> x, out = dev.array(np.ones(4, np.float32)), np.empty(4, np.float32)
     >>> fence = dev.default_queue.read(x.buffer, out)
@@ -58,7 +58,7 @@ class Fence:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # C has these
+    if TYPE_CHECKING:  # implemented in C
 
         def __init__(self, queue: Queue, value: int, /) -> None: ...
         @property
@@ -85,13 +85,16 @@ class Fence:
 
     @property
     def done(self) -> bool:
-        """Has the timeline reached the value? Never blocks. Only `wait` reports a failure."""
+        """True once the timeline has reached the value, also if the submission failed.
+
+        Reading it never blocks. Only `wait` raises the failure.
+        """
         return self.queue.reached >= self.value
 
     def _wait_slowly(self, *given: float) -> Fence:
-        """`wait` of native/hot/launch/fence.c, unless the submission has already succeeded.
+        """Waits for a submission that has not succeeded yet; native/hot/launch/fence.c calls this.
 
-        `given` is the timeout in seconds; without it the queue's `timeout_s` applies.
+        `given` is the timeout in seconds; if it is empty, the queue's `timeout_s` applies.
         """
         queue = self.queue
         timeout_s = given[0] if given else queue.timeout_s
@@ -109,7 +112,7 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                if not self.done:  # else it was reached during `describe`: ask once more
+                if not self.done:  # if reached during `describe`, wait once more
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "
                         f"{timeout_s} s (at {queue.reached})",
@@ -132,7 +135,7 @@ class Fence:
         )
 
     def __await__(self) -> Generator[Any, None, Fence]:
-        """Poll with growing pauses, 5 ms at most, so that a cancelled await leaves no thread."""
+        """Polls with growing pauses, 5 ms at most, so that a cancelled await leaves no thread."""
         pause = 0.00005
         while not self.done:
             yield from asyncio.sleep(pause).__await__()
@@ -143,8 +146,8 @@ class Fence:
     def time_ns(self) -> int:
         """Device time of this submission in ns. Waits for the submission first, as `wait()` does.
 
-        The queue must have been opened with timing=True. On cpu it keeps the times of the newest
-        4096 submissions. Raises ValueError if there is no time, and as `wait`.
+        The queue must have been opened with timing=True. A queue of a cpu keeps the times of the
+        newest 4096 submissions. Raises ValueError if there is no time, and the errors of `wait`.
         """
         queue = self.queue
         if not queue.timing:

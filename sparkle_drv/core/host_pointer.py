@@ -1,8 +1,9 @@
 """Pointer arguments of a launch. `Pointer` is the base class of buffers and arrays. `Borrowed` is
 the memory of another object for one launch, such as a numpy array on a unified device.
 
-`Device.wrap` makes a buffer with its own lifetime. A `Borrowed` lives as long as somebody refers to
-it, and costs a tenth. A launch keeps it until the launch has ended.
+`Device.wrap` makes a buffer with its own lifetime. Making a `Borrowed` takes a tenth of the time of
+`Device.wrap`. A `Borrowed` lives as long as it is referred to; a launch refers to it until the
+launch has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Pointer(PointerBase):
         return bool(self._elements & READONLY)
 
     def _ready(self) -> None:
-        """Makes sure that the memory exists: an Array computes its expression."""
+        """Makes sure that the memory exists. An Array computes its expression here."""
 
 
 class Borrowed(Pointer):
@@ -44,7 +45,8 @@ class Borrowed(Pointer):
         self, device: Device, address: int, nbytes: int, elements: int, readonly: bool,
         dtype: Any, owner: object,
     ) -> None:  # fmt: skip
-        storage = StorageBase()  # one each: a shared one would make the device refer to itself
+        # Each pointer has a storage of its own. One that the device kept would refer to the device.
+        storage = StorageBase()
         storage.device = device
         self._begin(storage, address, nbytes, elements | BORROWED | READONLY * readonly)
         self.dtype, self.owner = dtype, owner
@@ -58,8 +60,8 @@ class Borrowed(Pointer):
 class Foreign(Borrowed):
     """Memory of another library on the device. `kind` is numpy's letter of the elements, or "bf".
 
-    Neighbouring elements are `step` units of `strides` apart; None means row-major without gaps.
-    Raises ValueError for any other strides.
+    `step` is the distance of neighbouring elements in the unit of `strides`. `strides` None means
+    row-major without gaps. Raises ValueError for any other strides.
     """
 
     __slots__ = ("shape",)
@@ -81,8 +83,8 @@ class Foreign(Borrowed):
 class HostSpan(Borrowed):
     """The memory of an array with any strides, for kernels that take the strides as arguments.
 
-    It has `nbytes` bytes and begins `below` bytes before the array's first element. `elements` has
-    the bits of core/abi/elements.py; by default any pointer type takes it.
+    The memory has `nbytes` bytes and begins `below` bytes before the array's first element.
+    `elements` has the bits of core/abi/elements.py; by default it fits every pointer type.
     """
 
     __slots__ = ()
@@ -97,7 +99,7 @@ class HostSpan(Borrowed):
 
 
 class HostPointer(HostSpan):
-    """A C-contiguous numpy array; ValueError for any other."""
+    """The memory of a C-contiguous numpy array. Raises ValueError for any other array."""
 
     __slots__ = ()
 

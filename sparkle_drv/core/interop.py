@@ -3,9 +3,9 @@
 Host arrays work on every device. Devices with the ability SharesStreams (backends/abilities.py)
 also export and import by DLPack and the CUDA array interface.
 
-The consumer of memory names a stream. The producer orders its work in flight before that stream;
-the host does not wait. This orders only the work submitted so far. The caller orders later work by
-`Queue.wait_stream` and `order_stream`.
+The consumer of memory names a stream. The producer makes that stream wait for the work that it has
+submitted so far; the host does not wait. The caller orders later work by `Queue.wait_stream` and
+`order_stream`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ OLD_DEFAULT = 1
 
 
 def wrap(device: Device, array: Any) -> Buffer:
-    """The memory of `array` as a buffer of `device`, without a copy; the array is kept alive.
+    """Returns the memory of `array` as a buffer of `device`, without a copy.
 
-    `array` is a host array: numpy's, or any CPU DLPack exporter. On CUDA devices it may also be an
-    array in the device's memory (torch, CuPy, JAX, DLPack or `__cuda_array_interface__`). Work that
-    its producer has in flight is ordered before all open queues of `device`.
+    The buffer keeps the array alive. `array` is a host array: numpy's, or any CPU DLPack exporter.
+    On CUDA devices it may also be an array in the device's memory (torch, CuPy, JAX, DLPack or
+    `__cuda_array_interface__`). All open queues of `device` then wait for the work that the array's
+    producer has in flight.
 
     Raises TypeError for any other object, ValueError for an array that is not C-contiguous.
 
@@ -58,10 +59,10 @@ def wrap(device: Device, array: Any) -> Buffer:
 
 
 def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
-    """Where an export of the device's memory is, as DLPack's (device type, device id).
+    """Returns where an export of the device's memory is, as DLPack's (device type, device id).
 
-    `wanted` is such a pair or None. Raises BufferError if it is neither the host nor the device, or
-    if only the host can read the memory.
+    `wanted` is such a pair or None. Raises BufferError if `wanted` is neither the host nor the
+    device, or if the device cannot export its memory.
     """
     asked = None if wanted is None else tuple(map(int, wanted))
     if asked == HOST:
@@ -75,10 +76,11 @@ def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
 
 
 def borrowed(queue: Queue, given: Any) -> Foreign | None:
-    """The memory of a foreign array on the queue's device, ordered before the queue's next work.
+    """Returns the memory of a foreign array on the queue's device.
 
-    None if `given` is no array, or is on another device or the host. Raises TypeError and
-    ValueError if the array is broken or strided, or names a stream that does not exist.
+    The queue's next work waits for the array's producer. Returns None if `given` is not an array,
+    or is on another device or the host. Raises TypeError or ValueError if the array is broken or
+    strided, or names a stream that does not exist.
     """
     shares = queue.device._abilities.shares_streams
     if shares is None:
@@ -93,7 +95,10 @@ def borrowed(queue: Queue, given: Any) -> Foreign | None:
 
 
 def _by_interface(queue: Queue, given: Any) -> Foreign:
-    """`borrowed` by the CUDA array interface, versions 0 to 3. Only version 3 names a stream."""
+    """Does the work of `borrowed` by the CUDA array interface, versions 0 to 3.
+
+    Only version 3 names a stream.
+    """
     import numpy as np
 
     said = given.__cuda_array_interface__
@@ -120,9 +125,9 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
 
 
 def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
-    """A buffer over the memory of `array` for `Device.wrap`, and that memory as a `Foreign`.
+    """Returns a buffer over the memory of `array` for `Device.wrap`, and the memory as a `Foreign`.
 
-    None and errors as `borrowed`.
+    Returns None and raises errors in the cases of `borrowed`.
     """
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:
@@ -138,11 +143,11 @@ def export(
     array: Array, stream: Any = None, dl_device: Any = None, copy: Any = None,
     max_version: Any = None,
 ) -> Any:  # fmt: skip
-    """`array` as a DLPack capsule; the device's work is ordered before `stream`.
+    """Returns `array` as a DLPack capsule; `stream` waits for the device's work.
 
     The memory lives until the consumer releases it, even if the array is closed first. The capsule
-    has version 1 if `max_version` allows it. `dl_device` (1, 0), the host, gives a copy. Raises
-    BufferError for another device, and for a copy on the device.
+    has version 1 if `max_version` allows that. If `dl_device` is (1, 0), the host, the capsule has
+    a copy. Raises BufferError for another device, and if `copy` asks for a copy on the device.
     """
     from sparkle_drv.core import dlpack_capsule
 
@@ -167,7 +172,7 @@ def export(
 
 
 def interface(array: Array) -> dict[str, Any]:
-    """`__cuda_array_interface__`, version 3, for arrays on CUDA devices."""
+    """Returns `__cuda_array_interface__`, version 3, for arrays on CUDA devices."""
     device = array.device
     shares = device._abilities.shares_streams
     if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
@@ -187,19 +192,22 @@ def interface(array: Array) -> dict[str, Any]:
 
 
 def checked(stream: Any) -> int:
-    """A stream as the protocols name it. 0 is refused: it could mean either default stream."""
+    """Returns a stream's number, as the protocols define it, if it is valid.
+
+    0 raises ValueError, because it could mean either default stream.
+    """
     return within("stream (1, 2 or a handle)", stream, 1, MOST - 1)
 
 
 def with_stream(queue: Queue, call: str, stream: Any) -> None:
-    """`Queue.wait_stream` and `Queue.order_stream`; `call` names the backend's method."""
+    """Does the work of `Queue.wait_stream` and `Queue.order_stream`, which `call` names."""
     queue._check_open()
     ability = getattr(shares_of(queue.device), call)
     check(ability(queue._handle, checked(stream)), call, queue.device.uri)
 
 
 def shares_of(device: Device) -> SharesStreams:
-    """The backend's SharesStreams ability; ValueError if it has none."""
+    """Returns the backend's SharesStreams ability. Raises ValueError if the backend has none."""
     shares = device._abilities.shares_streams
     if shares is None:
         raise ValueError(f"{device.uri}: other libraries cannot use its queues as streams")

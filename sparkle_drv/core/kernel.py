@@ -24,8 +24,8 @@ _U32 = 2**32 - 1
 class Kernel(KernelBase, Closing):
     """A loaded kernel, made by `Device.kernel`; immutable until closed.
 
-    `group_size` is the (x, y, z) of a launch that gives none. `dims` is how many of the three may
-    differ from 1. `signature` has the arguments with their packing.
+    `group_size` is the (x, y, z) for launches that give none. `dims` is how many of these three
+    numbers may differ from 1. `signature` has the arguments with their packing.
 
     >>> with dev.kernel("saxpy_f32") as k:
     ...     k.name, [a.name for a in k.signature.args], k.resources.max_group_size > 0
@@ -44,22 +44,22 @@ class Kernel(KernelBase, Closing):
         self.name = name
         self.signature = signature
         self.args = signature.args
-        """Its arguments in order, each with `name` and `type` ("f32" or "f32*")."""
+        """The kernel's arguments in order, each with `name` and `type` ("f32" or "f32*")."""
         self.form = loaded.form
         """ "grid" (groups of threads) or "routine" (one call that uses the whole device)."""
         self.groups = loaded.groups
-        """The grid in terms of the integer arguments, such as ("n/256",). If it is not empty,
+        """The grid as expressions over the integer arguments, such as ("n/256",). If there are any,
         `launch` needs no `groups`.
         """
         self.resources = loaded.resources
         """Registers, shared memory, spills, largest group; None if the driver does not tell."""
         self.group_size = group_size
         self.own_size = loaded.group_size
-        """The group size for which its code is compiled; None: any (@private)."""
+        """The group size for which the code is compiled; None if any fits (@private)."""
         self.dims = dims
         self.device = device
-        """The device on which it was loaded, also after `close`."""
-        self._device = device  # None once closed
+        """The device that loaded the kernel, also after `close`."""
+        self._device = device  # None after `close`
         self._pointer = loaded.pointer
         self._packing = bytes(ffi.buffer(self._native(device.info)))
         unload = partial(device._backend.unload, loaded.handle)
@@ -70,11 +70,11 @@ class Kernel(KernelBase, Closing):
 
     @property
     def closed(self) -> bool:
-        """Is the kernel closed? False even if its device is closed."""
+        """True if the kernel itself is closed; closing its device does not set this."""
         return self._device is None
 
     def _native(self, info: DeviceInfo) -> Any:
-        """The struct sp_packing of this kernel."""
+        """Returns the struct sp_packing of this kernel."""
         signature, resources = self.signature, self.resources
         packing = ffi.new("struct sp_packing *")
         packing.head = (
@@ -95,7 +95,7 @@ class Kernel(KernelBase, Closing):
         return packing
 
     def close(self) -> None:
-        """Close the kernel; idempotent. Launches in flight keep the code until they have ended."""
+        """Closes the kernel. Launches in flight keep the code; a second call does nothing."""
         if self._device is not None:
             self._device = None
             self.device._advance()
@@ -103,7 +103,10 @@ class Kernel(KernelBase, Closing):
 
 
 def triple(what: str, value: Any) -> tuple[int, int, int]:
-    """An int or one to three ints as (x, y, z), missing ones 1; TypeError, ValueError."""
+    """Returns an int, or one to three ints, as (x, y, z); missing numbers are 1.
+
+    Raises TypeError, ValueError.
+    """
     numbers = several(what, value, "a whole number or up to three")
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{what}: expected one to three numbers, got {value!r}")

@@ -1,5 +1,5 @@
-"""Raises the error of a refused launch. Either C says which argument is wrong
-(native/hot/launch/pack.c), or the backend refuses the launch.
+"""Raises the error of a refused launch: C refuses a wrong argument (native/hot/launch/pack.c), or
+the backend refuses the launch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ Refusal = tuple[int, int, int]
 Shape = tuple[Any, Any, Any]
 """(groups, group_size, shared)."""
 WORDS = ("groups", "group_size", "shared")
-_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # never a driver's error
+_OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # errors of this package, not of a driver
 
 
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
-    """The record of a launch whose numbers are plain (`_hot.plain`); raises if it is refused."""
+    """Returns the record of a launch, or raises the error of its refusal.
+
+    The numbers among `args` and `words` are plain: `_hot.plain` has converted them.
+    """
     for given in args:
         if isinstance(given, Pointer):
             given._ready()
@@ -40,7 +43,7 @@ def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> 
 def refuse(
     device: Device, kernel: Any, args: Sequence[Any], words: Shape, why: Refusal
 ) -> NoReturn:
-    """Raise the error: it names the argument, the expected value and the given one."""
+    """Raises the error of a refusal, which names the argument, the expected and the given value."""
     device._check_open()
     code, index, number = why
     if code == lib.SP_REFUSED_KERNEL:
@@ -139,7 +142,7 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
 def refused_by_backend(
     device: Device, kernel: Kernel, args: Sequence[Any], words: Shape, record: bytes, rc: int
 ) -> NoReturn:
-    """Raise the error for a record of `packed` for which the backend returned `rc`."""
+    """Raises the error for a record made by `packed` for which the backend returned `rc`."""
     device._check_open()
     why: Refusal | None = _hot.judge(kernel, record)
     if why is not None:
@@ -159,7 +162,7 @@ def refused_by_backend(
 
 
 def check_told(device: Device, rc: int, call: str) -> None:
-    """As errors.check, with the backend's own words about a lost device or a failed call."""
+    """Does what errors.check does, with the backend's text on a lost device or a failed call."""
     loss, error = device._abilities.tells_loss, device._abilities.tells_error
     words = loss.lost() if loss is not None and rc == -errno.ENODEV else ""
     if words:
@@ -178,5 +181,5 @@ def _shown(given: object) -> str:
 
 
 def told(given: object) -> str:
-    """The type and the text of `given`, for an error."""
+    """Returns the type and the repr of `given`, for an error message."""
     return f"{type(given).__name__} {_shown(given)}"

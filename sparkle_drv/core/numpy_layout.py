@@ -1,7 +1,8 @@
-"""May C read numpy's arrays by their layout (native/hot/numpy/ndarray.h)? Decided once per process.
+"""Decides once per process whether C may read numpy's array struct (native/hot/numpy/ndarray.h).
 
-numpy tells the version of its binary interface, which includes the layout. If C does not know the
-version, it reads no array directly: calls are then slower, with the same results.
+numpy reports the version of its binary interface, which determines the layout of the struct. If C
+does not know the version, it does not read the struct. Calls are then slower, with the same
+results.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sparkle_drv import _hot
 
 @cache
 def known() -> bool:
-    """True if C knows the array layout of this numpy; C then reads arrays directly."""
+    """Returns whether C knows the array layout of this numpy, and so reads arrays directly."""
     inside = getattr(np, "_core", None) or np.core  # numpy 1 has `core`
     table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
     return table is not None and _hot.know_numpy(table)

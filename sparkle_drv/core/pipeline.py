@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """The default slot. It has only a number, for callers who keep the buffers themselves."""
+    """The default slot, which has only a number, for callers who keep the buffers themselves."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 class _Place(NamedTuple):
-    """A slot, its queue, and the fences of its submissions whose end is not known yet.
+    """A slot, its queue, and the fences of its submissions that are not known to have ended.
 
-    A failed submission leaves `pending` once its error has been raised.
+    The fence of a failed submission is removed from `pending` when its error is raised.
     """
 
     slot: Any
@@ -43,13 +43,13 @@ class _Place(NamedTuple):
     pending: deque[Fence]
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for the pending fences. Raises as `Fence.wait`, each failure once."""
+        """Waits for the pending fences. Raises the errors of `Fence.wait`, each failure once."""
         for fence in list(self.pending):
             try:
                 fence.wait(timeout_s)
             finally:
                 if fence.done:
-                    with suppress(ValueError):  # another thread has waited for it already
+                    with suppress(ValueError):  # another thread has removed the fence
                         self.pending.remove(fence)
 
 
@@ -61,12 +61,11 @@ class Pipeline(Closing):
             ...
             pipe.submit(slot, commands)
 
-    `acquire` returns the one of the `depth` `slots` that was submitted longest ago. It blocks only
-    on that slot's fence. Work goes to `queue` on `device`, in order.
+    `acquire` returns the slot that was submitted longest ago, of the `depth` slots in `slots`. It
+    blocks only on that slot's fence. Work goes to `queue` on `device`, in order.
 
-    With `overlap` each slot has its own queue in `queues`. A device that can then copies for one
-    slot while it computes for another. The work of a slot is ordered after that of another slot
-    only if it waits for its fence.
+    With `overlap` each slot has its own queue in `queues`, so a capable device copies for one slot
+    while it computes for another. Work of different slots is then ordered only by waits for fences.
 
     Any thread may acquire and submit. Only the thread that acquired a slot may use it. One thread
     calls `close`.
@@ -102,7 +101,7 @@ class Pipeline(Closing):
         self.depth = within("depth", depth, 1, 1024)
         self.closed = False
         self._owns_queue = queue is None
-        with ExitStack() as made:  # if a slot cannot be made, the slots before it are closed
+        with ExitStack() as made:  # if a slot cannot be made, the earlier slots are closed
             self.queues = [] if queue is None else [queue]
             for _ in range(self.depth if overlap else not self.queues):
                 self.queues.append(device.queue())
@@ -124,15 +123,15 @@ class Pipeline(Closing):
 
     @property
     def in_flight(self) -> int:
-        """The number of submissions whose fence is not reached yet. Never blocks."""
+        """The number of submissions whose fence is not reached; reading it never blocks."""
         return sum(not fence.done for place in self._places for fence in list(place.pending))
 
     def acquire(self, timeout_s: float = 30) -> Any:
-        """The next slot, once the device has finished with it.
+        """Waits until the device has finished with the next slot, and returns that slot.
 
-        Raises ValueError (all slots are acquired, closed), DeviceLost, and as `Fence.wait`. The
-        failure of a slot's submission is raised once; the next call returns the slot. After
-        FenceTimeout the next call waits for the same slot.
+        Raises ValueError (all slots are acquired, the pipeline is closed), DeviceLost, and the
+        errors of `Fence.wait`. The failure of a slot's submission is raised once; the next call
+        returns the slot. After FenceTimeout the next call waits for the same slot.
         """
         self._check_open()
         try:
@@ -143,17 +142,17 @@ class Pipeline(Closing):
         try:
             place.settle(timeout_s)
             self._out[id(slot)] = place
-        except BaseException:  # Ctrl-C too: the slot must not be lost
+        except BaseException:  # the slot must not be lost, even on Ctrl-C
             self._out.pop(id(slot), None)
             self._ring.appendleft(place)
             raise
         return slot
 
     def submit(self, slot: Any, commands: Commands) -> Fence:
-        """Submit the work of an acquired slot; `acquire` returns it again after this fence.
+        """Submits the work of an acquired slot. `acquire` returns the slot again after this fence.
 
-        Raises ValueError (not acquired, closed), and as `Queue.submit`. On an error the slot stays
-        acquired.
+        Raises ValueError (the slot is not acquired, the pipeline is closed), and the errors of
+        `Queue.submit`. On an error the slot stays acquired.
         """
         self._check_open()
         place = self._out.pop(id(slot), None)
@@ -169,17 +168,17 @@ class Pipeline(Closing):
         return fence
 
     def drain(self, timeout_s: float = 30) -> None:
-        """Wait for all submissions; `timeout_s` bounds the whole wait.
+        """Waits for all submissions; `timeout_s` bounds the whole wait.
 
-        Raises as `Fence.wait`, after waiting for all slots: FenceTimeout, else a failure that was
-        not raised before.
+        After waiting for all slots it raises FenceTimeout, or else a failure (see `Fence.wait`)
+        that was not raised before.
         """
         failure = self._settled(time.monotonic_ns() + timeout_ns(timeout_s))
         if failure is not None:
             raise failure
 
     def _settled(self, deadline_ns: int) -> SparkleError | None:
-        self.device._check_process()  # in a forked child it raises; no submission failed
+        self.device._check_process()  # raises in a forked child, where no submission failed
         failure: SparkleError | None = None
         for place in self._places:
             try:
@@ -190,17 +189,18 @@ class Pipeline(Closing):
         return failure
 
     def close(self, timeout_s: float = 30) -> None:
-        """Drain, then close the queues that the pipeline opened and slots with a close().
+        """Drains, then closes the queues that the pipeline opened and slots that have a close().
 
-        Idempotent. Raises as `drain`, after everything is closed. On FenceTimeout a submission
-        still runs: nothing is closed, and `close` may be called again.
+        A second call does nothing. The errors of `drain` are raised after everything is closed. On
+        FenceTimeout a submission still runs: nothing is closed, and `close` may be called again.
         """
         if self.closed:
             return
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
         failure = self._settled(deadline)
         if not isinstance(failure, FenceTimeout):
-            for queue in self.queues if self._owns_queue else ():  # others may have submitted more
+            # Others may have submitted more to these queues; `close` waits for that too.
+            for queue in self.queues if self._owns_queue else ():
                 queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
             self.closed = True
             self._made.close()
@@ -216,7 +216,7 @@ class Pipeline(Closing):
 def _make(
     make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
 ) -> list[Any]:
-    """`depth` different slots; the close() of each is pushed on `made` as soon as it exists."""
+    """Returns `depth` different slots. `made` gets the close() of a slot as soon as it is made."""
     if make is None:
         return [Slot(index) for index in range(depth)]
     if not callable(make):

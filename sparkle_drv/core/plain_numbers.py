@@ -13,7 +13,7 @@ from sparkle_drv.core.launch_errors import told
 
 
 def seconds(where: str, given: Any) -> float:
-    """`given` as a float, or as an int that may be too large for a float.
+    """Returns `given` as a float, or as an int, which may be too large for a float.
 
     Raises TypeError with a message that begins with `where`.
     """

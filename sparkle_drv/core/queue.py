@@ -1,8 +1,8 @@
 """Queue: takes launches, command lists and copies, and gives each a value on its timeline.
 
 The lock that orders submissions is in native code, so this file needs none. `launch` and `prepare`
-are the hot paths. They only do what a valid launch needs; core/launch_errors.py finds the reason of
-a refusal.
+are the hot paths. They do only what a valid launch needs; core/launch_errors.py finds out why a
+launch was refused.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Queue(QueueBase, Closing):
     _backend: Backend
     _finalizer: Any
     _handle: Any
-    _in_c: bool  # does C call the backend's functions by itself?
+    _in_c: bool  # True if C calls the backend's functions without Python
     _timeout_s: float
     _waits: list[Waited]
 
@@ -114,12 +114,12 @@ class Queue(QueueBase, Closing):
 
     @property
     def device(self) -> Device:
-        """The device on which its work runs."""
+        """The device on which the queue's work runs."""
         return self._device
 
     @property
     def closed(self) -> bool:
-        """Has the queue ended? False after a `close` that timed out."""
+        """True if the queue has ended. False after a `close` that timed out."""
         return not self._finalizer.alive
 
     def _check_open(self) -> None:
@@ -129,12 +129,12 @@ class Queue(QueueBase, Closing):
 
     @property
     def timeout_s(self) -> float:
-        """The limit in seconds of waits for this queue that name none; 30 by default.
+        """The timeout in seconds of waits for this queue that give none; 30 by default.
 
-        It applies to `Fence.wait()`, and to every operation and copy that waits for its result. It
-        also limits how long a submission waits for room in a full queue. Operations run on
-        `Device.default_queue`, so its `timeout_s` is their limit. It may be set at any time.
-        Setting raises TypeError and ValueError as `Fence.wait`.
+        The timeout applies to `Fence.wait()`, and to every operation and copy that waits for its
+        result. It also limits how long a submission waits for room in a full queue. Operations run
+        on `Device.default_queue`, so the `timeout_s` of that queue applies to them. `timeout_s` may
+        be set at any time. An invalid value raises TypeError or ValueError as in `Fence.wait`.
         """
         return self._timeout_s
 
@@ -149,47 +149,48 @@ class Queue(QueueBase, Closing):
 
     @property
     def reached(self) -> int:
-        """The timeline's value: all submissions up to it have ended. Never blocks."""
+        """The timeline's value: all submissions up to this value have ended. Never blocks."""
         return self._backend.reached(self._handle)
 
     @property
     def stream(self) -> int:
-        """The handle of the stream in which its work runs, for other libraries of this process.
+        """The handle of the stream in which the queue's work runs, for other libraries.
 
-        Only queues of CUDA devices are such streams; others raise ValueError.
+        Only queues of CUDA devices have such a stream; others raise ValueError.
         """
         self._check_open()
         return int(interop.shares_of(self.device).share_stream(self._handle))
 
     def wait_stream(self, stream: int) -> None:
-        """Later submissions to this queue run after the present work of a foreign `stream`.
+        """Makes later submissions to this queue wait for the present work of a foreign `stream`.
 
         `stream` is a handle, 1 (the legacy default stream) or 2 (this thread's default stream). The
-        host does not wait. Raises ValueError (as `Queue.stream`, or no such number) and TypeError.
+        host does not wait. Raises TypeError, the ValueError of `Queue.stream`, and ValueError if
+        `stream` is out of range.
         """
         interop.with_stream(self, "wait_stream", stream)
 
     def order_stream(self, stream: int) -> None:
-        """Later work of a foreign `stream` runs after the present submissions to this queue.
+        """Makes later work of a foreign `stream` wait for the present submissions to this queue.
 
-        `stream`, waits and errors are as for `wait_stream`.
+        `stream` and the errors are those of `wait_stream`. The host does not wait.
         """
         interop.with_stream(self, "order_stream", stream)
 
     def _failed(self, value: int) -> bool:
-        """Did the submission of a reached value fail?
+        """Returns whether the submission of a reached value failed.
 
-        If the backend can, this leaves the failure unreported, so that a later wait raises it.
+        With the ability TellsFailure the failure stays unreported, so a later wait raises it.
         """
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        return self._backend.wait(self._handle, value, 0) != 0  # reports the failure
+        return self._backend.wait(self._handle, value, 0) != 0  # marks the failure as reported
 
     def fence(self, value: int) -> Fence:
-        """The fence of a value that a prepared launch returned.
+        """Returns the fence of a value that a prepared launch returned.
 
-        Raises TypeError, and ValueError for a value that this queue never returned.
+        Raises TypeError. Raises ValueError for a value that this queue never returned.
         """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
@@ -197,10 +198,11 @@ class Queue(QueueBase, Closing):
         return Fence(self, value)
 
     def _launch_slowly(self, kernel: Any, value: int, args: tuple[Any, ...], shape: Shape) -> Fence:
-        """The launches that native/hot/launch/launch.c does not handle; numbers are plain by now.
+        """Does the launches that native/hot/launch/launch.c does not handle.
 
-        These are backends in Python, arrays that need wrapping, stale epochs, and all errors.
-        `value` is what native code returned, 0 if it did not call the backend.
+        These are launches on backends in Python, with arrays that need wrapping, with a stale
+        epoch, and all that fail. The numbers are plain already. `value` is what the backend
+        returned to native code, or 0 if native code did not call the backend.
         """
         device = self._device
         borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
@@ -213,7 +215,7 @@ class Queue(QueueBase, Closing):
             for given in args:
                 if isinstance(given, Pointer):
                     given._ready()
-            epoch = device._renew()  # before the arguments are checked: see _advance
+            epoch = device._renew()  # read before the checks: a later close makes it stale
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -229,11 +231,11 @@ class Queue(QueueBase, Closing):
     def _through(
         self, submit: Callable[[], int], value: int, taken: Callable[[int], None] | None = None
     ) -> int:
-        """Calls `submit` until the queue has room, and returns its result.
+        """Calls `submit` until the queue has room, and returns the result of `submit`.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
-        submitted. `value` is the result of an earlier call, 0 if there was none. `taken` is called
-        with the value at once, because Ctrl-C may end the rest.
+        submitted. `value` is the result of an earlier call, or 0 if there was none. `taken` gets
+        the new value at once, because Ctrl-C may interrupt what follows.
         """
         if value in (0, -errno.ESTALE):
             value = submit()
@@ -261,9 +263,10 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """Hand over the rest of a submission that has begun.
+        """Hands over the rest of a submission that has begun.
 
-        Errors and stalls surface at its fence, whose wait hands over what is still left.
+        Errors and stalls are not reported here. A wait for the fence reports them, and hands over
+        what is still left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
@@ -275,7 +278,7 @@ class Queue(QueueBase, Closing):
                 break
 
     def _pointers(self, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-        """The arguments, with numpy arrays and DLPack exporters converted to pointers."""
+        """Returns the arguments, with numpy arrays and DLPack exporters converted to pointers."""
         return [
             self._pointer(f"{kernel.name}: argument {arg.name} ({arg.type})", given)
             if arg.is_pointer
@@ -313,11 +316,12 @@ class Queue(QueueBase, Closing):
         group_size: Any = None,
         shared: int = 0,
     ) -> Callable[[], int]:
-        """A callable that launches `kernel` and returns the timeline value; checks and packs once.
+        """Returns a callable that launches `kernel`, whose arguments are checked and packed now.
 
-        `fence(value)` gives the fence. The arguments are those of `launch`, but no numpy arrays.
-        The callable keeps its kernel and arguments alive. If one of them is closed, the next call
-        raises. This call and those of the callable raise as `launch`.
+        The callable returns the timeline value; `fence(value)` gives the fence. The arguments are
+        those of `launch`, but not numpy arrays. The callable keeps its kernel and arguments alive.
+        If one of them is closed, the next call raises. This method and the callable raise the
+        errors of `launch`.
         """
         device, backend = self._device, self._backend
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)
@@ -337,7 +341,7 @@ class Queue(QueueBase, Closing):
 
         def again(made: Prepared, value: int) -> int:
             while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
-                renew(made)  # a close made the epoch stale; it need not concern this launch
+                renew(made)  # something was closed, but perhaps nothing that this launch uses
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value
@@ -348,10 +352,11 @@ class Queue(QueueBase, Closing):
         return made.go if self._in_c else partial(again, made, 0)
 
     def _submit_slowly(self, commands: Commands, value: int) -> Fence:
-        """The submissions that `submit` of native/hot/launch/launch.c does not handle.
+        """Does the submissions that `submit` of native/hot/launch/launch.c does not handle.
 
         These are lists that are new, changed, stale after a close, or that wait for fences, and all
-        errors. `value` is what native code returned, -ESTALE if it did not call the backend.
+        that fail. `value` is what the backend returned to native code, or -ESTALE if native code
+        did not call the backend.
         """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: expected Commands, got {type(commands).__name__}")
@@ -366,10 +371,11 @@ class Queue(QueueBase, Closing):
             epoch = device._renew()
 
     def write(self, buffer: Buffer | Array, array: Any) -> Fence:
-        """Copy a numpy array (any buffer, C order) to the start of `buffer`, a Buffer or Array.
+        """Copies a numpy array (or any object with the buffer protocol, C order) to `buffer`.
 
-        The copy runs after earlier submissions. The array is staged, so it may change as soon as
-        this returns. Raises TypeError, and ValueError: too many bytes, read-only, closed, or of
+        `buffer` is a Buffer or Array, which is written from its start. The copy runs after earlier
+        submissions. The array is staged, so it may change as soon as this call returns. Raises
+        TypeError. Raises ValueError for too many bytes, and if `buffer` is read-only, closed or of
         another device.
         """
         self._check_open()
@@ -381,11 +387,11 @@ class Queue(QueueBase, Closing):
         return self._transfer("write", self._backend.upload, target, data)
 
     def read(self, buffer: Buffer | Array, out: Any) -> Fence:
-        """Copy the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
+        """Copies the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
 
         The copy runs after earlier submissions; `out` is kept alive until the fence is reached.
-        Raises TypeError, and ValueError: too many bytes, `out` read-only or not contiguous,
-        `buffer` closed or of another device.
+        Raises TypeError. Raises ValueError for too many bytes, if `out` is read-only or not
+        contiguous, and if `buffer` is closed or of another device.
         """
         self._check_open()
         data = _bytes("out", out)
@@ -397,13 +403,13 @@ class Queue(QueueBase, Closing):
             return self._transfer("read", self._backend.download, source, data, held)
 
     def copy_peer(self, dst: Buffer | Array, src: Buffer | Array) -> Fence:
-        """Copy `src`, on another device of the same backend, to `dst` on this device.
+        """Copies `src`, on another device of the same backend, to `dst` on this device.
 
         If the devices cannot copy directly, the bytes go through host memory. The call then waits
-        up to `timeout_s` for the copy to the host, and raises as `Fence.wait`.
+        up to `timeout_s` for the copy to the host, and raises the errors of `Fence.wait`.
 
-        Raises TypeError, and ValueError: sizes differ, `dst` is read-only, the backends differ, a
-        buffer is closed.
+        Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, the backends
+        differ, or a buffer is closed.
         """
         self._check_open()
         source = buffer_of("src", src)
@@ -431,17 +437,23 @@ class Queue(QueueBase, Closing):
             value = self._through(submit, 0, taken)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
-            host = bytearray(source.nbytes)  # the read keeps it until its end
+            host = bytearray(source.nbytes)  # `read` keeps these bytes alive until it ends
             peer.default_queue.read(source, host).wait(self._timeout_s)
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Computes the arrays that wait, because a copy has no epoch that could refuse it."""
+        """Computes the arrays that are not computed yet, so that a copy does not overtake them.
+
+        A copy has no epoch, by which the backend could refuse it as stale.
+        """
         device = self._device
         device._pending.settle(device, wait=self is not device._default_queue)
 
     def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
-        """The Buffer of a Buffer or Array of this device, checked to have `nbytes` or more."""
+        """Returns the Buffer of a Buffer or Array, if this device has it and it has `nbytes` bytes.
+
+        Raises TypeError, ValueError otherwise.
+        """
         buffer = buffer_of(what, given)
         self._device._check_own(f"{what}: it", buffer.device)
         if nbytes > buffer.nbytes:
@@ -458,8 +470,8 @@ class Queue(QueueBase, Closing):
     ) -> Fence:
         """Copies host memory by the backend's `move`.
 
-        The object that `move` returns is kept until the copy ends: in `held` if the retire list
-        already has that, else by the retire list.
+        The object that `move` returns is kept until the copy ends. `held` is a list that the retire
+        list already keeps; it gets the object. Without `held` the retire list gets the object.
         """
         kept: object = None
 
@@ -476,21 +488,21 @@ class Queue(QueueBase, Closing):
 
         with buffer._open():
             value = self._through(submit, 0, taken)
-        if value < 0:  # the error's traceback would keep a view of a view in a cycle: gh-77894
+        if value < 0:  # the error's traceback would keep the view in a reference cycle: gh-77894
             kept = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:
-        """The fence of `value`; raises if `value` is the backend's -errno."""
-        if value < 0:  # the submission itself was valid
+        """Returns the fence of `value`, or raises the error if `value` is the backend's -errno."""
+        if value < 0:  # an error of the device, not of the arguments
             self._device._check_open()
             check_told(self._device, value, call)
         return Fence(self, value)
 
     def describe(self, value: int | None = None) -> str:
-        """The state of a submission in flight, in words; "" when it has ended.
+        """Returns the state of a submission in flight in words; "" if the submission has ended.
 
-        `value` is its timeline value; None means the oldest submission in flight.
+        `value` is the submission's timeline value; None means the oldest submission in flight.
         """
         progress = self._backend.describe(
             self._handle, self.reached + 1 if value is None else value
@@ -498,7 +510,7 @@ class Queue(QueueBase, Closing):
         return describe(self._device, progress) if progress else ""
 
     def close(self, timeout_s: float = 30) -> None:
-        """Wait for all submissions, then close the queue; idempotent.
+        """Waits for all submissions, then closes the queue; a second call does nothing.
 
         Raises FenceTimeout if a submission still runs after `timeout_s` seconds. The queue then
         takes no more work, and `close` may be called again.
@@ -514,18 +526,21 @@ class Queue(QueueBase, Closing):
 
 
 def _is_callers(error: BaseException) -> bool:
-    """Did the caller's code raise the error, rather than code of this package?"""
+    """Returns whether the caller's code raised the error, and not code of this package."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return not frame.f_globals["__name__"].startswith("sparkle_drv.")
 
 
 def _bytes(what: str, array: Any) -> memoryview:
-    """The bytes of an array or buffer, in C order; `out` must be contiguous to be written."""
+    """Returns the bytes of an array or buffer, in C order.
+
+    If `what` is "out", the bytes will be written: the array must be contiguous, and is not copied.
+    """
     numpy = sys.modules.get("numpy")  # if nobody imported numpy, `array` is not a numpy array
     if numpy and isinstance(array, numpy.ndarray):
         check_fixed(f"{what}: dtype ", array.dtype)
         if array.flags.c_contiguous or what != "out":
-            # Dates and records export no buffer themselves.
+            # Viewed as bytes, because arrays of dates and records do not export a buffer.
             return memoryview(numpy.ascontiguousarray(array).reshape(-1).view("u1"))
     try:
         view = memoryview(array)

@@ -33,7 +33,7 @@ _registered: dict[str, Callable[[], Any]] = {}
 
 
 def register(scheme: str, load: Callable[[], Any]) -> None:
-    """Add the scheme `scheme:`. `load()` returns its backend class (backends/base.py) at first use.
+    """Adds a scheme. At first use `load()` returns the scheme's backend class (backends/base.py).
 
     Raises ValueError if `scheme` is not a valid scheme or is built in.
     """
@@ -45,7 +45,7 @@ def register(scheme: str, load: Callable[[], Any]) -> None:
 
 
 def unregister(scheme: str) -> None:
-    """Remove a scheme that `register` added, if it is there; open devices stay open."""
+    """Removes a scheme that `register` added, if there is one; open devices stay open."""
     _registered.pop(scheme, None)
 
 
@@ -78,7 +78,7 @@ def _backend(scheme: str) -> Any:
 
 
 def parse(uri: str) -> tuple[str, str]:
-    """(scheme, rest) of a URI such as "cpu" or "emu:gfx1036#1", with aliases resolved.
+    """Returns (scheme, rest) of a URI such as "cpu" or "emu:gfx1036#1", with aliases resolved.
 
     The scheme of another machine's device begins with the host: ("box1/cuda", "0"). Raises
     TypeError, ValueError.
@@ -102,9 +102,10 @@ def parse(uri: str) -> tuple[str, str]:
 
 
 def spellings(uri: str) -> tuple[str, ...]:
-    """The URIs that the device of `uri` may have, without aliases; none for an invalid URI.
+    """Returns the URIs that the device of `uri` may have, without aliases.
 
-    The first device of a kind has two: with its number and without.
+    The first device of a kind has two URIs: with its number 0 and without. An invalid URI gives
+    an empty tuple.
     """
     try:
         scheme, rest = parse(uri)
@@ -114,26 +115,26 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 
 def open_device(uri: str, *, threads: int | None = None, deterministic: bool = False) -> Device:
-    """Open the device of a URI such as "cpu" or "cuda:0"; `devices` and `discover` list them.
+    """Opens the device of a URI such as "cpu" or "cuda:0"; `devices` and `discover` list them.
 
     "box1/cuda:0" is a device of another machine, a node (docs/cluster.md). `devices` and `discover`
-    do not list those, because a connection is opened only for a URI that names it.
+    do not list devices of nodes, because only a URI that names a node opens a connection to it.
 
     "cpu" computes on all cores. "cpu:c0" and "cpu:c2-5" are devices on those cores alone: their
-    threads run nowhere else. "cpu:node1" has the cores of a NUMA node that the affinity mask has. A
-    tail such as "/avx2" sets SPARKLE_CPU_ISA for this device. `threads` is at most the number of
-    cores. Devices with disjoint cores share only memory bandwidth. If all cores are on one NUMA
-    node, allocations of 64 KiB or more are placed there while the node has room. Uploads and
-    downloads on an idle queue are copies in the calling thread.
+    threads run nowhere else. "cpu:node1" has those cores of NUMA node 1 that the affinity mask has.
+    A tail such as "/avx2" sets SPARKLE_CPU_ISA for this device. `threads` is at most the number of
+    cores. Devices with disjoint cores share only memory bandwidth. If all cores of a device are on
+    one NUMA node, allocations of 64 KiB or more are placed there while the node has room. Uploads
+    and downloads on an idle queue are copies in the calling thread.
 
     `threads` (1 to 1024, including the calling thread) is for the cpu device and for plug-ins that
-    take it. None leaves the number to SPARKLE_THREADS, else to the affinity mask and the cgroups'
-    quota. The same input gives the same bits for the same number of threads; with
-    `deterministic=True` for any number.
+    take this option. With None, SPARKLE_THREADS gives the number. Without this variable, the
+    affinity mask and the cgroups' quota do. The same input gives the same bits for the same number
+    of threads. With `deterministic=True` it gives the same bits for any number of threads.
 
     Raises DeviceNotFound with the reasons. Raises ValueError for an invalid URI, for `threads` out
-    of range or on a device that does not take it, and for an invalid SPARKLE_... variable. Raises
-    TypeError for an argument of another type.
+    of range or on a device that does not take the option, and for an invalid SPARKLE_... variable.
+    Raises TypeError for an argument of a wrong type.
 
     >>> with sp.open("cpu", threads=1) as one:
     ...     one.uri
@@ -147,7 +148,10 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
 
 
 def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Device:
-    """`open_device`; `isa` is SPARKLE_CPU_ISA of another process, "" for this one's (@private)."""
+    """Does what `open_device` does, with SPARKLE_CPU_ISA of another process (@private).
+
+    `isa` is the value of that variable; "" means this process's value.
+    """
     scheme, rest = parse(uri)
     full = f"{scheme}:{rest}" if rest else scheme
     read, kind = settings.read(), _backend(scheme)
@@ -160,7 +164,7 @@ def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Dev
 
 
 def discover() -> list[Found]:
-    """Every device of every backend; an unusable one has the reason.
+    """Returns every device of every backend; an unusable device has the reason.
 
     Raises ValueError for an invalid SPARKLE_... variable.
 
@@ -182,10 +186,10 @@ def discover() -> list[Found]:
 
 
 def devices() -> list[DeviceInfo]:
-    """The usable devices, best first.
+    """Returns the usable devices, best first.
 
-    Real devices come before emulated ones, hardware before software, GPUs before the CPU, then more
-    compute units before fewer. Raises as `discover`.
+    Real devices come before emulated ones, hardware before software, GPUs before the CPU, more
+    compute units before fewer. Raises the errors of `discover`.
 
     >>> [info.uri for info in sp.devices() if info.kind == "cpu"]
     ['cpu']

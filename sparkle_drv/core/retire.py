@@ -1,14 +1,15 @@
 """RetireList: objects that were closed or forgotten while their device may still use them.
 
-An object is freed when every queue has reached the value it had when the object was closed.
+An object is freed when every queue has reached the newest value that the queue had when the object
+was closed.
 
 Finalizers may run anywhere, also inside calls of this package, so nothing here takes a lock.
-Appends, pops and removals are atomic, and so is a copy of a list. Without a GIL, a copy of a deque
-is not atomic.
+Appends, pops, removals and copies of a list are atomic. Without a GIL, a copy of a deque is not
+atomic.
 
-A list with entries whose device is gone stays in `_unfinished`, and other lists check it when they
-drain. Entries still in use at the end of the process are leaked: freeing memory or code under a
-running kernel would crash.
+A retire list whose device is gone and that still has entries stays in `_unfinished`. Other retire
+lists check it when they drain. Entries still in use at the end of the process are leaked, because
+freeing memory or code under a running kernel would crash.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from typing import Any
 from sparkle_drv.backends.base import Backend
 
 SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
-BRIEFLY_S = 1.0  # how long a finalizer, or leaving after Ctrl-C, waits for work
-SPACED = 20  # a check of a gone device's list that took t is repeated 20 t later at the earliest
+BRIEFLY_S = 1.0  # how long a finalizer waits for work, and an `__exit__` after Ctrl-C
+SPACED = 20  # a check of a gone device's list that took t s is repeated after 20 t s or later
 _NEVER = 1 << 64  # above every timeline value
-_UNSETTLED = _NEVER + 1  # the value to reach is still to be asked of the backend
+_UNSETTLED = _NEVER + 1  # the backend does not know the value to reach yet
 _CLOSED = _NEVER + 2  # the queue must be closed
 _Point = tuple[Backend, Any, int]  # (backend, queue handle, value that the queue must reach)
 _Release = Callable[[], object] | tuple[object, ...]  # a function to call, or objects to release
@@ -44,28 +45,28 @@ class RetireList:
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this device
-        self._gone = False  # is the device gone?
-        self._next_s = 0.0  # other lists check this one from then on (time.monotonic())
+        self._gone = False  # True when the device is gone
+        self._next_s = 0.0  # other lists check this list from this time.monotonic() on
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def retire(self, release: Callable[[], object]) -> None:
-        """Call `release` as soon as no earlier submission can use the memory that it frees."""
-        # Appended before its values are known, so that an interrupt cannot lose it.
+        """Calls `release` as soon as no earlier submission can use the memory that it frees."""
+        # The entry is appended before its values are known, so that an interrupt cannot lose it.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
         self.drain()
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
-        """Keep `objects` alive until `queue` has reached `value`."""
+        """Keeps `objects` alive until `queue` has reached `value`."""
         self._entries.append((objects, [(self.backend, queue, value)]))
         self.drain()
 
     @contextlib.contextmanager
     def holding(self, queue: Any, *objects: object) -> Iterator[None]:
-        """Keep `objects` alive until `queue` has reached the submissions of the `with` block.
+        """Keeps `objects` alive until `queue` has reached the submissions of the `with` block.
 
         The entry exists before the block begins, because an interrupt may come between a launch and
         a `hold`. An interrupt inside this function itself keeps the objects forever.
@@ -79,23 +80,26 @@ class RetireList:
             self.drain()
 
     def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """The arguments with which native/hot/launch/hold.c does `hold`, safe from interrupts."""
+        """Returns what native/hot/launch/hold.c needs to do `hold` safe from interrupts."""
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:
-        """From now on, closed objects also wait until `queue` of another device reaches `value`."""
+        """Makes objects that are closed from now on wait for another device.
+
+        They are freed after `queue` of that device has reached `value`.
+        """
         self._foreign.append((backend, queue, value))
         self._forget_foreign()
 
     def _forget_foreign(self) -> None:
-        """Drop the entries of other devices' queues that have reached their value."""
+        """Drops the entries of other devices' queues that have reached their value."""
         for point in list(self._foreign):
             if _reached(point):
                 with contextlib.suppress(ValueError):  # another thread has removed it
                     self._foreign.remove(point)
 
     def drain(self) -> None:
-        """Free the entries that no queue uses any more, also in lists whose device is gone."""
+        """Frees the entries that no queue uses any more, also in lists whose device is gone."""
         if self._foreign:
             self._forget_foreign()
         self._look()
@@ -130,7 +134,7 @@ class RetireList:
                 _leak(self) if _leaving else _unfinished.add(self)
 
     def _passed(self, points: list[_Point]) -> bool:
-        """Have all points been reached?"""
+        """Returns whether all queues have reached their values."""
         for i, (backend, queue, value) in enumerate(points):
             if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
                 points[i] = backend, queue, settled
@@ -139,9 +143,9 @@ class RetireList:
         return all(map(_reached, points))
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
-        """Close a queue. False if it still runs; the call may be repeated.
+        """Closes a queue. Returns False if it still runs; the call may be repeated.
 
-        Waits in slices, so that Ctrl-C is noticed.
+        The wait is cut into slices, so that Ctrl-C is noticed.
         """
         deadline = time.monotonic_ns() + timeout_ns
         while True:
@@ -155,15 +159,16 @@ class RetireList:
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
-        """Close a queue that nobody refers to any more; if it still runs, a later drain does it."""
+        """Closes a queue that nothing refers to; a later drain closes it if it still runs."""
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
             self._entries.append(((), [(self.backend, queue, _CLOSED)]))
         self.drain()
 
     def abandon(self) -> None:
-        """The device is gone: free entries, remember or leak the rest, and close the backend.
+        """Closes the backend of a device that is gone, and frees the entries that are not in use.
 
-        If the device was freed in a reference cycle, its buffers, kernels and queues may follow.
+        Other entries are kept for later checks, or leaked at exit. If the device was freed in a
+        reference cycle, its buffers, kernels and queues may be freed after this call.
         """
         self._gone = True
         self.drain()
@@ -176,11 +181,11 @@ def _reached(point: _Point) -> bool:
 
 
 _unfinished: set[RetireList] = set()
-_leaving: list[bool] = []  # not empty once the process exits
+_leaving: list[bool] = []  # not empty when the process exits
 
 
 def _leak(kept: object) -> None:
-    """Adds a reference that is never released; module teardown would drop all others."""
+    """Adds a reference that is never released. Module teardown would drop all other references."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
@@ -188,7 +193,7 @@ def _leak(kept: object) -> None:
 
 @atexit.register
 def _leave() -> None:
-    # At exit, finalizers may run before or after this function. Both orders end in _leak.
+    # At exit, finalizers may run before or after this function. _leak is called in both cases.
     _leaving.append(True)
     while _unfinished:
         _leak(_unfinished.pop())

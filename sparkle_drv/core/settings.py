@@ -1,7 +1,7 @@
 """Settings of a device: environment variables, and options of `open`.
 
-`read` is the only function that reads the environment. It runs when a device is opened, and once
-for ops/memory/recycled.py; never at import.
+Only `read` reads the environment. `read` runs when a device is opened, and once for
+ops/memory/recycled.py, but never at import.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_MIB = 1 << 40
 
 
 def read() -> Settings:
-    """The SPARKLE_... variables that Settings names. Raises ValueError for an invalid value."""
+    """Returns the values of the SPARKLE_... variables. Raises ValueError for an invalid value."""
     isa = os.environ.get("SPARKLE_CPU_ISA", "").strip().lower()
     if isa and isa not in ISAS:
         raise ValueError(f"SPARKLE_CPU_ISA: expected one of {', '.join(ISAS)}, got {isa!r}")
@@ -52,10 +52,10 @@ def switch(name: str, given: Any) -> None:
 def with_options(
     known: Settings, uri: str, backend: Any, threads: Any, deterministic: Any
 ) -> Settings:
-    """`known` with the options that the caller of `open` gave; `backend` is the backend class.
+    """Returns `known` with the options that the caller of `open` gave.
 
-    Raises TypeError and ValueError that name the argument, also for an option that the backend does
-    not take.
+    `backend` is the backend class. Raises TypeError or ValueError, which name the argument, also
+    for an option that the backend does not take.
     """
     switch("deterministic", deterministic)
     known = replace(known, deterministic=deterministic)
@@ -63,5 +63,7 @@ def with_options(
         return known
     count = within("threads", threads, 1, MOST_THREADS)
     if not takes_threads(backend):
-        raise ValueError(f"threads: expected None for {uri}, got {count}: it has no such option")
+        raise ValueError(
+            f"threads: expected None for {uri}, got {count}: the device has no such option"
+        )
     return replace(known, threads=count)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Storage(StorageBase):
-    """One allocation. `device` is None once it is closed: a launch tests only this per pointer.
+    """One allocation. `device` is None after `close`; a launch tests only this for each pointer.
 
-    The host copies or maps inside a `with` block of the storage. If another thread closes it
-    meanwhile, the memory is freed when the block ends. Entering raises ValueError (closed).
+    The host copies or maps memory inside a `with` block of the storage. If another thread closes
+    the storage meanwhile, the memory is freed when the block ends. Entering the block raises
+    ValueError if the storage is closed.
     """
 
     __slots__ = (
@@ -49,13 +50,14 @@ class Storage(StorageBase):
         self.nbytes = nbytes
         self.memory = memory
         self.exposed = exposed
-        """May others write to the memory? If so, expressions over it run at once (@private)."""
+        """True if others may write to the memory; expressions over it then run at once
+        (@private)."""
         self._pins = 0
         free = partial(device._backend.free, handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, free)
 
     def close(self) -> None:
-        """Close the allocation; idempotent. Work in flight keeps the memory until it has ended."""
+        """Closes the allocation. Work in flight keeps the memory; a second call does nothing."""
         with _lock:
             if self.device is None:
                 return
@@ -83,6 +85,6 @@ class Storage(StorageBase):
             self._free()
 
 
-# Guards pins; held for a few instructions. It is reentrant because a finalizer, which releases an
-# exported capsule, may run while this thread holds it.
+# Guards `_pins` and is held for a few instructions. The lock is reentrant, because a finalizer that
+# releases an exported capsule may run while this thread holds the lock.
 _lock = threading.RLock()

@@ -9,7 +9,9 @@ from sparkle_drv.types import Memory
 
 
 class Timestamp:
-    """Made by `Device.timestamp`, written by `Commands.timestamp`; `buffer` is its memory.
+    """A time of the device clock, made by `Device.timestamp`, written by `Commands.timestamp`.
+
+    `buffer` is the memory of the timestamp.
 
     >>> before, after, x = dev.timestamp(), dev.timestamp(), dev.buffer(64)
     >>> work = sp.Commands().timestamp(before).fill(x, 0).timestamp(after)
@@ -28,13 +30,13 @@ class Timestamp:
 
     @property
     def ns(self) -> int:
-        """The device clock in ns; 0 until it is written. On cpu it is time.monotonic_ns().
+        """The device clock in ns; 0 before it is written. On cpu it is time.monotonic_ns().
 
-        Wait for the fence of the command list first. Raises ValueError once closed.
+        Wait for the fence of the command list first. Raises ValueError if the timestamp is closed.
         """
         with self.buffer.map() as view:
             return int.from_bytes(view, sys.byteorder)
 
     def close(self) -> None:
-        """Free the eight bytes; idempotent."""
+        """Frees the eight bytes; a second call does nothing."""
         self.buffer.close()

@@ -7,7 +7,10 @@ from typing import Any
 
 
 def within(what: str, given: Any, least: int, most: int) -> int:
-    """`given` as an int from `least` to `most`; TypeError or ValueError that begins with `what`."""
+    """Returns `given` as an int from `least` to `most`.
+
+    Raises TypeError or ValueError with a message that begins with `what`.
+    """
     if isinstance(given, bool) or not hasattr(given, "__index__"):
         raise TypeError(f"{what}: expected a whole number, got {given!r}")
     number = operator.index(given)
@@ -17,7 +20,10 @@ def within(what: str, given: Any, least: int, most: int) -> int:
 
 
 def several(what: str, given: Any, wanted: str) -> tuple[int, ...]:
-    """An int or a sequence of ints as a tuple; TypeError with "expected `wanted`"."""
+    """Returns an int or a sequence of ints as a tuple.
+
+    Raises TypeError with the text "expected `wanted`".
+    """
     try:
         return tuple(map(operator.index, [given] if hasattr(given, "__index__") else given))
     except TypeError:

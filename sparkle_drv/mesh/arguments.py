@@ -1,5 +1,5 @@
-"""Checks the arguments of a Mesh before anything is changed. Raises ValueError and TypeError that
-name the argument.
+"""Checks the arguments of a Mesh before anything is changed. The ValueErrors and TypeErrors name
+the argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_NBYTES = 2**63 - 1
 
 
 class Mesh(Protocol):
-    """The part of a Mesh that is read here."""
+    """The part of a Mesh that this module reads."""
 
     devices: dict[str, Device]
 
@@ -39,17 +39,19 @@ class Anywhere(Protocol):
 
     @property
     def closed(self) -> bool:
-        """True once it was closed."""
+        """Whether the array was closed."""
 
     @property
     def places(self) -> tuple[str, ...]:
         """URIs of devices with a valid copy, the last written first."""
 
     def on(self, device: str) -> Array:
-        """The copy on a device, moved there first if necessary. Raises ValueError."""
+        """Returns the copy on a device. The array is moved there first if necessary. Raises
+        ValueError.
+        """
 
     def wrote(self, device: str) -> None:
-        """The copy on `device` has changed: drops all others."""
+        """Records that the copy on `device` has changed: drops all others."""
 
 
 Given = Array | Anywhere
@@ -57,10 +59,12 @@ Given = Array | Anywhere
 
 
 class Taken(dict[str, Array]):
-    """Arrays that take part, by URI; `owners` has the arrays of a Context among them."""
+    """The arrays that take part, by URI. `owners` has those that belong to a Context."""
 
     def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
-        """`where` maps URIs to (name of the argument, the array given)."""
+        """Builds the dict from `where`, which maps URIs to (name of the argument, the array
+        given).
+        """
         super().__init__()
         self.owners = {uri: x for uri, (_, x) in where.items() if not isinstance(x, Array)}
         for uri, (name, x) in where.items():
@@ -71,7 +75,7 @@ class Taken(dict[str, Array]):
             check_array(mesh, name, self[uri])
 
     def wrote(self) -> None:
-        """The arrays have changed: drops their other copies."""
+        """Records that the arrays have changed: drops their other copies."""
         for uri, owner in self.owners.items():
             owner.wrote(uri)
 
@@ -83,21 +87,27 @@ def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> Non
     if array.closed:
         raise ValueError(f"{name}: expected an open Array, got a closed one")
     if mesh.devices.get(array.device.uri) is not array.device:
-        apart = ", opened apart" if array.device.uri in mesh.devices else ""
-        raise ValueError(f"{name}: expected an Array of {mesh!r}, got one of {array.device}{apart}")
+        apart = ", which was opened separately" if array.device.uri in mesh.devices else ""
+        raise ValueError(
+            f"{name}: expected an Array of {mesh!r}, got an Array of {array.device}{apart}"
+        )
     if written and array.buffer.readonly:
         raise ValueError(f"{name}: expected a writable Array, got a read-only one")
 
 
 def check_like(name: str, array: Given, other: Given, shape: bool = True) -> None:
-    """Raises ValueError unless `array` has the dtype and layout of `other`, and its shape."""
+    """Raises ValueError unless `array` has the dtype and layout of `other` and, if `shape` is set,
+    its shape.
+    """
     same = array.dtype == other.dtype and array.layout == other.layout
     if not same or (shape and array.shape != other.shape):
         raise ValueError(f"{name}: expected {_shown(other)}, got {_shown(array)}")
 
 
 def reduced(name: str, dtype: Any) -> np.dtype[Any]:
-    """`dtype` as numpy's, if collectives can add it up. Raises TypeError."""
+    """Returns numpy's dtype for `dtype` if collectives can add arrays of it. Raises TypeError
+    otherwise.
+    """
     names = [str(known) for known in check.DTYPES]
     found: np.dtype[Any] | None = None
     with suppress(TypeError):
@@ -108,7 +118,9 @@ def reduced(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
-    """The URI where an array takes part: its own device, or `usual` for one of a Context."""
+    """Returns the URI where an array takes part: its own device, or `usual` for an array of a
+    Context.
+    """
     if not isinstance(x, Array) and isinstance(x, Anywhere):
         if x.closed:
             raise ValueError(f"{name}: expected an open {type(x).__name__}, got a closed one")
@@ -118,8 +130,10 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 
 
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
-    """An array on any device of the mesh. An array of a Context takes part where it was last
-    written, or on the first device if no copy is on the mesh.
+    """Returns an array on any device of the mesh.
+
+    An array of a Context takes part where it was last written, or on the first device if no copy is
+    on the mesh.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -129,40 +143,47 @@ def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
 def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
-    """An array on each device, all of one dtype and layout, by URI in the order of the mesh. With
-    `alike`, all have one shape. The i-th array of a Context takes part on the i-th device.
+    """Returns the array of each device, by URI in the order of the mesh. All have one dtype and
+    layout; with `alike`, all have one shape.
+
+    The i-th array of a Context takes part on the i-th device.
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
     if len(arrays) != len(mesh.devices):
-        raise ValueError(f"{name}: expected {len(mesh.devices)}, got {len(arrays)}")
+        raise ValueError(f"{name}: expected {len(mesh.devices)} Arrays, got {len(arrays)}")
     found: dict[str, tuple[str, Given]] = {}
     for at, (array, usual) in enumerate(zip(arrays, mesh.devices, strict=True)):
         uri = _place(mesh, f"{name}[{at}]", array, written, usual)
         if uri in found:
-            raise ValueError(f"{name}[{at}]: expected one for each of {mesh!r}, got {uri} again")
+            raise ValueError(
+                f"{name}[{at}]: expected one Array on each device of {mesh!r}, got a "
+                f"second on {uri}"
+            )
         if written and any(array is before for _, before in found.values()):
-            raise ValueError(f"{name}[{at}]: expected an array of its own, got {array!r} again")
+            raise ValueError(f"{name}[{at}]: expected a different array, got {array!r} again")
         check_like(f"{name}[{at}]", array, arrays[0], shape=alike)
         found[uri] = f"{name}[{at}]", array
     taken = Taken(mesh, {uri: found[uri] for uri in mesh.devices})
     for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
         if _meet(x, y):
             raise ValueError(
-                f"{name}: expected memory of their own, got the same on {uri}, {other}"
+                f"{name}: expected arrays with separate memory, got the same on {uri}, {other}"
             )
     return taken
 
 
 def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
-    """As `one_each`, with one shape for all."""
+    """Returns the array of each device, as `one_each` does; all must have one shape."""
     return one_each(mesh, name, arrays, written, alike=True)
 
 
 def parts(
     name: str, cut: Mapping[str, Array], whole_name: str, whole: Array
 ) -> list[tuple[int, int]]:
-    """(offset, bytes) of each array of `cut` in `whole`, in order along axis 0. ValueError."""
+    """Returns (offset, bytes) of each array of `cut` in `whole`, in order along axis 0. Raises
+    ValueError if the arrays do not add up to `whole`.
+    """
     found, rows, at = [], 0, 0
     for uri, part in cut.items():
         like = part.dtype == whole.dtype and part.layout == whole.layout
@@ -182,7 +203,7 @@ def parts(
 
 
 def known(mesh: Mesh, name: str, given: Any) -> str:
-    """The URI of a device of the mesh, given by any alias. Raises TypeError, ValueError."""
+    """Returns the URI of a device of the mesh, given by any alias. Raises TypeError, ValueError."""
     if not isinstance(given, str):
         raise TypeError(f"{name}: expected a URI, got {type(given).__name__}")
     for uri in (given, *registry.spellings(given)):
@@ -192,7 +213,7 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
-    """The URI of the root of a broadcast. Raises TypeError, ValueError."""
+    """Returns the URI of the root of a broadcast. Raises TypeError, ValueError."""
     if isinstance(given, str):
         return known(mesh, "root", given)
     for uri, array in arrays.items():
@@ -204,7 +225,9 @@ def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
 
 
 def nbytes(given: Any, itemsize: int = 1) -> int:
-    """`given` as a number of bytes, a multiple of `itemsize`. Raises TypeError, ValueError."""
+    """Returns `given` as a number of bytes, a multiple of `itemsize`. Raises TypeError,
+    ValueError.
+    """
     found = check.whole("nbytes", given, 0, MOST_NBYTES)
     if found % itemsize:
         raise ValueError(f"nbytes: expected a multiple of {itemsize}, got {found}")
@@ -224,17 +247,25 @@ def check_op(op: Any, arrays: Iterable[Array]) -> None:
 
 
 def check_apart(name: str, read: Taken, written: Taken) -> None:
-    """Raises ValueError if a written array (argument `name`) shares memory with one of `read`."""
+    """Raises ValueError if a written array (argument `name`) shares memory with an array of
+    `read`.
+    """
     for uri, owner in written.owners.items():
         if any(owner is given for given in read.owners.values()):
-            raise ValueError(f"{name}: expected other arrays than those read, got one on {uri}")
+            raise ValueError(
+                f"{name}: expected arrays that are not read, got one that is, on {uri}"
+            )
     for uri, out in written.items():
         if any(_meet(out, x) for x in read.values()):
-            raise ValueError(f"{name}: expected other memory than that read, got it on {uri}")
+            raise ValueError(
+                f"{name}: expected memory that is not read, got memory that is, on {uri}"
+            )
 
 
 def _meet(one: Array, other: Array) -> bool:
-    """Do they share a byte? Devices that compute on the host's memory share its addresses."""
+    """Returns whether two arrays share a byte. Devices that compute on the host's memory share
+    addresses.
+    """
     same = one.device is other.device or (one.device.info.unified and other.device.info.unified)
     begin, its = one.buffer._address, other.buffer._address
     return same and begin < its + other.nbytes and its < begin + one.nbytes

@@ -8,17 +8,19 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 
 LEAST_NBYTES, MOST_NBYTES = 1 << 26, 1 << 29
-"""Bytes of a copy: more than most caches hold, yet done within a fraction of a second."""
+"""Limits of the bytes of a copy: more than most caches hold, yet copied within a fraction of a
+second."""
 TIMES, ENOUGH_S = 5, 0.3
-"""Copies at most, and seconds after which no further one begins."""
+"""TIMES is the most copies. ENOUGH_S is the seconds after which no further copy begins."""
 
 
 def measure(device: Device) -> float:
-    """The best of up to TIMES copies within the device, in 10^9 bytes read and written per second.
+    """Returns the best rate of up to TIMES copies within the device, in 10^9 bytes read and written
+    per second.
 
     A copy is four times the largest cache, within LEAST_NBYTES to MOST_NBYTES. After ENOUGH_S no
-    further one begins. 0.0 if the device is emulated or has too little memory. Raises what devices
-    raise.
+    further copy begins. Returns 0.0 if the device is emulated or has too little memory. Raises what
+    devices raise.
     """
     info = device.info
     cache = max((level.nbytes for level in info.caches), default=0)
@@ -27,7 +29,7 @@ def measure(device: Device) -> float:
         return 0.0
     try:
         return _best(device, nbytes)
-    except MemoryError:  # OutOfDeviceMemory is one, too
+    except MemoryError:  # OutOfDeviceMemory is a MemoryError, too
         return 0.0
 
 

@@ -1,6 +1,6 @@
-"""The results of a survey of some devices, and their names in a profile. Data.
+"""The results of a survey of some devices as data, and their names in a profile.
 
-An entry of a profile belongs to one device; a way is in the entry of its destination.
+An entry of a profile belongs to one device. A link is in the entry of its destination.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .links.line import Point
 from .links.network import HOST
 
 Way = tuple[str, str]
-"""(from, to) as URIs."""
+"""(from, to) as URIs: one direction of a link."""
 
 
 @dataclass(frozen=True)
@@ -25,26 +25,27 @@ class Measured:
 
     ways: Mapping[Way, list[Point]]
     adds: Mapping[str, list[Point]] = field(default_factory=dict)
-    """By place: adding one array to another there."""
+    """For each place, the points of adding one array to another there."""
     sends: Mapping[str, list[Point]] = field(default_factory=dict)
-    """By place: all its ways out at once, with the bytes of all together."""
+    """For each place, the points of sending over all its links at once, with the bytes of all
+    together."""
     receives: Mapping[str, list[Point]] = field(default_factory=dict)
     boths: Mapping[str, list[Point]] = field(default_factory=dict)
-    """The same for all ways in and out at once."""
+    """For each place, the points of sending and receiving over all its links at once."""
 
 
 class Kept(Protocol):
-    """Keeps points between runs: sched/model/profile.py."""
+    """A store that keeps points between runs, such as sched/model/profile.py."""
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
-        """By name: the points that are kept of this device, by `slot_key`."""
+        """Returns the points that are kept of this device (by `slot_key`), by their names."""
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
         """Keeps these points, too."""
 
 
 def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
-    """The kept measurements of these devices, by URI; None if any is missing."""
+    """Returns the kept measurements of these devices, by URI, or None if any is missing."""
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
     for what, part, uri, name in _names(infos):
@@ -68,19 +69,20 @@ def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> No
 
 WHATS = ("ways", "adds", "sends", "receives", "boths")
 LINK = "link:"
-"""Prefix of names of ways, which share a profile with classes of work; sizes are bytes."""
+"""Prefix of the names of links, which share a profile with classes of work. The sizes of a link's
+points are bytes."""
 INTO, BACK = f"{LINK}in", f"{LINK}out"
-"""The ways from the host and to it."""
+"""The names of the links from the host to a device, and back."""
 
 
 def between(source: DeviceInfo) -> str:
-    """The name of the way from `source`, in the entry of its destination."""
+    """Returns the name of the link from `source`, in the entry of its destination."""
     return f"{LINK}from {slot_key(source)}"
 
 
 def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
-    """The way with this name in the entry of a device. Yields nothing if its source is not among
-    `infos`.
+    """Yields the link with this name in the entry of a device. Yields nothing if its source is not
+    among `infos`.
     """
     if name == INTO:
         yield HOST, uri
@@ -93,7 +95,7 @@ def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]
 
 
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
-    """(field of Measured, its key, the device whose entry has the points, their name)."""
+    """Yields (field of Measured, its key, the device whose entry has the points, their name)."""
     for uri in infos:
         others = sorted(slot_key(infos[other]) for other in infos if other != uri)
         yield "adds", uri, uri, "link:mesh adds"

@@ -1,4 +1,4 @@
-"""Mesh: several devices, the ways between them, and collectives of arrays on them."""
+"""Mesh: several devices, the links between them, and collectives of arrays on them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ log = logging.getLogger("sparkle_drv.mesh")
 
 
 class Mesh(Closing):
-    """Several devices and the ways between them. For one thread at a time.
+    """Several devices and the links between them. For one thread at a time.
 
-    `Context.create_mesh` makes it. Devices and `ways` belong to their owner. The ways are measured
-    when first needed. `plan` is the plan of the last collective.
+    `Context.create_mesh` makes a Mesh. Devices and `ways` belong to their owner. The links are
+    measured when first needed. `plan` is the plan of the last collective.
 
     >>> with sp.init(["cpu"]) as ctx:
     ...     mesh, x = ctx.create_mesh(), ctx.array((4,), np.float32)
@@ -72,7 +72,7 @@ class Mesh(Closing):
         self.devices = {device.uri: device for device in devices}
         if not devices or len(self.devices) < len(devices):
             got = ", ".join(device.uri for device in devices) or "none"
-            raise ValueError(f"devices: expected at least one, and each once, got {got}")
+            raise ValueError(f"devices: expected at least one Device, and each once, got {got}")
         self.plan: Plan | None = None
         self._clocked = clocked(devices, clock)
         self._ways = ways or Ways(self.devices)
@@ -88,14 +88,17 @@ class Mesh(Closing):
         return f"<Mesh of {', '.join(self.devices)}>"
 
     def health(self) -> dict[str, Any]:
-        """By URI: the Health (sched/health/device.py) of each device in its Context, with `state`,
-        `weight`, `why`, `story`, `explain()`. Empty without a Context.
+        """Returns the Health (sched/health/device.py) of each device in its Context, by URI. A
+        Health has `state`, `weight`, `why`, `story`, `explain()`. The dict is empty without a
+        Context.
         """
         return {uri: its for uri, its in self._health().items() if uri in self.devices}
 
     @property
     def topology(self) -> Topology:
-        """What is known of the ways; the first use measures them. Raises what devices raise."""
+        """The measured links of the mesh. The first use measures them. Raises what devices
+        raise.
+        """
         self._check_open()
         if self._topology is None:
             doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")
@@ -123,20 +126,22 @@ class Mesh(Closing):
 
     @property
     def moved(self) -> dict[str, int]:
-        """Bytes that went over the ways so far, by transport (lanes/transports.py). It includes
-        calls and graphs of the Context, and measurements.
+        """Bytes that went over the links so far, by transport (lanes/transports.py). Calls and
+        graphs of the Context count, and measurements, too.
         """
         return self._ways.moved(self.devices)
 
     def best_route(self, src: str, dst: str, nbytes: int) -> Route:
-        """The route with the least predicted seconds for `nbytes` between two devices
-        (links/routes.py). Raises ValueError (no such device, no way, a negative size), TypeError.
+        """Returns the route with the least predicted seconds for `nbytes` between two devices
+        (links/routes.py).
+
+        Raises ValueError (no such device, no route, a negative size), TypeError.
         """
         given = *self._ends(src, dst), arguments.nbytes(nbytes)
         return best_route(self.network, *given)
 
     def explain_route(self, src: str, dst: str, nbytes: int) -> str:
-        """The best route and why it is taken, as text. Raises as `best_route`."""
+        """Explains the best route and why it is taken. Raises as `best_route` does."""
         given = *self._ends(src, dst), arguments.nbytes(nbytes)
         return explain_route(self.network, *given)
 
@@ -144,8 +149,9 @@ class Mesh(Closing):
         return arguments.known(self, "src", src), arguments.known(self, "dst", dst)
 
     def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> Plan:
-        """The plan of all_reduce for arrays of `nbytes` each; nothing is run. Raises ValueError (a
-        negative size, part of an element) and TypeError.
+        """Returns the plan of all_reduce for arrays of `nbytes` each. Nothing is run.
+
+        Raises ValueError (a negative size, part of an element) and TypeError.
         """
         itemsize = arguments.reduced("dtype", dtype).itemsize
         nbytes = arguments.nbytes(nbytes, itemsize)
@@ -160,10 +166,10 @@ class Mesh(Closing):
     def all_reduce(self, arrays: Sequence[Given], op: str = "sum") -> None:
         """Fills each of `arrays` with the sum, max or mean of all, element by element.
 
-        It takes one Array on each device of the mesh, all of one shape, dtype and layout. The i-th
-        ContextArray takes part on the i-th device, and is only there afterwards. Returns when all
-        are done. Raises ValueError and TypeError before anything is changed. A later error, also
-        Ctrl-C, says that the arrays hold partial results.
+        `arrays` has one Array on each device of the mesh, all of one shape, dtype and layout. The
+        i-th ContextArray takes part on the i-th device, and is only there afterwards. The call
+        returns when all arrays are filled. Raises ValueError and TypeError before anything is
+        changed. A later error, also Ctrl-C, says that the arrays hold partial results.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -172,11 +178,12 @@ class Mesh(Closing):
         self._move("all_reduce", self.plan_all_reduce(first.nbytes, first.dtype), given, op=op)
 
     def copy(self, dst: Array, src: Array) -> Route:
-        """Copies `src` to `dst`, on another device of the mesh, by the best route. Returns that
-        route when all bytes have arrived. If a way fails, the next best route carries all bytes.
+        """Copies `src` to `dst`, on another device of the mesh, by the best route.
 
-        Raises ValueError (closed, read-only, not of this mesh, both on one device, another shape,
-        dtype or layout) and TypeError before anything is changed, and the last route's error.
+        Returns that route when all bytes have arrived. If a link fails, the next best route carries
+        all bytes. Raises ValueError (closed, read-only, not of this mesh, both on one device,
+        another shape, dtype or layout) and TypeError before anything is changed. If all routes
+        fail, raises the last route's error.
         """
         self._check_open()
         arguments.check_array(self, "src", src)
@@ -204,8 +211,8 @@ class Mesh(Closing):
     def broadcast(self, arrays: Sequence[Given], root: str | Given) -> None:
         """Fills each of `arrays` with the elements of `root`, a URI or one of the arrays.
 
-        It takes one Array on each device of the mesh, all of one shape and dtype. Raises as
-        `all_reduce`.
+        `arrays` has one Array on each device of the mesh, all of one shape and dtype. Raises as
+        `all_reduce` does.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -217,7 +224,8 @@ class Mesh(Closing):
     def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
         """Fills `arrays`, one on each device, with parts of `src`, on any device of the mesh.
 
-        In the order of `devices` they are `src`, cut along axis 0. Raises as `all_reduce`.
+        In the order of `devices`, the arrays are `src` cut along axis 0. Raises as `all_reduce`
+        does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays, written=True)
@@ -230,7 +238,7 @@ class Mesh(Closing):
     def gather(self, arrays: Sequence[Given], dst: Given) -> None:
         """Fills `dst`, on any device of the mesh, with `arrays`, one on each device.
 
-        They are joined along axis 0, in the order of `devices`. Raises as `all_reduce`.
+        The arrays are joined along axis 0, in the order of `devices`. Raises as `all_reduce` does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
@@ -241,7 +249,7 @@ class Mesh(Closing):
         self._move("gather", plan_gather(self.network, root, cut), parts, whole)
 
     def all_gather(self, arrays: Sequence[Given], outs: Sequence[Given]) -> None:
-        """Fills each of `outs`, one on each device, with all `arrays`, as `gather` fills one."""
+        """Fills each of `outs`, one on each device, with all `arrays`, joined as in `gather`."""
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
         whole = arguments.alike(self, "outs", outs)
@@ -254,8 +262,8 @@ class Mesh(Closing):
     ) -> None:
         """Fills `outs`, one on each device, with parts of the sum, max or mean of all `arrays`.
 
-        `arrays` are as for `all_reduce`; they do not change. In the order of `devices` the `outs`
-        are the result, cut along axis 0. Raises as `all_reduce`.
+        `arrays` are as for `all_reduce`; they do not change. In the order of `devices`, the `outs`
+        are the result cut along axis 0. Raises as `all_reduce` does.
         """
         self._check_open()
         whole = arguments.alike(self, "arrays", arrays, written=False)
@@ -298,8 +306,10 @@ class Mesh(Closing):
         outs: dict[str, Array] | None = None,
         failed: Callable[[Lane], object] = id,
     ) -> None:
-        """Runs a program; the times of its transfers correct the topology. `began` is set before
-        its first step. `failed` is called with the lanes of steps that fail.
+        """Runs a program. The times of its transfers correct the topology.
+
+        `began` is set before the program's first step. `failed` is called with the lanes of steps
+        that fail.
         """
         topology = self.topology
 
@@ -335,11 +345,11 @@ class Mesh(Closing):
             raise ValueError("expected an open Mesh, got a closed one")
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Keeps measurements, and releases ways that the mesh owns; idempotent. Ways of a Context
+        """Keeps measurements, and releases links that the mesh owns; idempotent. Links of a Context
         end with its devices, which stay open.
 
-        Raises FenceTimeout if a transfer is still running; its device ends it when it is closed. A
-        transfer that an error abandoned is waited for only briefly.
+        Raises FenceTimeout if a transfer is still running; its device ends the transfer when the
+        device is closed. The wait for a transfer that an error abandoned is brief.
         """
         if not self._closed and self._topology is not None:
             measured = self._ways.surveyed[frozenset(self.devices)] = self._topology.kept()
@@ -352,5 +362,5 @@ class Mesh(Closing):
 
 
 def _added(op: str) -> str:
-    """The reduction of two elements; a mean is a sum that is divided in the end."""
+    """Returns the reduction of two elements. A mean is a sum that is divided in the end."""
     return "max" if op == "max" else "sum"

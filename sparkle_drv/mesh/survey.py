@@ -1,4 +1,4 @@
-"""Measures the ways between devices, with programs like those that run on them later.
+"""Measures the links between devices, with programs like those that run on them later.
 
 A measurement is the time of a step in the runner (lanes/runner.py): it includes the calls from
 Python, but no allocation. The first step of each size is dropped.
@@ -22,18 +22,18 @@ from .links.probe import EACH, NoTimes, usable_points
 from .measured import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
-"""Bytes of the transfers that a line is fitted to; the last exceeds most caches."""
+"""Bytes of the transfers that a line is fitted to. The last size exceeds most caches."""
 PORT_SIZES = (1 << 18, 1 << 24)
-"""Bytes of each way when several run at once."""
+"""Bytes in each direction when several transfers run at once."""
 ENOUGH_S = 0.1
-"""Real seconds for a way: the next size is left out if it would exceed them."""
+"""Real seconds for one direction of a link. The next size is left out if it would exceed them."""
 
 
 def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
-    """Measures all ways between `places`, by default all devices of `ways`. Raises what devices
+    """Measures all links between `places`, by default all devices of `ways`. Raises what devices
     raise.
 
-    `clocked` is for runner.run, as in `carry`. A way is measured only once.
+    `clocked` is for runner.run, as in `carry`. Each direction is measured only once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)
@@ -52,8 +52,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
 
 
 def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
-    """(bytes, seconds) of transfers from one device of `ways` to another, measured once and kept in
-    ways.points. Raises what devices raise.
+    """Returns the (bytes, seconds) of transfers from one device of `ways` to another. They are
+    measured once and kept in ways.points. Raises what devices raise.
     """
     pair = source, to
     if pair not in ways.points:
@@ -63,7 +63,7 @@ def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
 
 
 What = tuple[str, str] | str
-"""A way to copy over, or a place to add on."""
+"""What to measure: (from, to) for a copy, or a place for an addition."""
 
 
 class _Survey:
@@ -75,8 +75,10 @@ class _Survey:
         self.sizes = SIZES[:-1] if self.virtual else SIZES  # simulated devices have no caches
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
-        """(bytes of all together, seconds) of `whats` at once, by size of each. It stops before a
-        size that does not fit into a device or would take too long.
+        """Measures transfers and additions `whats`, all at once, for each size. Returns points of
+        (bytes of all together, seconds).
+
+        The measurement stops before a size that does not fit into a device or would take too long.
         """
         found: list[Point] = []
         begin = time.perf_counter()
@@ -99,7 +101,7 @@ class _Survey:
             raise NoTimes(f"{', '.join(named)}: {error}") from error
 
     def _ran(self, whats: Sequence[What], nbytes: int) -> tuple[float, list[Ran]]:
-        """(real seconds, steps) of `whats` at once, EACH + 1 times."""
+        """Runs `whats` at once, EACH + 1 times. Returns the real seconds, and the steps."""
         ends = ((what,) if isinstance(what, str) else what for what in whats)
         with ExitStack() as stack:
             arrays = {
@@ -115,8 +117,10 @@ class _Survey:
 
 
 def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
-    """All of `whats` at once, EACH + 1 times; each round begins when the last one has ended. A step
-    that takes longer than `patience_s` has failed.
+    """Builds a program that runs all of `whats` at once, EACH + 1 times. Each round begins when the
+    last one has ended.
+
+    A step that takes longer than `patience_s` has failed.
     """
     steps: list[Step] = []
     last: tuple[int, ...] = ()
@@ -124,7 +128,7 @@ def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
         begin, ends = len(steps), list[str]()
         for what in whats:
             to = what if isinstance(what, str) else what[1]
-            # Ways that end at one place need memory of their own there.
+            # Transfers that end at one place need memory of their own there.
             temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
             ends.append(to)
             steps.append(_step(len(steps), what, temp, last, patience_s))
@@ -142,6 +146,6 @@ def _step(number: int, what: What, temp: Region, after: tuple[int, ...], patienc
 
 
 def _rounds(ran: Sequence[Ran], count: int) -> list[float]:
-    """Seconds of each round but the first, from the first beginning to the last end."""
+    """Returns the seconds of each round but the first, from the first beginning to the last end."""
     rounds = [ran[at : at + count] for at in range(count, len(ran), count)]
     return [max(r.end_s for r in one) - min(r.start_s for r in one) for one in rounds]

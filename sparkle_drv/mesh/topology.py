@@ -1,11 +1,12 @@
-"""Topology: the measured ways of some devices, corrected by their transfers. Data.
+"""Topology: the measured links of some devices, corrected by their transfers. Plain data.
 
-Each way has the line fitted to its points (links/line.py), and two averages over its transfers:
+Each direction of a link has the line fitted to its points (links/line.py), and two averages over
+its transfers:
 
 * `pace`: seconds taken over seconds expected, separately for the latency and the bytes. A transfer
-  counts for each by its expected part in the time: small ones say nothing about the rate. The
-  averages are of logarithms. One transfer counts as at most `FAR` times too fast or too slow, so
-  that a disturbed one changes little.
+counts for each by its expected part in the time: small ones say nothing about the rate. The
+averages are of logarithms. One transfer counts as at most `FAR` times too fast or too slow, so that
+a disturbed one changes little.
 * `reliability`: the share of transfers that succeeded.
 
 Both are exponential averages of weight `WEIGHT`. Planners read `network`, where seconds are
@@ -29,20 +30,20 @@ WEIGHT = 0.1
 """Weight of the newest transfer in an average."""
 FAR = 2.0
 DRIFT = 1.25
-"""Plans are made again once a way is this much slower or faster than they assumed."""
+"""Plans are made again once a link is this many times slower or faster than the plans assumed."""
 LEAST_RELIABILITY = 0.01
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way between two devices, for people to read."""
+    """One direction of a link between two devices, for people to read."""
 
     source: str
     to: str
     kind: str
-    """The transport that carries it (lanes/transports.py)."""
+    """The transport that carries the bytes (lanes/transports.py)."""
     bw_gbs: float
-    """10^9 bytes per second of long transfers alone; infinite if no rate was seen."""
+    """10^9 bytes per second of long transfers alone; inf if no rate was seen."""
     latency_us: float
     """Microseconds of a transfer of no bytes."""
     reliability: float
@@ -54,21 +55,21 @@ class _Average:
     latency: float = 1.0
     """Pace of the seconds that do not depend on the bytes."""
     pace: float = 1.0
-    """Pace of the seconds that do."""
+    """Pace of the seconds that grow with the bytes."""
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """The line at the present paces."""
+        """Returns the line at the present paces."""
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """The line for planners, which also pay for failures."""
+        """Returns the line for planners, which also contains the cost of failures."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
 
 class Topology:
-    """The ways between `places`, from `measured`; `kinds` are the transports that carry them.
+    """The links between `places`, from `measured`; `kinds` are the transports that carry them.
 
     For one thread at a time.
 
@@ -96,7 +97,7 @@ class Topology:
 
     @property
     def network(self) -> Network:
-        """The network for planners. It is a new object once a way has drifted by DRIFT."""
+        """The network for planners. It is a new object once a link has drifted by DRIFT."""
         now = {way: self._averages[way].planned(n) for way, n in self._alone.links.items()}
         if any(_drifted(line, self._network.links[way]) for way, line in now.items()):
             self._network = replace(self._alone, links=now)
@@ -116,11 +117,13 @@ class Topology:
 
     @property
     def ports(self) -> dict[str, Port]:
-        """By place: bytes per second of all its ways at once."""
+        """Bytes per second of all links of each place at once."""
         return dict(self._alone.ports)
 
     def adjacency(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """GB/s as float64 [from, to], in the order of `places`; 0 if there is no way."""
+        """Returns the rates of the links in GB/s as float64 [from, to], in the order of `places`; 0
+        if there is no link.
+        """
         at = {place: i for i, place in enumerate(self.places)}
         made = np.zeros((len(self.places), len(self.places)))
         for (source, to), link in self.links.items():
@@ -128,8 +131,8 @@ class Topology:
         return made
 
     def took(self, way: Way, ratio: float, nbytes: float) -> None:
-        """Transfers over a way, of `nbytes` each, took `ratio` times the seconds that the network
-        predicts. Ignores ratios that are not positive and finite.
+        """Records that transfers over a link, of `nbytes` each, took `ratio` times the seconds that
+        the network predicts. Ratios that are not positive and finite are ignored.
         """
         average = self._averages.get(way)
         if average is None or not 0 < ratio < math.inf:
@@ -144,13 +147,13 @@ class Topology:
         average.reliability += WEIGHT * (1 - average.reliability)
 
     def failed(self, way: Way) -> None:
-        """A transfer over a way failed."""
+        """Records that a transfer over a link failed."""
         average = self._averages.get(way)
         if average is not None:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """The measurements to keep: the points, with ways at their present paces."""
+        """Returns the measurements to keep: the points, scaled to the present pace of each link."""
         ways = {}
         for way, points in self.measured.ways.items():
             line = self._alone.links[way]
@@ -163,13 +166,15 @@ class Topology:
 
 
 def _drifted(now: Line, assumed: Line) -> bool:
-    """Has a part of the line changed by more than DRIFT?"""
+    """Returns whether a part of the line has changed by more than DRIFT."""
     parts = ((now.a, assumed.a), (now.b, assumed.b))
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 
 
 def _port(alone: Network, measured: Measured, place: str) -> Port:
-    """Rates of all ways at once; none is below that of the fastest way alone."""
+    """Returns the rates of a place with all its links at once. No rate is below that of the fastest
+    link alone.
+    """
     out = max((alone.rate(*way) for way in alone.links if way[0] == place), default=0.0)
     into = max((alone.rate(*way) for way in alone.links if way[1] == place), default=0.0)
 
@@ -185,7 +190,7 @@ def _port(alone: Network, measured: Measured, place: str) -> Port:
 
 
 def _matrix(topology: Topology) -> list[str]:
-    """A row per source: GB/s to each place."""
+    """Returns the lines of a table: a row for each source, with the GB/s to each place."""
     width = max(8, *(len(place) for place in topology.places))
     rows = [" ".join(["GB/s from".ljust(width + 2), *(p.rjust(width) for p in topology.places)])]
     for place, rates in zip(topology.places, topology.adjacency(), strict=True):
@@ -195,7 +200,7 @@ def _matrix(topology: Topology) -> list[str]:
 
 
 def _ways(topology: Topology) -> list[str]:
-    """A row per way, and one per place for its ports."""
+    """Returns a row per direction of a link, and a row per place for its ports."""
     rows = [
         f"{one.source} to {one.to}: {one.kind}, {one.bw_gbs:.3g} GB/s, "
         f"{one.latency_us:.3g} us, reliability {one.reliability:.2f}"

@@ -1,9 +1,9 @@
 """Operations: each checks its arguments, chooses a tile plan and launches a kernel of the manifest.
 
-With numpy arrays a call is synchronous and returns numpy arrays. With any core.Array it runs
-asynchronously on dev.default_queue and returns an Array with `.fence` set. An array of another
-library (DLPack) counts as a numpy array in host memory, as an Array in the device's memory
-(memory/foreign.py).
+With numpy arrays a call is synchronous and returns numpy arrays. If an operand is a core.Array, the
+call runs asynchronously on dev.default_queue and returns an Array with `.fence` set. An array of
+another library (DLPack) counts as a numpy array if it is in host memory. It counts as an Array if
+it is in the device's memory (memory/foreign.py).
 
 Every call reads its operands again; use `constant` for weights that never change. `ref` holds the
 float64 references, `tiles` the tile plans, `recycled` the memory of results. `gemm` and `conv2d`

@@ -11,7 +11,7 @@ from sparkle_drv.ops.expression.symbol import called
 
 
 def exp(x: Any) -> Any:
-    """e**x.
+    """Returns e**x.
 
     >>> functions.exp(np.float64(0))
     np.float64(1.0)
@@ -20,7 +20,7 @@ def exp(x: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """The natural logarithm.
+    """Returns the natural logarithm of x.
 
     >>> functions.log(np.float64(1))
     np.float64(0.0)
@@ -29,7 +29,7 @@ def log(x: Any) -> Any:
 
 
 def sqrt(x: Any) -> Any:
-    """The square root.
+    """Returns the square root of x.
 
     >>> functions.sqrt(np.float64(9))
     np.float64(3.0)
@@ -38,7 +38,7 @@ def sqrt(x: Any) -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """The hyperbolic tangent.
+    """Returns the hyperbolic tangent of x.
 
     >>> functions.tanh(np.float64(0))
     np.float64(0.0)
@@ -47,7 +47,7 @@ def tanh(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e**-x).
+    """Returns 1 / (1 + e**-x).
 
     >>> functions.sigmoid(np.float64(0))
     np.float64(0.5)
@@ -56,7 +56,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def sin(x: Any) -> Any:
-    """The sine of x in radians.
+    """Returns the sine of x, which is in radians.
 
     >>> functions.sin(np.float64(0))
     np.float64(0.0)
@@ -65,7 +65,7 @@ def sin(x: Any) -> Any:
 
 
 def cos(x: Any) -> Any:
-    """The cosine of x in radians.
+    """Returns the cosine of x, which is in radians.
 
     >>> functions.cos(np.float64(0))
     np.float64(1.0)
@@ -74,7 +74,7 @@ def cos(x: Any) -> Any:
 
 
 def floor(x: Any) -> Any:
-    """The largest whole number that is not larger than x.
+    """Returns the largest whole number that is not larger than x.
 
     >>> functions.floor(np.array([-1.5, 1.5]))
     array([-2.,  1.])
@@ -83,7 +83,7 @@ def floor(x: Any) -> Any:
 
 
 def square(x: Any) -> Any:
-    """x * x.
+    """Returns x * x.
 
     >>> functions.square(np.array([-3.0, 2.0]))
     array([9., 4.])
@@ -92,7 +92,7 @@ def square(x: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    """x where x is positive, else 0; NaN stays NaN.
+    """Returns x where x is positive, else 0; NaN stays NaN.
 
     >>> sp.ops.map(dev, lambda x: functions.relu(x), np.array([-3.0, 2.0]))
     array([0., 2.])
@@ -101,7 +101,7 @@ def relu(x: Any) -> Any:
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller of x and y, NaN if one is NaN. An expression calls it `min`.
+    """Returns the smaller of x and y, NaN if one is NaN. Its name in expressions is `min`.
 
     >>> functions.minimum(np.array([1.0, 5.0]), 3.0)
     array([1., 3.])
@@ -110,7 +110,7 @@ def minimum(x: Any, y: Any) -> Any:
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger of x and y, NaN if one is NaN. An expression calls it `max`.
+    """Returns the larger of x and y, NaN if one is NaN. Its name in expressions is `max`.
 
     >>> functions.maximum(np.array([1.0, 5.0]), 3.0)
     array([3., 5.])
@@ -119,7 +119,7 @@ def maximum(x: Any, y: Any) -> Any:
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition is true (not 0), else y.
+    """Returns x where the condition is true (not 0), else y.
 
     >>> sp.ops.map(dev, lambda x: functions.where(x > 0, x, 10.0), np.array([-3.0, 2.0]))
     array([10.,  2.])

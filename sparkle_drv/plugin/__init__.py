@@ -1,14 +1,14 @@
-"""The base for a backend outside this package: names only; docs/plugins.md explains them.
+"""The base for backends outside this package. This file has only names; see docs/plugins.md.
 
-It has the protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`,
-`Allocation`, `Progress`), and optional `abilities`. For backends written in Python it has the
+The names are the protocol and its data (`Backend`, `Settings`, `KernelSpec`, `Generated`, `Loaded`,
+`Allocation`, `Progress`), and optional `abilities`. For backends written in Python there is the
 common half of the protocol: `decode` turns command records into data, `Kernels` checks dispatches,
 and `Queues` keeps timelines.
 
     commands.py    decode: command records as data
     kernels.py     Kernels: loaded kernels by number, the check of a dispatch
     queues.py      Queues: timelines, epochs, waits, failures
-    ledger.py      failed submissions, which waits were told, times
+    ledger.py      failed submissions, the waits that reported them, and times
 """
 
 from sparkle_drv.backends import abilities

@@ -10,7 +10,7 @@ from sparkle_drv.core.abi import records
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Run a kernel.
+    """A command: run a kernel.
 
     >>> plugin.Dispatch(1, (4, 1, 1), (256, 1, 1), shared_nbytes=0, args=b"").groups
     (4, 1, 1)
@@ -30,7 +30,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy `nbytes` bytes; source and destination may overlap.
+    """A command: copy `nbytes` bytes; source and destination may overlap.
 
     >>> plugin.Copy(dst=0x2000, src=0x1000, nbytes=64).nbytes
     64
@@ -43,7 +43,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """Fill `nbytes` bytes with `pattern`: 1, 2 or 4 bytes that divide `nbytes`.
+    """A command: fill `nbytes` bytes with `pattern`, whose length 1, 2 or 4 divides `nbytes`.
 
     >>> plugin.Fill(dst=0x1000, nbytes=64, pattern=b"\\0").nbytes
     64
@@ -56,7 +56,9 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Later commands see results of earlier ones. Lists that run in order do that anyway.
+    """A command: later commands see the results of earlier commands.
+
+    A backend that runs the commands of a list in order may ignore it.
 
     >>> plugin.Barrier()
     Barrier()
@@ -65,20 +67,20 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait until another queue of the device has reached `value`.
+    """A command: wait until another queue of the device has reached `value`.
 
     >>> plugin.Wait(queue=1, value=3).value
     3
     """
 
     queue: int
-    """Its `queue_pointer`."""
+    """The `queue_pointer` of the other queue."""
     value: int
 
 
 @dataclass(frozen=True)
 class Timestamp:
-    """Store the device clock, in ns, to the 8 bytes at `slot`.
+    """A command: store the device clock, in ns, to the 8 bytes at `slot`.
 
     >>> plugin.Timestamp(slot=0x1000).slot
     4096
@@ -110,18 +112,18 @@ class Given(list[Command]):
         """Offset of each record in bytes."""
         self.waits = [command for command in self if isinstance(command, Wait)]
         self.prepared = False
-        """Is it a prepared submission? Then each run passes this same object."""
+        """True for a prepared submission; each run then passes this same object."""
         self.kept: Any = None
-        """For the backend's own use, for a prepared submission."""
+        """An object that the backend may keep here for a prepared submission."""
 
     @staticmethod
     def of(data: bytes) -> Given:
-        """As `decode`."""
+        """Returns the commands in `data`. Raises the ValueError of `decode`."""
         return Given(data, decode(data))
 
 
 def decode(data: bytes) -> list[tuple[int, Command]]:
-    """(offset in bytes, command) of each record. Raises ValueError for other bytes.
+    """Returns (offset in bytes, command) of each record. Raises ValueError for other bytes.
 
     >>> from sparkle_drv.plugin import records
     >>> plugin.decode(records.copy(0x2000, 0x1000, 64))
@@ -129,7 +131,7 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
     >>> plugin.decode(b"x")
     Traceback (most recent call last):
         ...
-    ValueError: records: expected whole records, got 1 bytes, none from 0
+    ValueError: records: expected whole records, got 1 bytes, with no whole record at 0
     """
     found: list[tuple[int, Command]] = []
     end = 0
@@ -137,7 +139,9 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
         found.append((at, _command(kind, record)))
         end = at + len(record)
     if end != len(data):
-        raise ValueError(f"records: expected whole records, got {len(data)} bytes, none from {end}")
+        raise ValueError(
+            f"records: expected whole records, got {len(data)} bytes, with no whole record at {end}"
+        )
     return found
 
 

@@ -1,5 +1,6 @@
-"""The loaded kernels of a backend written in Python, by the numbers in dispatch records. Includes
-the check of a dispatch that native backends make in C.
+"""The loaded kernels of a backend written in Python, found by the numbers in dispatch records.
+
+This file also has the check of a dispatch, which native backends make in C.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from sparkle_drv.core.abi.signature import SCALARS
 from sparkle_drv.plugin.commands import Dispatch, decode
 from sparkle_drv.types import DeviceInfo, Resources
 
-# Never 0, and never reused in the process, so that a stale record names no kernel.
+# Numbers of kernels. They are never 0 and never reused in the process, so that a stale record does
+# not name a later kernel.
 _numbers = itertools.count(1)
 
 
@@ -33,27 +35,27 @@ class Entry:
     """
 
     pointer: int
-    """For `Loaded.pointer`."""
+    """The number of the kernel in dispatch records, for `Loaded.pointer`."""
     spec: KernelSpec
-    """The spec that it was loaded from."""
+    """The spec from which the kernel was loaded."""
     resources: Resources
-    """Its resources; `max_group_size` is a limit."""
+    """The kernel's resources; `max_group_size` is a limit."""
     own: Any
-    """The backend's own object for it."""
+    """The backend's own object for the kernel."""
     layout: struct.Struct
     """The arguments in natural C alignment."""
 
     def values(self, dispatch: Dispatch) -> tuple[Any, ...]:
-        """The arguments of a dispatch: numbers, and addresses for pointers (0 is null)."""
+        """Returns the arguments of a dispatch: numbers, and addresses for pointers (0: null)."""
         return self.layout.unpack_from(dispatch.args)
 
 
 Refuses = Callable[[Entry, Dispatch], str]
-"""Why a kernel cannot do a dispatch whose shape is within the limits; "" if it can."""
+"""Returns why a kernel cannot run a dispatch whose shape is within the limits; "" if it can."""
 
 
 class Kernels:
-    """The kernels of one device. Any thread may use it: each method is one operation on a dict.
+    """The kernels of one device. Any thread may call it: each method does one operation on a dict.
 
     >>> kernels = plugin.Kernels(dev.info)
     >>> spec = plugin.KernelSpec("axpy", "axpy", native=None, args=("f32*", "f32"))
@@ -74,7 +76,10 @@ class Kernels:
         return len(self._entries)
 
     def add(self, spec: KernelSpec, resources: Resources, own: Any, pointer: int = 0) -> Entry:
-        """Adds a loaded kernel. `own` is the backend's, and so is `pointer` if it is not 0."""
+        """Adds a loaded kernel and returns its Entry.
+
+        `own` is the backend's object for it. `pointer` is the backend's number, 0 for a new number.
+        """
         codes = "".join("Q" if t.endswith("*") else SCALARS[t] for t in spec.args)
         layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
         entry = Entry(pointer or next(_numbers), spec, resources, own, layout)
@@ -82,17 +87,19 @@ class Kernels:
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Removes an unloaded kernel; idempotent."""
+        """Removes an unloaded kernel; a second call does nothing."""
         self._entries.pop(entry.pointer, None)
 
     def find(self, pointer: int) -> Entry | None:
-        """The kernel that a dispatch names; None if it is not loaded."""
+        """Returns the kernel that a dispatch names; None if it is not loaded."""
         return self._entries.get(pointer)
 
     def check(self, dispatch: Dispatch) -> int:
-        """0, or the -errno of a refused launch. It is -EINVAL if the kernel is not loaded or the
-        shape exceeds the limits of device or kernel, else the result of sp_signature_check for the
-        arguments (sp_cmd.h).
+        """Returns 0, or the -errno of a refused launch.
+
+        The result is -EINVAL if the kernel is not loaded, the shape exceeds the limits of device or
+        kernel, or the backend refuses the dispatch. Otherwise it is the result of
+        sp_signature_check for the arguments (sp_cmd.h).
         """
         entry = self._entries.get(dispatch.kernel)
         if entry is None or not self._fits(dispatch, entry.resources):
@@ -104,7 +111,7 @@ class Kernels:
         return rc
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Implements the protocol: the reason that the kernel cannot do this dispatch."""
+        """Returns the reason why the kernel cannot run this dispatch (TellsRefusal)."""
         del rc
         for _, command in decode(record):
             if isinstance(command, Dispatch) and (entry := self.find(command.kernel)) is not None:

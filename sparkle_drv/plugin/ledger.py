@@ -1,6 +1,6 @@
-"""What a queue remembers of ended submissions: failures, which waits were told, times.
+"""Ledger: failures and times of the ended submissions of a queue, and which waits report a failure.
 
-native/core/ledger.c does the same for native backends. The queue's lock guards it.
+native/core/ledger.c does the same for native backends. The queue's lock guards a Ledger.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ class _Fault:
     def __init__(self, value: int, rc: int, words: str) -> None:
         self.value, self.rc, self.words = value, rc, words
         self.until = 0
-        """Waits up to this value report it. 0: no wait has reported it, every later one does."""
+        """The last value whose wait reports this failure. 0: no wait has reported it yet, so every
+        wait for this or a later value does."""
 
     def concerns(self, value: int) -> bool:
         return self.value <= value and (not self.until or value <= self.until)
 
 
 class Ledger:
-    """The ledger of one queue."""
+    """The failures and times of one queue's ended submissions."""
 
     def __init__(self) -> None:
         self._faults: list[_Fault] = []
         self._times: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def failed(self, value: int, rc: int, words: str) -> None:
-        """Submission `value` failed with -errno `rc`."""
+        """Records that submission `value` failed with -errno `rc`; `words` is the reason."""
         del self._faults[: len(self._faults) - _FAULTS + 1]
         self._faults.append(_Fault(value, rc, words))
 
     def lasted(self, value: int, span: tuple[int, int]) -> None:
-        """Submission `value` ran in this span (start, end) in ns."""
+        """Records that submission `value` ran in this span (start, end) in ns."""
         self._times[value] = span
         if len(self._times) > _TIMES:
             self._times.popitem(last=False)
@@ -45,7 +46,10 @@ class Ledger:
         return self._times.get(value)
 
     def fault(self, value: int) -> tuple[int, str]:
-        """(-errno, text) of its own failure, else of the oldest that concerns it; else (0, "")."""
+        """Returns (-errno, text) of the failure that a wait for `value` reports; else (0, "").
+
+        A failure of `value` itself comes first, then the oldest failure of an earlier submission.
+        """
         met = [f for f in self._faults if f.value == value or f.concerns(value)]
         own = [f for f in met if f.value == value]
         for first in own or met:
@@ -53,7 +57,10 @@ class Ledger:
         return 0, ""
 
     def tell(self, value: int, newest: int) -> int:
-        """The same -errno, which then counts as reported. `newest` is the last submission."""
+        """Returns the -errno of `fault` and marks the failure as reported.
+
+        `newest` is the last submission, up to which waits still report the failure.
+        """
         rc = self.fault(value)[0] if self._faults else 0
         for fault in self._faults if rc else ():
             if not fault.until and fault.value <= value:

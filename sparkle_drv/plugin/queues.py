@@ -1,14 +1,14 @@
 """The queue half of the Backend protocol for backends written in Python: timelines, epochs, waits,
-refusals, and which waits were told of which failure.
+refusals, and which waits report which failure.
 
-A backend defines how its device gets commands (`start`) and the state of such work (`Work`). All
-else that the protocol asks of a queue is here, as methods of `Queues`:
+A backend defines how its device gets commands (`start`) and the state of such work (`Work`). The
+class `Queues` has all other methods that the protocol demands of a queue:
 
     self._queues = queues = Queues(self.kernels_loaded, self._start)
     self.launch, self.submit, self.wait = queues.launch, queues.submit, queues.wait   # and so on
 
-Nothing here has a thread. A query of a queue's progress polls the work in flight. A wait polls
-repeatedly, with naps that grow to a millisecond, or whenever the backend's `News` arrives.
+This file starts no thread. A query of a queue's progress polls the work in flight. A wait polls
+repeatedly. Between polls it sleeps, up to a millisecond, or until the backend's `News` arrives.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
-_FULL_NS = 100_000_000  # wait of a submission to a full queue before -EAGAIN
-_SPINS = 20  # polls without a nap between them
-_NAP_S = (20e-6, 1e-3)  # the first nap and the longest
+_FULL_NS = 100_000_000  # how long a submission waits for room before -EAGAIN
+_SPINS = 20  # polls of a wait before its first sleep
+_NAP_S = (20e-6, 1e-3)  # the first sleep and the longest
 
 
 class Failed(Exception):
-    """Raised by `start` if the device got nothing: an errno, with text.
+    """Raised by `start` if the device did not get the commands; has an errno and a text.
 
     >>> raise plugin.Failed(5, "the card is off")
     Traceback (most recent call last):
@@ -50,49 +50,56 @@ class Failed(Exception):
 
 
 class Work(Protocol):
-    """A submission that the device has.
+    """A submission that the device has received.
 
     >>> abilities.members(plugin.Work)
     ['ended', 'running', 'times', 'words']
     """
 
     def ended(self) -> int | None:
-        """None while it runs; 0 or -errno once all of it has ended. Never blocks; may be called
-        again. -ENODEV means that the device is lost, with all work in flight.
+        """Returns None while the work runs, 0 or -errno when all of it has ended.
+
+        Never blocks, and may be called again. -ENODEV means that the device is lost, with all work
+        in flight.
         """
 
     def running(self) -> tuple[int, float]:
-        """(index of the running command, -1 if none has begun; seconds since it began)."""
+        """Returns (index of the running command, seconds since it began).
+
+        The index is -1 if no command has begun.
+        """
 
     def times(self) -> tuple[int, int] | None:
-        """(start, end) in ns of the device clock, once it has ended; None if unknown."""
+        """Returns (start, end) of ended work in ns of the device clock; None if unknown."""
 
     def words(self) -> str:
-        """The reason of its failure, as text."""
+        """Returns the reason why the work failed, as text."""
 
 
 Start = Callable[[Any, Given, "Sequence[Work]"], Work]
 """start(own, commands, awaited) gives commands to the device, in order, and does not wait.
 
-`own` is the value given to `open_queue`. `awaited` is the work of other queues, still in flight,
-that `Wait`s among the commands refer to: no command may begin before all of it has ended. Calls for
-one queue do not overlap. Raises Failed.
+`own` is the value given to `Queues.open`. `awaited` is work of other queues, still in flight, to
+which `Wait`s among the commands refer: no command may begin before all that work has ended. Calls
+for one queue do not overlap. Raises Failed.
 """
 
 
 class News(Protocol):
-    """Wakes waiting threads, if the device or its driver can.
+    """An object that wakes waiting threads, for devices or drivers that can notify.
 
     >>> abilities.members(plugin.News)
     ['mark', 'wait']
     """
 
     def mark(self) -> int:
-        """A number that grows with each piece of news."""
+        """Returns a number that grows with each notification."""
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Returns on news after `mark`, or after `seconds`; may return early. `own` is that of the
-        queue that is waited for."""
+        """Waits for a notification after `mark`, at most `seconds`; may return early.
+
+        `own` is the backend's part of the queue that is waited for.
+        """
 
 
 class _InFlight:
@@ -105,7 +112,7 @@ class _InFlight:
 
 
 class Timeline:
-    """The handle of one queue; `own` is the backend's part of it.
+    """The handle of one queue; `own` is the backend's part of the queue.
 
     >>> queues = plugin.Queues(plugin.Kernels(dev.info), start=print)
     >>> queues.open(own="mine", timing=True).timing
@@ -146,7 +153,7 @@ class Queues:
         self._news = news
         self._pid = os.getpid()
         self._epoch = 0
-        self._epoch_lock = threading.RLock()  # re-entrant: a signal handler may close things
+        self._epoch_lock = threading.RLock()  # reentrant: a signal handler may close objects
         self._open: weakref.WeakValueDictionary[int, Timeline] = weakref.WeakValueDictionary()
         self._lost = ""
         self._closed = False
@@ -155,40 +162,49 @@ class Queues:
     # Calls by the backend itself
 
     def lose(self, words: str) -> None:
-        """The device is lost: work in flight fails, and no more is taken. `words` is the reason."""
+        """Marks the device as lost; `words` is the reason.
+
+        Work in flight fails, and no more work is accepted.
+        """
         self._lost = self._lost or words
 
     def close(self) -> None:
-        """Takes no more work; work in flight continues."""
+        """Makes all queues refuse new work; work in flight continues."""
         self._closed = True
 
     @property
     def forked(self) -> bool:
-        """Is this a child of the process that opened the device? It must not use the driver."""
+        """True in a forked child of the process that opened the device.
+
+        A child must not use the driver.
+        """
         return os.getpid() != self._pid
 
     def open(self, own: Any, timing: bool) -> Timeline:
-        """Opens a queue, for `open_queue`."""
+        """Opens a queue; a backend's `open_queue` calls this."""
         queue = Timeline(own, timing)
         self._open[id(queue)] = queue
         return queue
 
     def copy(self, queue: Timeline, dst: int, src: int, nbytes: int) -> int:
-        """Submits one copy. Returns its value or -errno."""
+        """Submits one copy. Returns its timeline value or -errno."""
         return self._submit(queue, records.copy(dst, src, nbytes), ANY_EPOCH)
 
     def give(self, queue: Timeline, start: Callable[[Any], Work]) -> int:
-        """Submits work that is no record, such as a copy to the host: `start(own)` gives it to the
-        device as `Start` does. Returns its value or -errno."""
+        """Submits work that has no command record, such as a copy to the host.
+
+        `start(own)` gives the work to the device, as `Start` does. Returns the timeline value of
+        the submission or -errno.
+        """
         self._said.words = ""
         return self._give(queue, Given(b"", []), ANY_EPOCH, start)
 
     def queues(self) -> list[Timeline]:
-        """All queues whose handles still exist."""
+        """Returns all queues whose handles still exist."""
         return [queue for at in self._open.valuerefs() if (queue := at()) is not None]
 
     def idle(self, queue: Timeline) -> bool:
-        """Has all submitted work ended, and may more be submitted?"""
+        """Returns whether all submitted work has ended and more may be submitted."""
         return not self._refusal(queue) and self.reached(queue) == queue.submitted
 
     # Methods of the protocol, under its names
@@ -236,8 +252,8 @@ class Queues:
         return queue.submitted
 
     def settled(self, queue: Timeline) -> int:
-        # A finalizer may call this inside `start` of its own thread, or while another thread's
-        # `start` waits for something that this one holds. Waiting for the lock could deadlock.
+        # Waiting for the lock could deadlock. A finalizer may call this method while `start` runs
+        # in the same thread, or while `start` in another thread waits for this thread.
         return -errno.EAGAIN if queue.lock.locked() and not self.forked else queue.submitted
 
     def reached(self, queue: Timeline) -> int:
@@ -246,10 +262,10 @@ class Queues:
         return queue.reached
 
     def _try_look(self, queue: Timeline) -> bool:
-        """Polls the queue. False if another thread is polling it."""
+        """Polls the queue. Returns False, without a poll, if another thread is polling it."""
         if queue.looking.locked():
             return False
-        # Not acquire(False): an interrupt just after it would leave the lock taken.
+        # An interrupt just after acquire(False) would leave the lock held; `with` avoids that.
         with queue.looking:
             self._look(queue)
         return True
@@ -324,7 +340,7 @@ class Queues:
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
-        if rc := self._refusal(queue) or self._stale(epoch):  # core checks its arguments again
+        if rc := self._refusal(queue) or self._stale(epoch):  # on -ESTALE core checks again
             return rc
         rc, given = self._judge(data)
         return rc if given is None else self._give(queue, given, epoch)
@@ -349,13 +365,14 @@ class Queues:
                 if error.code == errno.ENODEV:
                     self.lose(str(error))
                 return -error.code
-            # No call before this, at which an interrupt could lose the running work.
+            # There is no call between `start` and this line, because an interrupt during a call
+            # would lose the running work.
             queue.submitted = begun.value
             queue.flight.append(begun)
             return begun.value
 
     def _room(self, queue: Timeline) -> int:
-        """0, or -EAGAIN if the queue stays full for 0.1 s."""
+        """Returns 0 if the queue has room, or -EAGAIN if it stays full for 0.1 s."""
         oldest = queue.submitted - self._depth + 1
         if oldest <= queue.reached:
             return 0
@@ -366,14 +383,14 @@ class Queues:
         for wait in given.waits:
             other = self._open.get(wait.queue)
             if other is None:
-                continue  # a queue that is gone had ended all of its work
+                continue  # the queue is freed, so all its work had ended
             with other.looking:
                 self._look(other)
                 found += [f.work for f in other.flight if f.value <= wait.value][-1:]
         return found
 
     def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
-        """0 once `value` has ended, with or without a fault; -ETIMEDOUT."""
+        """Waits until submission `value` has ended. Returns 0, also if it failed, or -ETIMEDOUT."""
         deadline = time.monotonic_ns() + timeout_ns
         looks, nap = 0, _NAP_S[0]
         news = self._news
@@ -395,7 +412,7 @@ class Queues:
         return 0
 
     def _look(self, queue: Timeline) -> None:
-        """Takes note of ended work; needs the lock `looking`."""
+        """Updates `reached` and the ledger for work that has ended; needs the lock `looking`."""
         while queue.flight:
             first = queue.flight[0]
             rc = first.work.ended()

@@ -2,8 +2,9 @@
 
 Format: "Trace Event Format", the document of the Chrome project. It has complete events ("X") with
 times in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp":
-"e"), and metadata ("M"). Spans on one track must nest. A node is a process there, a track of it a
-thread. Overlapping spans of several threads go to a second track, "calls 2", and so on.
+"e"), and metadata ("M"). Spans on one track must nest. A trace's node becomes a process of the
+document, and each of the node's tracks a thread. Overlapping spans of several threads go to a
+second track, "calls 2", and so on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .trace import Span, Trace, Track
 
 
 def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """{"traceEvents": [...], ...} of all traces; `about` goes to "otherData"."""
+    """Returns {"traceEvents": [...], ...} of all traces. `about` goes to "otherData"."""
     given = [(trace.name, *trace.taken()) for trace in traces]
     lanes = _lanes(span for _, spans, _ in given for span in spans)
     tracks = _numbered(lanes[id(span)] for _, spans, _ in given for span in spans)
@@ -51,7 +52,9 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
 
 
 def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
-    """By id of a span: its own track, or a numbered one beside it if it would partly overlap."""
+    """Returns the track of each span, by its id: its own track, or a numbered one if it would
+    partly overlap another span there.
+    """
     found: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}
     for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
@@ -73,7 +76,9 @@ def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
 
 
 def _numbered(tracks: Iterable[Track]) -> dict[Track, tuple[int, int]]:
-    """(pid, tid) of each track, nodes and tracks in order of first appearance, from 1."""
+    """Returns (pid, tid) of each track. Nodes and tracks are numbered from 1, in order of first
+    appearance.
+    """
     found: dict[Track, tuple[int, int]] = {}
     nodes: dict[str, int] = {}
     for track in tracks:
@@ -95,8 +100,8 @@ def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def problems(given: Any) -> list[str]:
-    """The errors of a document: no object form, events without required members, spans that partly
-    overlap on a track, unpaired flows. [] if there are none.
+    """Returns the errors of a document: no object form, events without required members, spans that
+    partly overlap on a track, unpaired flows. Returns [] if there are none.
     """
     if not isinstance(given, dict) or not isinstance(given.get("traceEvents"), list):
         return ['expected an object with a list "traceEvents"']
@@ -134,7 +139,7 @@ def problems(given: Any) -> list[str]:
 
 
 def _sane(key: str, value: Any) -> bool:
-    """Has the value the type that this key of an event needs?"""
+    """Returns whether the value has the type that this key of an event needs."""
     if isinstance(value, bool):
         return False
     if key in ("ts", "dur"):
@@ -143,7 +148,9 @@ def _sane(key: str, value: Any) -> bool:
 
 
 def _partial(spans: list[tuple[float, float, str]]) -> list[str]:
-    """Spans that begin within another one and end after it. Rounding errors of 1 ns are ignored."""
+    """Describes the spans that begin within another one and end after it. Rounding errors of 1 ns
+    are ignored.
+    """
     found = []
     open_: list[tuple[float, float, str]] = []
     for span in sorted(spans, key=lambda s: (s[0], -s[1])):

@@ -1,6 +1,7 @@
 """Reports slow steps: a line on the terminal while they run, and a record in the log.
 
-Used around steps that may be slow for no fault of the user: measuring a device, compiling a kernel.
+The reports are for steps that may be slow for no fault of the user: measuring a device, compiling a
+kernel.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ log = logging.getLogger("sparkle_drv")
 LONG_S = 0.5
 """Seconds after which people notice a wait and want to know its reason."""
 
-_here = threading.local()  # `inside`: is this thread in a block already?
+_here = threading.local()  # `inside`: whether this thread is in a block already
 
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
     """Reports the block if it takes longer than LONG_S: on stderr at that moment, if that is a
-    terminal, and in the log (INFO) at its end. A block inside another one is part of that.
+    terminal, and in the log (INFO) at its end. A block inside another one is part of the outer one.
     """
     if getattr(_here, "inside", False):
         yield
         return
-    begin = time.perf_counter()  # before the timer starts: the log must have what the terminal has
+    # Before the timer starts: what the terminal shows must also be in the log.
+    begin = time.perf_counter()
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None
     _here.inside = True
@@ -45,7 +47,7 @@ def told(what: str) -> Iterator[None]:
 
 
 def _terminal() -> TextIO | None:
-    with contextlib.suppress(AttributeError, ValueError):  # stderr is None, or closed
+    with contextlib.suppress(AttributeError, ValueError):  # stderr may be None or closed
         return sys.stderr if sys.stderr.isatty() else None
     return None
 
@@ -60,7 +62,8 @@ class _Line:
         self._due = True
         self._timer = threading.Timer(LONG_S, self._print)
         self._timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # no more threads: the end reports it
+        # Without a thread for the timer, `end` prints the line.
+        with contextlib.suppress(RuntimeError):
             self._timer.start()
 
     def _print(self) -> None:
@@ -68,7 +71,7 @@ class _Line:
             if not self._due:
                 return
             self._due = False
-            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+            with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
                 self._terminal.write(self._text)
                 self._terminal.flush()
 

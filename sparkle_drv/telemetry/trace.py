@@ -1,4 +1,4 @@
-"""Trace: spans on tracks, and flows between spans. While it runs, it only appends."""
+"""Trace: spans on tracks, and flows between spans. While a trace runs, it only appends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Track = tuple[str, str]
-"""(node, queue): ("host", "plan") or ("cuda:0", "compute"). Spans on a track follow one another."""
+"""(node, queue), such as ("host", "plan") or ("cuda:0", "compute"). Spans on a track follow one
+another."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Flow:
-    """Data that went from the end of one span to the beginning of another."""
+    """An arrow in a trace: data that went from one span to another."""
 
     name: str
     source: Span
@@ -36,17 +37,17 @@ class Trace:
 
     name: str
     begin_ns: int
-    """Its beginning; `end_ns` is its end, 0 while it runs."""
+    """Beginning of the trace. `end_ns` is its end, 0 while it runs."""
     end_ns: int = 0
     spans: list[Span] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     journal: list[str] = field(default_factory=list)
-    """The recorder's journal, from which it can decide the same again; one line each."""
+    """The recorder's journal, one line per entry. A replay of it can decide the same again."""
     noted: list[tuple[Track, str, int, int]] = field(default_factory=list, repr=False)
     """Spans as (track, name, begin, end) until `settle`. Appending one is so quick that the gap
     between two spans is negligible."""
     _calls: threading.local = field(default_factory=threading.local, repr=False, compare=False)
-    # Re-entrant: a signal handler or finalizer may append in the middle of either.
+    # Re-entrant: a signal handler or finalizer may append while the lock is held.
     _lock: Any = field(default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -78,13 +79,15 @@ class Trace:
             del self.noted[:count]
 
     def taken(self) -> tuple[list[Span], list[Flow]]:
-        """The spans and flows so far; calls that began in the trace may still append."""
+        """Returns the spans and flows so far. Calls that began in the trace may still append."""
         self.settle()
         with self._lock:
             return list(self.spans), list(self.flows)
 
     def covered(self) -> float:
-        """The part of the time from beginning to end in which at least one span was active."""
+        """Returns the part of the time from beginning to end in which at least one span was
+        active.
+        """
         total = self.end_ns - self.begin_ns
         if total <= 0:
             return 0.0

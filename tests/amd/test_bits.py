@@ -35,7 +35,7 @@ def test_a_packet_twice_fails_when_declared():
 
 
 def test_a_tail_must_be_last():
-    with pytest.raises(ValueError, match="not its last"):
+    with pytest.raises(ValueError, match="the last element only"):
 
         class Wrong(type3.Packet, opcode=0xFE):
             values = Tail()

@@ -137,7 +137,7 @@ BAD = {
     "a note of deep nesting": (lambda d: with_raw_note(d, b"\x91" * 4096 + b"\xc0"), "MessagePack"),
     "another metadata version": (
         root(lambda r: r.update({"amdhsa.version": [1, 1]})),
-        r"v5 has \[1, 2\]",
+        r"version \[1, 2\] in code object v5",
     ),
     "another target in the note": (
         root(lambda r: r.update({"amdhsa.target": "amdgcn-amd-amdhsa--gfx1101"})),
@@ -269,12 +269,12 @@ def test_relocations_that_are_refused(rela, words):
 
 SIGNATURES = {
     ("f32*", "f32*"): "takes 3 arguments, the signature has 2",
-    ("f32*", "f32*", "f64"): "4 bytes by value, the signature f64",
-    ("f32*", "f32*", "f32*"): "4 bytes by value, the signature f32",
-    ("f32*", "u32", "i32"): "a pointer, the signature u32",
-    ("f32*", "f32*", "f32"): "the kernel has int, the signature f32",
-    ("f32*", "i32*", "i32"): r"the kernel has float\*, the signature i32",
-    ("f32*", "f64*", "i32"): r"the kernel has float\*, the signature f64",
+    ("f32*", "f32*", "f64"): "4 bytes by value, the signature has f64",
+    ("f32*", "f32*", "f32*"): "4 bytes by value, the signature has f32",
+    ("f32*", "u32", "i32"): "a pointer, the signature has u32",
+    ("f32*", "f32*", "f32"): "the kernel has int, the signature has f32",
+    ("f32*", "i32*", "i32"): r"the kernel has float\*, the signature has i32",
+    ("f32*", "f64*", "i32"): r"the kernel has float\*, the signature has f64",
 }
 
 
@@ -291,7 +291,7 @@ def test_signed_or_not_is_the_same():
 def test_an_offset_that_is_not_c():
     data = patched(blob(), D + 8, "I", 28)
     spoiled = note(kernarg_segment_size=28)(arg(2, offset=24)(data))
-    with pytest.raises(sp.ImageError, match="at offset 24, the signature i32 at 16"):
+    with pytest.raises(sp.ImageError, match="at offset 24, the signature has i32 at 16"):
         load(spoiled, args=("f32*", "f32*", "i32"))
 
 

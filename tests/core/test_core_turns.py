@@ -140,6 +140,18 @@ def test_who_asks_for_a_kernel_by_its_address_waits_for_who_reads_them_all(cpu):
         k.close()
 
 
+def test_a_closed_kernel_does_not_stand_for_an_open_one_at_its_address(cpu):
+    closed, kernels = [], []
+    for _ in range(8):  # whatever the order in which the device lists its kernels
+        with cpu.kernel("fill_f32") as kernel:
+            closed.append(kernel)
+        kernels.append(cpu.kernel("fill_f32"))
+    assert {k._pointer for k in closed} & {k._pointer for k in kernels}  # malloc gives it again
+    assert [cpu._kernel_at(k._pointer) for k in kernels] == kernels
+    for kernel in kernels:
+        kernel.close()
+
+
 def test_an_interrupt_behind_a_slot_loses_none(cpu):
     with cpu.pipeline(2) as pipe:
 

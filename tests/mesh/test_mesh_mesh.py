@@ -93,7 +93,7 @@ def test_wrong_arguments(mesh, opened):
         foreign = other.array(np.ones(4, np.float32))
         for arrays, op, kind, says in (
             ([a, b], "product", ValueError, "op: expected one of sum, max, mean, got 'product'"),
-            ([a], "sum", ValueError, "arrays: expected 2, got 1"),
+            ([a], "sum", ValueError, "arrays: expected 2 Arrays, got 1"),
             (a, "sum", TypeError, "arrays: expected a list of Arrays, got Array"),
             ([a, np.ones(4)], "sum", TypeError, r"arrays\[1\]: expected an Array, got ndarray"),
             (
@@ -115,7 +115,12 @@ def test_wrong_arguments(mesh, opened):
                 ValueError,
                 r"arrays\[0\]: expected an Array of <Mesh of cpu, egl:0>",
             ),
-            ([a, a], "sum", ValueError, r"arrays\[1\]: expected one for each of .* got cpu again"),
+            (
+                [a, a],
+                "sum",
+                ValueError,
+                r"arrays\[1\]: expected one Array on each .* second on cpu",
+            ),
             (whole, "mean", TypeError, "expected an array of floats for 'mean', got int32"),
             (bytes_, "sum", TypeError, "expected float32, float64 or int32, got uint8"),
         ):

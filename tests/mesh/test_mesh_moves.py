@@ -95,7 +95,7 @@ def test_wrong_arguments(opened):
             (lambda: one.broadcast([a, b], 0), TypeError, "root: expected a URI or an Array"),
             (lambda: one.broadcast([a, b], big), ValueError, "root: expected a device of"),
             (lambda: one.broadcast([a, ints], "cpu"), ValueError, r"arrays\[1\]: expected float32"),
-            (lambda: one.scatter(big, [a]), ValueError, "arrays: expected 2, got 1"),
+            (lambda: one.scatter(big, [a]), ValueError, "arrays: expected 2 Arrays, got 1"),
             (lambda: one.scatter(a, [a, b]), ValueError, "arrays: expected 4 rows of src, got 8"),
             (lambda: one.scatter(wide, [a, b]), ValueError, "arrays: expected parts of src"),
             (lambda: one.scatter(none, [a, b]), ValueError, "arrays: expected parts of src"),
@@ -108,7 +108,7 @@ def test_wrong_arguments(opened):
         ):
             with pytest.raises(kind, match=says):
                 call()
-    apart = "outs: expected other memory than that read"
+    apart = "outs: expected memory that is not read"
     with Mesh([cpu]) as alone, pytest.raises(ValueError, match=apart):
         alone.all_gather([a], [a])
 

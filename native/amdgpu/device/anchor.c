@@ -1,25 +1,29 @@
-/* Maps the GPU's clock to CLOCK_MONOTONIC. An anchor is one reading of both clocks. A line runs
- * through the anchors; its past is never changed.
+/* Converts readings of the GPU's clock (ticks) to CLOCK_MONOTONIC.
  *
- * The clocks drift apart by some 50 ppm, and a suspend shifts one against the other. So a new
- * anchor is taken when times are asked for and the newest anchor is a second old. Times that were
- * already reported stay valid. The line starts at the newest reported ticks (or the newest piece)
- * and leads to the new anchor. Beyond the anchor it goes on at the measured rate. It has no step
- * and never goes back. So times of one queue are in order, and a duration does not depend on when
- * it was asked for.
+ * An anchor is one reading of both clocks. The conversion is a line through the anchors. Past parts
+ * of the line never change.
  *
- * While the clocks are within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC.
- * Half of that comes from a second without an anchor, half from an error that is still being
- * corrected. There is a step only where a clock has leapt (a suspend). Jobs that ended before the
- * leap, but were read after it, have times wrong by the leap. */
+ * The clocks drift apart by some 50 ppm, and a suspend of the machine shifts one against the other.
+ * So a conversion takes a new anchor when the newest anchor is a second old. Times that were
+ * already reported stay valid: the new part of the line starts at the newest reported ticks, or at
+ * the newest piece, and leads to the new anchor. Beyond the anchor the line continues at the
+ * measured rate. The line has no step and never goes back. So times of one queue are in order, and
+ * a duration does not depend on when the caller asks for the duration.
+ *
+ * While the clocks run within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC.
+ * Half of that error comes from a second without an anchor, half from an earlier error that is
+ * still being corrected. The line has a step only where a clock has leapt, as in a suspend. The
+ * times of jobs that ended before a leap, but were read after the leap, are wrong by the leap. */
 #include "anchor.h"
 #include "core/base.h"
 
 enum { QUESTIONS = 5 };
 static const uint64_t RENEW_NS = 1000000000;
 static const double SECOND = 1e9, LEAP_NS = 1e6;
-static const double SLEW = 1.0 / 256; /* spread spectrum shifts a clock by up to 0.25 %; more is a leap */
-static const double MEASURED_NS = 10e9; /* anchors further apart may have a suspend between them */
+/* spread spectrum shifts a clock by up to 0.25 %; a larger shift is a leap */
+static const double SLEW = 1.0 / 256;
+/* anchors further apart than this may have a suspend between them */
+static const double MEASURED_NS = 10e9;
 static const double MOST_NS = 4e18; /* largest ns that fits into an int64_t */
 static const uint64_t FAR = UINT64_C(1) << 53; /* largest range of exact integers in a double */
 
@@ -40,7 +44,8 @@ static double at_rate(uint64_t from, uint64_t to, double ns_per_tick)
     return to >= from ? ns : -ns;
 }
 
-/* The newest kept piece that begins at or before `ticks`, else the oldest piece. */
+/* Returns the time on the line at `ticks`, in ns. Uses the newest kept piece that begins at or
+ * before `ticks`, or the oldest piece if none does. */
 static int64_t line_at(const struct sp_anchors *a, uint64_t ticks)
 {
     uint32_t kept = a->n < SP_PIECES ? a->n : SP_PIECES;
@@ -55,14 +60,15 @@ static void begin_piece(struct sp_anchors *a, uint64_t ticks, int64_t ns, double
     a->piece[a->n++ % SP_PIECES] = (struct sp_piece){ticks, ns, ns_per_tick};
 }
 
-/* 1 if a clock has leapt since the last anchor, or if the reported ticks are impossible. */
+/* Returns 1 if a clock has leapt since the last anchor, or if the reported ticks are impossible. */
 static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double off = (double)(ns - line_at(a, ticks)), most = SLEW * (double)(ns - a->ns) + LEAP_NS;
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* With the lock: leads the line to this anchor, as closely as its slope may change. */
+/* Adds pieces that lead the line to this anchor, as closely as the limit of the slope allows. The
+ * caller holds the lock of the anchors. */
 static void bend(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);
@@ -95,7 +101,7 @@ void sp_anchor_renew(struct sp_amdgpu *dev)
     uint64_t due = atomic_load(&a->due_ns), now = sp_clock_ns(), best = UINT64_MAX, ticks = 0, ns = 0;
     if (now < due || !atomic_compare_exchange_strong(&a->due_ns, &due, now + RENEW_NS))
         return;
-    /* Take the reading with the shortest round trip. */
+    /* The reading with the shortest round trip is the most exact one. */
     for (int i = 0; i < QUESTIONS; i++) {
         uint64_t answer, before = sp_clock_ns();
         if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &answer, sizeof answer) < 0)

@@ -1,4 +1,4 @@
-/* The device: its ioctls, its references, and its loss. */
+/* The AMD device: its ioctls, its reference counts, and the loss of the card. */
 #include "device.h"
 #include "core/base.h"
 #include "facts.h"
@@ -25,7 +25,7 @@ int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg)
 
 int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc)
 {
-    if (rc == -EINTR || rc == -EAGAIN) /* only a retry needs the time */
+    if (rc == -EINTR || rc == -EAGAIN) /* only a retry needs the current time */
         rc = sp_kmd_ioctl(dev->ops, dev->fd, request, arg, sp_clock_ns() + SP_IOCTL_NS);
     if (rc == -ENODEV)
         sp_amdgpu_lose(dev, GONE);

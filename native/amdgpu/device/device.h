@@ -1,5 +1,5 @@
-/* The amdgpu device's struct, private to native/amdgpu. Lock order: a queue's, then the
- * device's. */
+/* The struct of the AMD device, private to native/amdgpu. Lock order: the lock of a queue comes
+ * before the lock of the device. */
 #ifndef SP_AMDGPU_DEVICE_H
 #define SP_AMDGPU_DEVICE_H
 #include "core/device.h"
@@ -18,8 +18,8 @@ struct sp_fault_text {
     char text[SP_FAULT_TEXT];
 };
 
-/* Counters of one queue. The queue's lock guards writes, so that no write needs an atomic
- * instruction. Any thread may read. */
+/* Counters of one queue. Only a thread with the queue's lock writes them, so that no write needs an
+ * atomic read-modify-write. Any thread may read. */
 struct sp_counted {
     _Atomic uint64_t submissions, jobs, dma_jobs, ioctls, ib_ndw, dispatches;
     struct sp_counted *next;
@@ -30,8 +30,8 @@ static inline void sp_count(_Atomic uint64_t *counter, uint64_t n)
 }
 
 enum { SP_PIECES = 16 };
-/* Maps the GPU's clock to CLOCK_MONOTONIC (anchor.c): one piece of the line, valid from `ticks`
- * until the next piece begins. */
+/* One piece of the line that converts the GPU's clock to CLOCK_MONOTONIC (anchor.c). A piece is
+ * valid from `ticks` until the next piece begins. */
 struct sp_piece {
     uint64_t ticks;
     int64_t ns;
@@ -40,44 +40,47 @@ struct sp_piece {
 
 struct sp_anchors {
     _Atomic uint64_t due_ns;
-    pthread_mutex_t lock; /* guards the members below; taken last */
-    uint64_t ticks; /* newest anchor: the GPU's clock */
-    int64_t ns;     /* newest anchor: CLOCK_MONOTONIC */
-    uint64_t told;  /* newest ticks that were converted */
+    /* guards the members below; a thread takes this lock after any other lock */
+    pthread_mutex_t lock;
+    uint64_t ticks; /* newest anchor: reading of the GPU's clock */
+    int64_t ns;     /* newest anchor: reading of CLOCK_MONOTONIC, in ns */
+    uint64_t told;  /* largest tick value that was converted for a caller */
     struct sp_piece piece[SP_PIECES];
-    uint32_t n; /* pieces so far; the newest SP_PIECES are kept */
+    uint32_t n; /* number of pieces made so far; the array keeps the newest SP_PIECES */
 };
 
 struct sp_amdgpu {
     struct sp_device common;
     const struct sp_kmd_ops *ops;
     int fd;
-    uint32_t always_valid; /* the kernel supports that flag */
-    uint32_t vram_lost; /* losses of VRAM before the device was opened */
+    uint32_t always_valid; /* 1 if the kernel driver accepts AMDGPU_GEM_CREATE_VM_ALWAYS_VALID */
+    uint32_t vram_lost; /* the kernel's count of VRAM losses when the device was opened */
     struct sp_amdgpu_setup setup;
-    _Atomic uint32_t refs;  /* of this struct: owner, queues, kernels, memory */
-    _Atomic uint32_t users; /* of the descriptor: owner, open queues, memory */
+    _Atomic uint32_t refs;  /* references to this struct: its owner, queues, kernels, memory */
+    _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
     _Atomic size_t nlisted; /* entries of `memories` that some submission must list */
-    _Atomic uint64_t list_turn; /* advances when such an entry is added or removed; from 1 */
-    /* advances when a kernel is unloaded, or its jobs must become shorter */
+    /* advances when a memory that must be listed is added or removed; starts at 1 */
+    _Atomic uint64_t list_turn;
+    /* advances when a kernel is unloaded, or when jobs of a kernel must become shorter */
     _Atomic uint64_t kernel_turn;
-    _Atomic uint64_t written;   /* advances after a write behind the GPU's caches; from 1: submit/job.c */
-    _Atomic uint64_t code_turn; /* advances when code is written; from 1 */
-    /* memories, and views of them, that other writers may change at any time */
+    /* advances after each write that bypasses the GPU's caches; starts at 1 (submit/job.c) */
+    _Atomic uint64_t written;
+    _Atomic uint64_t code_turn; /* advances when kernel code is written; starts at 1 */
+    /* number of memories, and of views of memories, that other writers may change at any time */
     _Atomic uint64_t exposed;
-    _Atomic uint64_t ioctls, displaced; /* ioctls except CS */
-    _Atomic int no_dma; /* the copy engine ran nothing after a reset, and is no longer used */
-    _Atomic int suspect; /* a ring was dead after a reset: new queues send a canary too */
-    _Atomic uint64_t code_nbytes[2];    /* in GTT; in VRAM */
+    _Atomic uint64_t ioctls, displaced; /* `ioctls` counts all ioctls except CS */
+    _Atomic int no_dma; /* the copy engine ran no job after a reset, so it is no longer used */
+    _Atomic int suspect; /* a ring was dead after a reset, so each new queue sends a canary */
+    _Atomic uint64_t code_nbytes[2];    /* bytes of code in GTT [0] and in VRAM [1] */
     _Atomic uint64_t staged_nbytes, direct_nbytes;
     struct sp_anchors anchors;
 
     pthread_mutex_t lock; /* guards the members below */
     struct sp_counted *counted;     /* counters of the open queues */
-    struct sp_amdgpu_counts before; /* sum of the closed queues' counters */
+    struct sp_amdgpu_counts before; /* sum of the counters of all closed queues */
     struct sp_va *va;
     struct sp_bo *bos;
-    struct sp_amdgpu_memory **memories; /* sorted by base */
+    struct sp_amdgpu_memory **memories; /* sorted by GPU address (`base`) */
     size_t nmemories, most_memories;
     struct sp_amdgpu_memory *pool[SP_POOLED];
     uint32_t npool;
@@ -87,14 +90,15 @@ struct sp_amdgpu {
     uint32_t next_fault;
 };
 
-/* Call it after a write behind the GPU's caches. */
+/* Counts a write that bypassed the GPU's caches, so that later jobs invalidate L2. Call this after
+ * the write. */
 static inline void sp_amdgpu_wrote(struct sp_amdgpu *dev)
 {
     atomic_fetch_add(&dev->written, 1);
 }
 int sp_amdgpu_ioctl(struct sp_amdgpu *dev, uint32_t request, void *arg);
-/* Call it after an ioctl failed with `rc`. Repeats an interrupted ioctl, marks a removed card as
- * lost, and returns the final result. */
+/* Handles an ioctl that failed with `rc`: repeats an interrupted ioctl, marks a removed card as
+ * lost. Returns the final result of the ioctl. */
 int sp_amdgpu_failed(struct sp_amdgpu *dev, uint32_t request, void *arg, int rc);
 void sp_counted_begin(struct sp_amdgpu *dev, struct sp_counted *c);
 void sp_counted_end(struct sp_amdgpu *dev, struct sp_counted *c);
@@ -103,12 +107,13 @@ void sp_amdgpu_unref(struct sp_amdgpu *dev);
 void sp_amdgpu_use(struct sp_amdgpu *dev);
 void sp_amdgpu_unuse(struct sp_amdgpu *dev);
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
-/* Checks that VRAM still holds its contents. 0. -ENODEV: a reset has erased VRAM since the device
- * was opened; the device is then lost. Another -errno: the kernel does not tell. A context knows
- * only of resets since its creation. */
+/* Checks that VRAM still holds its contents. Returns 0 if so. Returns -ENODEV, and marks the device
+ * as lost, if a reset has erased VRAM since the device was opened. Returns another -errno if the
+ * kernel driver cannot answer. (A kernel context reports only the resets since its creation.) */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
-/* How often the kernel has evicted memory of this card, of any process, for lack of room. */
+/* Stores in `out` how often the kernel driver has evicted memory from this card for lack of room.
+ * The count includes memory of all processes. */
 int sp_amdgpu_evictions(struct sp_amdgpu *dev, uint64_t *out);
-/* Records the text of this thread's failure, for sp_amdgpu_said. */
+/* Records the text of this thread's failure, which sp_amdgpu_said returns. */
 __attribute__((format(printf, 1, 2))) void sp_amdgpu_say(const char *format, ...);
 #endif

@@ -52,7 +52,7 @@ void sp_va_close(struct sp_va *va)
     free(va);
 }
 
-/* Makes a gap at `i`, or removes one. -ENOMEM. */
+/* Inserts a free range at index `i` of the array. Returns 0 or -ENOMEM. */
 static int insert(struct sp_va *va, size_t i, struct range range)
 {
     if (va->count == va->most) {

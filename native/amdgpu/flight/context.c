@@ -1,5 +1,5 @@
-/* A queue's objects in the kernel: a context, a timeline, a page for the fence, memory for IBs and
- * clocks. */
+/* Creates and destroys a queue's kernel objects: a context, a timeline syncobj, a page for the
+ * fence, memory for IBs and clocks. */
 #include "context.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *f
 int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id)
 {
     int rc = -ENOMEM;
-    /* a queue needs a context, so wait for memory */
+    /* A queue cannot work without a context. So this retries while the kernel has no memory. */
     for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) {
         rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, id, NULL);
         if (rc == -ENOMEM)
@@ -78,7 +78,8 @@ static void make_request(const struct sp_amdgpu_queue *q, struct sp_request *r)
     r->fence.handle = q->fence->bo->handle;
     r->signal.handle = q->syncobj;
     r->list = (struct drm_amdgpu_bo_list_in){.operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_info_size = 8};
-    r->ib.ip_type = AMDGPU_HW_IP_COMPUTE; /* as recorded IBs need it; other jobs fill in theirs */
+    /* recorded IBs always use this IP type; other jobs set their own */
+    r->ib.ip_type = AMDGPU_HW_IP_COMPUTE;
     for (int i = 0; i < SP_AGAIN; i++)
         r->pointer[i] = (uint64_t)(uintptr_t)&r->chunk[i];
 }
@@ -89,10 +90,10 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     struct drm_syncobj_create sync = {.flags = 0};
     int rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, &q->ctx, NULL);
     if (rc == 0)
-        rc = sp_amdgpu_intact(dev); /* losses until now; the context reports later ones */
+        rc = sp_amdgpu_intact(dev); /* finds earlier VRAM losses; the context reports later ones */
     if (rc == 0 && (rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_SYNCOBJ_CREATE, &sync)) >= 0) {
         q->syncobj = sync.handle;
-        /* one page: a FENCE chunk needs a page of its own */
+        /* a whole page: the BO of a FENCE chunk must be one page */
         rc = mapped(dev, SP_PAGE, SP_AMDGPU_WORDS, &q->fence);
     }
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
@@ -100,11 +101,11 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = ring(dev, SP_JOBS + SP_RECORDED, dev->setup.pad, &q->engine[SP_ENGINE_COMPUTE]);
     if (rc == 0 && dev->setup.dma)
-        rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is SDMA's NOP */
+        rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is the NOP of SDMA */
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
-        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* earlier evictions do not count */
+        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* earlier evictions do not matter */
     if (rc == 0) {
         make_request(q, &q->request);
         make_request(q, &q->again);
@@ -139,13 +140,13 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
     q->ctx = 0;
     rc = sp_amdgpu_context_new(q->dev, &q->ctx);
     if (rc == 0)
-        rc = sp_amdgpu_intact(q->dev); /* again: the device may be lost since the check above */
+        rc = sp_amdgpu_intact(q->dev); /* the device may have been lost since the last check */
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
-        atomic_load(&q->page)[i] = 0; /* a context counts its jobs from 1 */
+        atomic_load(&q->page)[i] = 0; /* a new context counts its jobs from 1 */
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
-        /* jobs that did not run have emptied no cache */
+        /* Jobs that did not run have invalidated no cache. */
         e->emptied = (struct sp_emptied){.evictions = e->emptied.evictions};
     }
     return rc;

@@ -1,4 +1,4 @@
-/* Submissions in flight: begun, enqueued, retired. */
+/* Submissions in flight: how they begin, and how their memory is released. */
 #include "flight.h"
 #include "link.h"
 #include "core/base.h"

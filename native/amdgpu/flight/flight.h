@@ -1,12 +1,13 @@
-/* Submissions in flight: begun, enqueued, retired. */
+/* Submissions in flight: how they begin, enter the queue's list, and end. */
 #ifndef SP_AMDGPU_FLIGHT_H
 #define SP_AMDGPU_FLIGHT_H
 #include "queue.h"
 
-/* Begins a submission. With `recorded`, the records are already stored there. */
+/* Allocates the struct of a submission. With `recorded`, the submission uses the records stored
+ * there. Otherwise it gets a copy of `records`. */
 struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes);
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f);
-/* Appends it to the submissions in flight. */
+/* Appends the submission `f` to the queue's list of submissions in flight. */
 static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     f->job = f->engine->jobs;
@@ -17,7 +18,7 @@ static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight
     q->tail = f;
     atomic_store_explicit(&q->sent, f->value, memory_order_release);
 }
-/* The kernel has accepted a job of this engine with sequence number `seq`. */
+/* Counts a job of engine `e` that the kernel has accepted with sequence number `seq`. */
 static inline void sp_flight_took(struct sp_amdgpu_queue *q, struct sp_engine *e, uint64_t seq, uint32_t ndw, uint32_t ndispatches)
 {
     e->jobs++;

@@ -1,4 +1,4 @@
-/* Links: creation, and destruction after their last submission. */
+/* Creates links between two devices, and destroys a link after its last submission. */
 #include "link.h"
 
 #include <errno.h>

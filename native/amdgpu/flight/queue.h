@@ -1,117 +1,126 @@
-/* A queue and its submissions in flight. */
+/* The struct of a queue of the AMD device, and of its submissions in flight. */
 #ifndef SP_AMDGPU_QUEUE_H
 #define SP_AMDGPU_QUEUE_H
 #include "amdgpu/memory/kernel.h"
 #include "core/queue.h"
 
-/* The kernel tracks 32 jobs per entity and blocks at the 33rd without a timeout. So a queue stops
- * before that. */
+/* The kernel driver accepts 32 jobs per entity and blocks the 33rd CS ioctl without a timeout. So a
+ * queue sends at most SP_JOBS. */
 enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS = 4096 };
 
-/* The longest time that a call waits for room. Python checks for Ctrl-C between two calls. */
+/* The longest time that one call waits for room in the queue. Python checks for Ctrl-C between two
+ * calls. */
 enum { SP_PUSH_NS = 100 * 1000000 };
 
-/* Invalidations that an engine's jobs have made: submit/job.c. Zeroed: none. */
+/* The state of the device at an engine's newest cache invalidation (submit/job.c). All zero: no job
+ * has invalidated L2 yet. */
 struct sp_emptied {
-    uint64_t written, code_turn; /* the device's counters at that time */
-    uint64_t evictions;          /* the card's count at that time or before */
-    uint64_t job;                /* newest job that emptied L2 */
+    uint64_t written, code_turn; /* the device's counters at the newest invalidation */
+    uint64_t evictions;          /* the card's evictions at the newest invalidation or before */
+    uint64_t job;                /* newest job that invalidated L2 */
 };
 
-/* The entities of a queue's context. A whole submission goes to one of them. */
+/* The engines (kernel entities) of a queue's context. All jobs of a submission go to one engine. */
 enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
 struct sp_engine {
     uint32_t ip; /* AMDGPU_HW_IP_... */
-    uint32_t entity; /* of the context: the `ring` of an IB chunk */
-    struct sp_amdgpu_memory *ring; /* memory of its IBs */
-    /* memory of their arguments; NULL: arguments stand at the end of an IB's slot */
+    uint32_t entity; /* index of the entity in the context: the `ring` of an IB chunk */
+    struct sp_amdgpu_memory *ring; /* memory that holds the IBs of this engine */
+    /* memory that holds the kernel arguments; NULL: the arguments stand at the end of an IB's
+     * slot */
     struct sp_amdgpu_memory *args;
-    /* submitted jobs; the kernel counts those of this context, and its number + base is ours */
+    /* Number of submitted jobs. The kernel numbers the jobs of each context from 1: that number +
+     * `base` is our number. */
     uint64_t jobs;
     uint64_t jobs_done;
     uint64_t base;
     struct sp_emptied emptied;
-    uint64_t used[SP_JOBS + SP_RECORDED]; /* newest job that read arguments in each slot; 0: none */
+    /* newest job that read arguments in each slot; 0 if none did */
+    uint64_t used[SP_JOBS + SP_RECORDED];
 };
 
-/* A slot behind the IBs, filled with NOPs. */
+/* The canary is an IB of NOPs behind the slots of the ring. */
 enum { SP_CANARY_NBYTES = 64 };
 static inline uint64_t sp_canary_at(const struct sp_engine *e)
 {
     return e->ring->nbytes - SP_PAGE;
 }
 
-/* Position of the encoder in a submission's records. */
+/* Position of the encoder in the records of a submission. */
 struct sp_cursor {
-    size_t at;        /* offset of the record */
-    uint32_t from[3]; /* next group of that dispatch */
-    uint32_t tick;    /* timestamps before it */
-    /* bytes done of that copy or fill; counted twice for a copy over a bounce buffer */
+    size_t at;        /* offset of the current record */
+    uint32_t from[3]; /* next group of the current dispatch */
+    uint32_t tick;    /* index of the next timestamp */
+    /* Bytes of the current copy or fill that are encoded. A copy over a bounce buffer counts each
+     * byte twice. */
     uint64_t moved;
 };
 
-/* A job whose duration tells how many threads of that kernel fit into one job. */
+/* A job whose measured duration shows how many threads of `kernel` fit into one job. */
 struct sp_measured {
     struct sp_amdgpu_kernel *kernel;
     uint64_t threads;
 };
 
-/* Data of a copy from or to the host, or between devices, besides its record. */
+/* Extra data of a submission that copies from or to the host, or between devices. */
 struct sp_transfer {
-    struct sp_amdgpu_memory *kept[2]; /* released when the submission has ended */
-    void *out;                        /* a download: `out_nbytes` are copied there from kept[0] */
+    struct sp_amdgpu_memory *kept[2]; /* memories that the submission keeps until its end */
+    void *out; /* target of a download: at the end the CPU copies `out_nbytes` there from kept[0] */
     uint64_t out_nbytes;
-    struct sp_amdgpu_memory *shared; /* listed by its jobs, besides what all jobs list */
-    /* a copy from another device: its link, and `from`, the address there */
+    /* memory that only the jobs of this submission list; or NULL */
+    struct sp_amdgpu_memory *shared;
+    /* for a copy from another device: the link, and the source address `from` there */
     struct sp_amdgpu_link *link;
     uint64_t from;
-    /* first and last value of the link's reader for this copy; other copies may be between them; 0:
-     * none yet */
+    /* First and last timeline values of the link's reader for this copy; 0 before the first read.
+     * Reads of other copies may have values between them. */
     uint64_t first_read, last_read;
 };
 
-/* A submission in flight. */
+/* A submission in flight: submitted, and not yet known to have ended. */
 struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
     struct sp_engine *engine;
-    struct sp_recorded *recorded; /* holds its records and the IB of its first job */
-    uint64_t job; /* its last job on that engine */
-    uint64_t submitted_ns; /* on the coarse clock */
-    int rc;       /* error that stopped its submission */
-    int begun;    /* some of its jobs have been submitted */
+    struct sp_recorded *recorded; /* kept records and the IB of the first job; NULL if not kept */
+    uint64_t job; /* number of the submission's last job on `engine` */
+    uint64_t submitted_ns; /* time of submission on the coarse clock */
+    int rc;       /* error that stopped the submission; 0 if none did */
+    int begun;    /* 1 if at least one job has been submitted */
     struct sp_cursor cursor;
     uint32_t first_tick, nticks;
     struct sp_transfer transfer;
     struct sp_amdgpu_memory *bounce;  /* buffer for copies whose ranges overlap */
     const unsigned char *records;
     size_t nbytes;
-    _Alignas(16) unsigned char copy[]; /* its records, unless they are recorded */
+    _Alignas(16) unsigned char copy[]; /* copy of the records; empty if `recorded` is set */
 };
 
-/* The memory that a submission lists for the kernel: submit/listed.c. Zeroed: not made yet. */
+/* The list of memory (BO handles) that a submission names to the kernel: submit/listed.c. All zero:
+ * the list is not made yet. */
 struct sp_list {
     uint64_t turn; /* valid while it equals the device's list_turn */
     uint32_t n, most;
     struct drm_amdgpu_bo_list_entry *at;
 };
 
-/* Records whose IB is kept: submit/recorded.c. */
+/* Records whose encoded IB the queue keeps for reuse: submit/recorded.c. */
 struct sp_recorded {
-    uint64_t turn;    /* kernel_turn at the time of encoding */
-    uint64_t used;    /* newest value that used it */
-    uint32_t flights; /* submissions in flight that use it */
-    uint32_t ndw;     /* dwords of the IB; 0: it cannot be sent again */
+    uint64_t turn;    /* the device's `kernel_turn` when the IB was encoded */
+    uint64_t used;    /* newest timeline value whose submission used this IB */
+    uint32_t flights; /* number of submissions in flight that use this IB */
+    uint32_t ndw;     /* dwords of the IB; 0 if the IB cannot be sent again */
     uint32_t ndispatches;
     size_t nbytes, capacity;
     unsigned char *records;
     struct sp_list list;
 };
 
-/* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most of
- * it is written once. */
+/* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
+ * members are written only once. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
-enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 /* a recorded IB uses only the chunks before it */ };
+/* a recorded IB uses only the chunks before SP_AGAIN */
+enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };
 struct sp_request {
     struct drm_amdgpu_cs_chunk chunk[SP_CHUNKS];
     struct drm_amdgpu_cs_chunk_ib ib;
@@ -124,32 +133,35 @@ struct sp_request {
 struct sp_amdgpu_queue {
     struct sp_queue common;
     struct sp_amdgpu *dev;
-    /* Sends more of a submission that was begun, for at most `timeout_ns`. 0: everything is sent.
-     * -EAGAIN: more is left. With the lock. */
+    /* Sends more jobs of the submission `sending`, for at most `timeout_ns`. Returns 0 if all jobs
+     * are sent, -EAGAIN if more are left. The caller holds the queue's lock. */
     int (*push)(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
-    uint32_t syncobj; /* a timeline that reaches a submission's value at its end */
+    /* handle of a timeline syncobj, which reaches a submission's value when the submission ends */
+    uint32_t syncobj;
     _Atomic uint64_t reached;
     _Atomic uint64_t looked_ns; /* time of the last check for failed jobs */
-    _Atomic(volatile uint64_t *) page; /* eight bytes per engine, which the kernel writes; NULL once closed */
-    _Atomic uint64_t seen[SP_ENGINES]; /* values last read there */
+    /* the fence page: eight bytes per engine, written by the kernel; NULL once the queue is
+     * closed */
+    _Atomic(volatile uint64_t *) page;
+    _Atomic uint64_t seen[SP_ENGINES]; /* value last read from `page` for each engine */
 
-    uint32_t ctx; /* this and the members below: with the lock */
+    uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    uint32_t idles; /* values written by idle packets */
+    uint32_t idles; /* number of idle packets so far; each such packet writes its number */
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
-    struct sp_flight *spare; /* kept for recorded submissions */
+    struct sp_flight *spare; /* free structs for submissions of recorded IBs */
     struct sp_recorded recorded[SP_RECORDED];
     uint64_t key[SP_RECORDED];
-    uint32_t guess; /* index of the last one used */
-    struct sp_request request, again; /* for any job; for a recorded IB */
+    uint32_t guess; /* index of the record that was found last */
+    struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
     struct sp_counted counted;
-    /* submission whose jobs are being sent; not in the list up to `tail` */
+    /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;
-    _Atomic uint64_t sent;     /* newest value whose jobs have all been submitted */
-    struct sp_measured measured[SP_JOBS]; /* by slot of the compute engine */
-    struct sp_list list; /* of the newest submission that is not recorded */
+    _Atomic uint64_t sent;     /* newest value of which all jobs have been submitted */
+    struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
+    struct sp_list list; /* list of the newest submission that is not recorded */
 };
 #endif

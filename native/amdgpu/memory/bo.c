@@ -1,4 +1,4 @@
-/* Buffer objects: created, mapped, shared by handle. */
+/* Buffer objects (BOs): creates and maps them, shares them by handle. */
 #include "bo.h"
 
 #include <errno.h>
@@ -38,8 +38,8 @@ int sp_bo_create(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t domains, uint6
     return 0;
 }
 
-/* Takes a handle that came from a descriptor or from host memory. A known handle is the same BO
- * again. */
+/* Returns the BO of a handle that the kernel gave for a descriptor or for host memory. For a known
+ * handle this is the existing BO, with one more reference. */
 int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct sp_bo **out)
 {
     pthread_mutex_lock(&dev->lock);
@@ -57,7 +57,8 @@ int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct 
     return bo ? 0 : -ENOMEM;
 }
 
-/* With the device's lock: no other thread may look up the handle while it is closed. */
+/* Removes a BO from the device's list. The caller holds the device's lock until the handle is
+ * closed, so that no other thread finds the handle. */
 static void forget(struct sp_amdgpu *dev, const struct sp_bo *bo)
 {
     for (struct sp_bo **at = &dev->bos; *at; at = &(*at)->next)
@@ -85,7 +86,8 @@ void sp_bo_drop(struct sp_amdgpu *dev, struct sp_bo *bo)
     free(bo);
 }
 
-/* A foreign BO is mapped by its dma-buf: a mapping through the node would raise SIGBUS. */
+/* Maps a BO for the CPU. A BO imported from another driver is mapped by its dma-buf, because an
+ * access through a mapping of the render node would raise SIGBUS. */
 static int64_t mapped(struct sp_amdgpu *dev, const struct sp_bo *bo)
 {
     const int rights = PROT_READ | PROT_WRITE;

@@ -1,16 +1,16 @@
-/* Buffer objects: created, mapped, shared by handle. */
+/* Buffer objects (BOs): creates and maps them, shares them by handle. */
 #ifndef SP_AMDGPU_BO_H
 #define SP_AMDGPU_BO_H
 #include "amdgpu/device/device.h"
 
-/* A BO, by its handle in our open of the node. Importing a descriptor that this node exported gives
- * the same handle. */
+/* A BO, known by its handle in our open file of the render node. An import of a descriptor that
+ * this open file exported gives the same handle. */
 struct sp_bo {
     uint32_t handle;
     uint32_t refs;
     uint64_t nbytes;
-    void *mapping; /* NULL until it is needed */
-    int dmabuf;    /* descriptor of an imported BO, else -1 */
+    void *mapping; /* CPU address; NULL until a caller needs the mapping */
+    int dmabuf;    /* descriptor of the dma-buf of an imported BO; -1 for any other BO */
     struct sp_bo *next;
 };
 

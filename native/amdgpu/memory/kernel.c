@@ -1,4 +1,4 @@
-/* Kernels: a template of one dispatch, and its code. */
+/* Kernels of the AMD device: a kernel is a template of one dispatch, and its code in memory. */
 #include "kernel.h"
 #include "core/base.h"
 
@@ -10,8 +10,8 @@ static int inside(uint32_t at, uint32_t count, uint32_t ndw)
     return at == 0 || (at < ndw && count <= ndw - at);
 }
 
-/* Checks that positions are inside the dwords, and arguments inside their segment. A wrong one
- * would later write outside. */
+/* Checks that all positions are inside the template's dwords, and all arguments inside the argument
+ * segment. The encoder later writes there without a check. */
 static int sane(const struct sp_amdgpu_template *t, const struct sp_signature *sig)
 {
     if (t->ndw > SP_AMDGPU_PACKETS || t->nhidden > SP_AMDGPU_HIDDEN || t->ncopies > SP_AMDGPU_COPIES ||
@@ -49,7 +49,7 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
     k->t.name[sizeof k->t.name - 1] = 0;
     k->sig = *sig;
     k->code = code;
-    sp_amdgpu_wrote(dev); /* the code was written just now */
+    sp_amdgpu_wrote(dev); /* the CPU has just written the code */
     atomic_fetch_add(&dev->code_turn, 1);
     atomic_store(&k->job_threads, dev->setup.job_threads);
     sp_amdgpu_hold(code);

@@ -1,5 +1,5 @@
-/* Memory: a BO, its GPU address, and its mapping for the CPU. Small freed memory is kept in a pool
- * for later requests. */
+/* Memory of the AMD device: a BO, its GPU address, and its mapping for the CPU. Small freed memory
+ * goes to a pool for later requests. */
 #include "memory.h"
 #include "core/base.h"
 #include "placement.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A page between two memories stays free: a write past the end of one hits no memory. */
+/* One page between two memories stays unmapped, so that a write past the end of one memory hits no
+ * other. */
 enum { GUARD = SP_PAGE };
 static const uint64_t MOST = UINT64_C(1) << 46, POOLED_NBYTES = 1 << 20, FRAGMENT = 2 << 20;
 
@@ -32,7 +33,8 @@ size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address)
     return low;
 }
 
-/* Caller locks. Invalidates the lists of all submissions. */
+/* Counts memory that submissions must list, and invalidates the lists of all submissions. The
+ * caller holds the device's lock. */
 static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m, int change)
 {
     if (m->listed == SP_LISTED_BY_JOB)
@@ -41,8 +43,8 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
-/* Caller locks. Marks memory that other writers may change at any time, or ends that. At the end
- * their writes count as made just now. */
+/* Sets whether other writers may change the memory at any time (`exposed`). When that ends, their
+ * writes count as made just now. The caller holds the device's lock. */
 static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
 {
     if (m->exposed && !exposed) {
@@ -54,7 +56,7 @@ static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t e
     m->exposed = exposed;
 }
 
-/* Caller locks. */
+/* Enters memory in the device's sorted array. The caller holds the device's lock. */
 static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
     if (dev->nmemories == dev->most_memories) {
@@ -73,7 +75,7 @@ static int list(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
     return 0;
 }
 
-/* Caller locks. */
+/* Removes memory from the device's sorted array. The caller holds the device's lock. */
 static void unlist(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m)
 {
     size_t at = sp_memory_above(dev, m->base);
@@ -115,7 +117,8 @@ void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
     pthread_mutex_unlock(&m->dev->lock);
 }
 
-/* Maps a BO for the GPU and enters the memory in the device. Drops the BO on failure. */
+/* Maps a BO for the GPU and enters the memory in the device. On failure, drops the reference to the
+ * BO. */
 static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
 {
     struct sp_amdgpu_memory *m = malloc(sizeof *m);
@@ -144,7 +147,8 @@ static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto not_listed;
-    sp_amdgpu_wrote(dev); /* its pages had another owner, and the CPU may have cleared them */
+    /* the pages had another owner before, and the CPU may have cleared them */
+    sp_amdgpu_wrote(dev);
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
     atomic_fetch_add(&sp_live()->allocations, 1);
@@ -163,7 +167,8 @@ no_va:
     return rc;
 }
 
-/* Memory of exactly this size from the pool, zeroed again. */
+/* Takes memory of exactly `nbytes` from the pool and fills it with zeros. Returns NULL if the pool
+ * has none. */
 static struct sp_amdgpu_memory *from_pool(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind)
 {
     struct sp_amdgpu_memory *m = NULL;
@@ -212,7 +217,7 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
     uint64_t flags = listed == SP_LISTED_BY_JOB ? AMDGPU_GEM_CREATE_VM_ALWAYS_VALID : 0;
     struct sp_placement at;
     int rc = sp_bo_place(dev, nbytes, kind, flags, &at);
-    if (rc == -ENOMEM) { /* memory kept in the pool may be what is missing */
+    if (rc == -ENOMEM) { /* memory in the pool may occupy the room that is missing */
         sp_amdgpu_pool_empty(dev);
         rc = sp_bo_place(dev, nbytes, kind, flags, &at);
     }
@@ -220,7 +225,7 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         return rc;
     struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
                                  .cpu = at.cpu, .displaced = at.displaced};
-    if (kind == SP_AMDGPU_SHARED) { /* an import of it will have this handle too */
+    if (kind == SP_AMDGPU_SHARED) { /* an import of the exported BO gives this handle again */
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
         dev->bos = m.bo;
@@ -251,7 +256,7 @@ int sp_amdgpu_wrap(struct sp_amdgpu *dev, void *pointer, uint64_t nbytes, int re
 int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_amdgpu_memory **out)
 {
     struct drm_prime_handle args = {.fd = fd};
-    off_t size = lseek(fd, 0, SEEK_END); /* a dma-buf tells its size this way */
+    off_t size = lseek(fd, 0, SEEK_END); /* lseek to the end returns the size of a dma-buf */
     if (size < 0 || (uint64_t)size < nbytes || nbytes == 0)
         return size < 0 ? -errno : -EINVAL;
     int rc = sp_amdgpu_ioctl(dev, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
@@ -262,7 +267,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
-    if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) { /* it could not be mapped */
+    /* without its dma-buf the CPU could not map the BO */
+    if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
         rc = -errno;
         sp_bo_drop(dev, m.bo);
         return rc;
@@ -318,7 +324,8 @@ void sp_amdgpu_unview(struct sp_amdgpu_memory *m)
 {
     if (!sp_device_usable(&m->dev->common))
         return;
-    /* before the count: a thread that reads no exposed memory then sees this write */
+    /* `written` advances before `exposed` drops: a thread that reads `exposed` as 0 then sees this
+     * write. */
     sp_amdgpu_wrote(m->dev);
     atomic_fetch_sub(&m->dev->exposed, 1);
     sp_amdgpu_free(m);
@@ -333,7 +340,7 @@ static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
     int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    if (rc >= 0) /* else the range may still be mapped */
+    if (rc >= 0) /* after a failed unmap the address range may still be mapped */
         sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);

@@ -1,13 +1,15 @@
-/* Memory that the GPU sees. */
+/* Memory of the AMD device: a BO with its addresses for GPU and CPU. */
 #ifndef SP_AMDGPU_MEMORY_H
 #define SP_AMDGPU_MEMORY_H
 #include "bo.h"
 
-/* Which submissions list it for the kernel. */
+/* Which submissions must name (list) a memory to the kernel. */
 enum sp_listed {
-    SP_LISTED_BY_JOB = 0, /* those whose job asks for it; never needed for VM_ALWAYS_VALID */
-    SP_LISTED_TOUCHED,    /* those that touch it: shared memory, or wrapped host memory */
-    SP_LISTED_ALWAYS      /* all: the kernel does not know VM_ALWAYS_VALID */
+    /* jobs whose `shared` names the memory; VM_ALWAYS_VALID memory needs no list */
+    SP_LISTED_BY_JOB = 0,
+    /* submissions that touch the memory: shared memory, or wrapped host memory */
+    SP_LISTED_TOUCHED,
+    SP_LISTED_ALWAYS      /* all submissions: the kernel driver does not know VM_ALWAYS_VALID */
 };
 
 struct sp_amdgpu_memory {
@@ -20,26 +22,28 @@ struct sp_amdgpu_memory {
     uint64_t base;   /* GPU address of the mapping */
     uint64_t nbytes; /* bytes of the mapping */
     uint32_t listed; /* enum sp_listed */
-    uint32_t cpu;    /* the CPU can map it */
-    uint32_t displaced; /* it is not in its preferred heap */
-    /* other processes or devices may write it at any time; with the device's lock */
+    uint32_t cpu;    /* 1 if the CPU can map the memory */
+    uint32_t displaced; /* 1 if the memory is not in its preferred heap */
+    /* 1 if other processes or devices may write the memory at any time; guarded by the device's
+     * lock */
     uint32_t exposed;
-    void *host;      /* CPU address of `va` in wrapped memory */
+    void *host;      /* CPU address that belongs to `va`, for wrapped host memory; otherwise NULL */
 };
 
-/* CPU address of memory that is mapped and not wrapped. */
+/* Returns the CPU address of memory that is mapped and is not wrapped host memory. */
 static inline void *sp_amdgpu_host(const struct sp_amdgpu_memory *m)
 {
     return m->bo->mapping;
 }
 
-/* Finds the memory that contains all these bytes. `host`: CPU address of the first byte; NULL: the
- * CPU cannot reach it. */
+/* Finds the memory that contains all `nbytes` from `address`. `host` receives the CPU address of
+ * the first byte, or NULL if the CPU cannot access the memory. */
 struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address, uint64_t nbytes, void **host);
-/* With the device's lock: index in `memories` of the first entry that begins above `address`. */
+/* Returns the index in `memories` of the first entry that begins above `address`. The caller holds
+ * the device's lock. */
 size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
-/* From now on a job lists this SHARED memory only if the job asks for it. Only such jobs, of either
- * device, may write it. */
+/* Changes SHARED memory so that a job lists the memory only if the job's `shared` names it. After
+ * this call only such jobs, of either device, may write the memory. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif

@@ -1,11 +1,12 @@
-/* Chooses the heap of memory.
+/* Chooses the heap, VRAM or GTT, for new memory.
  *
- * A card fetches code and arguments from its own memory, not over the bus. Code goes to VRAM if the
- * CPU's window has room for it; arguments, if the CPU reaches all of VRAM. The kernel flushes the
- * HDP between such writes and an IB (docs/AMDGPU_FACTS.md 6.1).
+ * A discrete card fetches code and arguments faster from its VRAM than over the bus. Code goes to
+ * VRAM if the part of VRAM that the CPU can map has room. Arguments go to VRAM if the CPU can map
+ * all of VRAM. The kernel flushes the HDP between such CPU writes and an IB (docs/AMDGPU_FACTS.md
+ * 6.1).
  *
- * An APU's VRAM is a part of the DRAM that also holds GTT, and the CPU reads it slowly. If VRAM is
- * the smaller part, it is left to the display. */
+ * The VRAM of an APU is a part of the DRAM that also holds GTT, and the CPU reads VRAM slowly. If
+ * VRAM is smaller than GTT, this file leaves VRAM to the display. */
 #include "placement.h"
 
 #include <errno.h>
@@ -26,9 +27,9 @@ static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_
     return vram ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
 }
 
-/* Where a BO for VRAM really is. If VRAM is full, the kernel first drops the flag for CPU access,
- * then adds GTT to the BO's domains (amdgpu_gem_create_ioctl). GEM_OP reports both. If GEM_OP
- * fails, the BO counts as placed as requested. */
+/* Returns the heap and flags that a BO for VRAM really has, by GEM_OP. If VRAM is full, the kernel
+ * first drops the flag for CPU access, then adds GTT to the BO's domains (amdgpu_gem_create_ioctl).
+ * If GEM_OP fails, the result is what was requested. */
 static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct sp_bo *bo, uint64_t flags)
 {
     struct drm_amdgpu_gem_create_in info;
@@ -58,7 +59,7 @@ static int in_vram(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64
     const struct drm_amdgpu_gem_create_in info = made(dev, out->bo, all);
     const int gtt = (info.domains & AMDGPU_GEM_DOMAIN_GTT) != 0;
     if (!gtt && is_code(kind) && !(info.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)) {
-        sp_bo_drop(dev, out->bo); /* the CPU's window is full */
+        sp_bo_drop(dev, out->bo); /* the part of VRAM that the CPU can map is full */
         return in_gtt(dev, nbytes, flags, out);
     }
     out->domain = gtt ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM;

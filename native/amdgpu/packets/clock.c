@@ -1,4 +1,5 @@
-/* Packets that store the GPU's clock. Such an IB belongs to one submission. */
+/* Writes packets that store the GPU's clock. An IB with such packets serves one submission only,
+ * because each submission has its own address for the clock. */
 #include "clock.h"
 #include "gen/pm4_packets.h"
 

@@ -1,5 +1,5 @@
-/* Copies and fills. DMA_DATA works through L2, so that shaders see the result. A job for the copy
- * ring uses that ring's own packets. */
+/* Encodes copies and fills. DMA_DATA works through L2, so that shaders see the result. A job for
+ * the copy ring (SDMA) uses the packets of that ring. */
 #include "copy.h"
 #include "gen/pm4_packets.h"
 #include "order.h"
@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum { DATA = 2, L2 = 3 };
-/* Bytes that one packet moves. DMA_DATA has 26 bits of bytes. From gfx11 on Mesa uses at most
- * 32767, rounded down to 32 bytes (docs/AMDGPU_FACTS.md 3.3), so a full IB moves 35 MiB. SDMA: 4
- * MiB less 256 is valid for copies and fills of every generation. A job stays far below a second on
- * any card. */
+/* Most bytes that one packet moves. DMA_DATA has 26 bits for its byte count. From gfx11 on, Mesa
+ * uses at most 32767 bytes, rounded down to a multiple of 32 (docs/AMDGPU_FACTS.md 3.3). So a full
+ * IB moves 35 MiB. For SDMA, 4 MiB - 256 is valid for copies and fills of every generation.
+ * JOB_NBYTES keeps a job far below a second on any card. */
 static const uint64_t PACKET_NBYTES = (1 << 26) - 64, PACKET_NBYTES_GFX11 = 32736, SDMA_NBYTES = (4 << 20) - 256,
                       JOB_NBYTES = UINT64_C(1) << 30;
 
@@ -38,8 +38,8 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
             sp_sdma_copy(job, dst, src, nbytes);
         return 0;
     }
-    /* Separate packets order the records: the first packet of a copy waits, the rest follows at
-     * once. */
+    /* Only the first DMA_DATA packet of a copy waits, because the packets of one copy need no order
+     * among them. Separate packets order one record after another. */
     const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
@@ -55,7 +55,8 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     return 0;
 }
 
-/* Encodes the rest of a copy from the cursor on, which was at `first` when the record began. */
+/* Encodes the rest of a copy, from the cursor on. `first` is the cursor's `moved` at the start of
+ * this copy. */
 static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t first)
 {
     uint64_t *moved = &job->flight->cursor.moved;
@@ -91,8 +92,9 @@ int sp_encode_copy(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbyt
     return rc;
 }
 
-/* The packet fills whole dwords. The few bytes before and after are copied from a pattern next to
- * the IB. If the copy spans jobs, the next job copies them again, which does no harm. */
+/* Encodes a fill. The fill packet writes whole dwords. The up to three bytes before and after them
+ * are copied from a pattern next to the IB. If the fill needs a second job, that job may copy these
+ * bytes again, which does no harm. */
 int sp_encode_fill(struct sp_job *job, const struct sp_cmd_fill *f)
 {
     unsigned char bytes[8];

@@ -1,4 +1,5 @@
-/* Copies and fills, from the flight's cursor on. 0: done. SP_JOB_FULL. -errno. */
+/* Encode copies and fills, from the cursor of the submission on. Each function returns 0 at the end
+ * of the record, SP_JOB_FULL if the rest needs another job, or -errno. */
 #ifndef SP_AMDGPU_COPY_H
 #define SP_AMDGPU_COPY_H
 #include "ib.h"

@@ -1,12 +1,13 @@
-/* A job: an IB that is being written in a slot of the queue's ring. Its arguments are allocated
- * downwards from the end of theirs. */
+/* A job that is being encoded: an IB in a slot of the queue's ring. The kernel arguments of the job
+ * have a slot of their own, which fills downwards from its end. */
 #ifndef SP_AMDGPU_IB_H
 #define SP_AMDGPU_IB_H
 #include "amdgpu/flight/queue.h"
 
 #include <string.h>
 
-enum { SP_JOB_FULL = 1 }; /* besides 0 and -errno: the rest goes into another job */
+/* third result besides 0 and -errno: the rest of the record needs another job */
+enum { SP_JOB_FULL = 1 };
 
 struct sp_job {
     struct sp_amdgpu_queue *q;
@@ -17,31 +18,34 @@ struct sp_job {
     uint64_t va;
     unsigned char *args;
     uint64_t args_va;
-    uint64_t args_at; /* bytes from the beginning of the slot's arguments */
-    uint64_t slot;    /* of IB and arguments */
-    uint32_t wrote;   /* it has written arguments into the slot */
-    int dirty;        /* a write that the next packet must see */
-    int copying;      /* a DMA_DATA that no packet has waited for */
-    int copies_only;  /* the job is for the copy ring */
-    int clocks;       /* the job stores the GPU's clock for this submission only */
-    uint64_t threads, copied; /* so far; a job must stay far below the kernel's time limit */
+    uint64_t args_at; /* the arguments so far begin at this offset in their slot, in bytes */
+    uint64_t slot;    /* index of the slot, for the IB and for the arguments */
+    uint32_t wrote;   /* 1 if the job has written arguments into the slot */
+    int dirty;        /* 1 if the next packet must see an earlier write of the job */
+    int copying;      /* 1 if no packet has waited yet for an earlier DMA_DATA */
+    int copies_only;  /* 1 if the job is for the copy ring (SDMA) */
+    int clocks; /* 1 if the job stores the GPU's clock, so that its IB serves one submission only */
+    /* Threads, and bytes copied, of the job so far. They bound its duration, far below the kernel's
+     * time limit. */
+    uint64_t threads, copied;
     uint32_t ndispatches;
-    struct sp_measured measured; /* the kernel and threads of a measured job */
-    uint32_t nwaits; /* in the queue's request */
-    /* listed by this job, besides what all jobs list; or NULL */
+    /* kernel and threads that this job measures; `kernel` is NULL if none */
+    struct sp_measured measured;
+    uint32_t nwaits; /* number of waits of this job in the queue's request */
+    /* memory that only the jobs of this submission list; or NULL */
     const struct sp_amdgpu_memory *shared;
 };
 
-/* Size of the end of an IB: a wait for copies, two clocks, idle packets, padding. */
+/* Most dwords at the end of an IB: a wait for copies, two clocks, idle packets, padding. */
 enum { SP_TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8 };
 
-/* 1 if a packet, its arguments, and the end of the IB fit. */
+/* Returns 1 if a packet of `ndw` dwords, its arguments, and the end of the IB fit into the job. */
 static inline int sp_job_fits(const struct sp_job *job, uint32_t ndw, uint64_t args_nbytes)
 {
     return ((uint64_t)job->ndw + ndw + SP_TAIL_NDW) * 4 <= job->ib_nbytes && args_nbytes + 256 <= job->args_at;
 }
 
-/* Appends zeroed dwords for a packet. */
+/* Appends `ndw` zeroed dwords for a packet to the IB, and returns their address. */
 static inline uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
 {
     uint32_t *to = job->ib + job->ndw;
@@ -50,7 +54,8 @@ static inline uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
     return to;
 }
 
-/* Allocates zeroed bytes below the arguments so far; `va` receives their GPU address. */
+/* Allocates zeroed bytes below the job's arguments so far, and returns their CPU address. `va`
+ * receives their GPU address. */
 static inline void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va)
 {
     job->args_at = (job->args_at - nbytes) & ~(align - 1);

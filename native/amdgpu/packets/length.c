@@ -1,20 +1,21 @@
-/* The length of jobs. Some versions of the kernel driver end jobs that take 2 s. Only jobs that
- * have run tell how many threads fit into a time. So a kernel's first jobs are short. Later ones
- * follow the measured time of jobs that hold one piece of a grid alone. They become shorter at
- * once, and longer step by step. */
+/* Limits the duration of jobs, because some versions of the kernel driver kill jobs that take 2 s.
+ *
+ * Only jobs that have run show how many threads fit into a given time. So the first jobs of a
+ * kernel are short. Later jobs follow the measured duration of jobs that hold one piece of a grid
+ * and nothing else. The limit shrinks at once, and grows step by step. */
 #include "length.h"
 #include "amdgpu/device/anchor.h"
 #include "clock.h"
 #include "order.h"
 
-enum { GROWTH = 4 }; /* growth limit per step, relative to the last measured job */
+enum { GROWTH = 4 }; /* largest factor between the threads of a measured job and the next limit */
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
 {
     return atomic_load_explicit(&k->job_threads, memory_order_relaxed);
 }
 
-/* Index of the job's two clocks; they follow those of submissions. */
+/* Returns the index of the job's two clocks, which stand after the clocks of the submissions. */
 static uint32_t tick_of(const struct sp_job *job)
 {
     return SP_TICKS + 2 * (uint32_t)(job->flight->engine->jobs % SP_JOBS);
@@ -41,7 +42,7 @@ static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint
     unsigned __int128 fit = (unsigned __int128)m->threads * dev->setup.job_ns / (ns ? ns : 1);
     uint64_t most = m->threads > UINT64_MAX / GROWTH ? UINT64_MAX : m->threads * GROWTH;
     uint64_t threads = fit < most ? (uint64_t)fit : most;
-    /* a short job does not show that longer ones fit */
+    /* A job of less than half the limit does not show that longer jobs fit. */
     if (threads < limit || m->threads >= limit / 2)
         atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
     if (threads < limit)

@@ -1,5 +1,7 @@
-/* Order between packets: a packet waits for the earlier ones and sees their writes. An IB begins
- * with empty wave caches (others: submit/job.c) and ends idle. */
+/* Orders the packets of a job: a packet waits for the earlier packets and sees their writes.
+ *
+ * At the start of an IB the wave caches are empty (submit/job.c handles the other caches). At the
+ * end of an IB the GPU is idle. */
 #include "order.h"
 #include "gen/pm4_packets.h"
 #include "sdma.h"
@@ -29,7 +31,7 @@ void sp_job_start(struct sp_job *job)
         put_packets(job, &job->q->dev->setup.begin);
 }
 
-/* A copy of no bytes that waits for earlier copies, as in captures of RADV. */
+/* Appends a DMA_DATA packet of no bytes that waits for earlier copies, as in captures of RADV. */
 static void wait_for_copies(struct sp_job *job)
 {
     if (!job->copying)
@@ -65,5 +67,7 @@ void sp_job_end(struct sp_job *job)
         while (job->ndw % IB_ALIGN_NDW)
             *sp_job_put(job, 1) = job->q->dev->setup.pad;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* also flushes write-combining buffers on x86 */
+    /* the CPU's writes are visible before the ioctl; on x86 this also flushes the write-combining
+     * buffers */
+    atomic_thread_fence(memory_order_seq_cst);
 }

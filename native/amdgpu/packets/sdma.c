@@ -1,9 +1,10 @@
-/* The packets of the copy ring. Copies of one IB may overtake each other. Any other packet orders
- * them (RADV uses a NOP), and so does the end of an IB. */
+/* Writes the packets of the copy ring (SDMA). Copies of one IB may overtake each other. Any other
+ * packet orders the copies before and after it (RADV uses a NOP). The end of an IB orders them
+ * too. */
 #include "sdma.h"
 #include "gen/sdma_packets.h"
 
-enum { IB_ALIGN_NDW = 16 /* as Mesa pads them */, FILL_DWORDS = 2 };
+enum { IB_ALIGN_NDW = 16 /* Mesa pads IBs of SDMA to this multiple */, FILL_DWORDS = 2 };
 
 static uint32_t *packet(struct sp_job *job, uint32_t op, uint32_t ndw)
 {

@@ -1,4 +1,4 @@
-/* Packets of the copy ring: copies, fills and order. */
+/* Writes packets of the copy ring (SDMA): copies, fills and order. */
 #ifndef SP_AMDGPU_SDMA_H
 #define SP_AMDGPU_SDMA_H
 #include "ib.h"

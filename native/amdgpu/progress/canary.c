@@ -1,12 +1,13 @@
-/* A canary is a job of NOPs that runs first after a reset, with a second to end. The kernel may
- * report a successful reset although the ring is dead. On Linux 6.17 the command processor then
- * faults at address 0 (ROCm issues 5997 and 6127).
+/* Tests the rings of a queue after a reset. A canary is a job of NOPs that runs before any other
+ * job and should end within a second. The test is needed because the kernel may report a successful
+ * reset although the ring is dead. On Linux 6.17 the command processor then faults at address 0
+ * (ROCm issues 5997 and 6127).
  *
  * The `ring` of an IB chunk names an entity of the context. The kernel gives an idle entity the
  * least busy hardware ring, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A
  * canary that hangs keeps its ring busy, so the next canary gets another ring. Each canary has its
- * own context: the kernel ends all jobs of the context in which a job hung. Later the kernel may
- * choose the dead ring again. A job that hangs there starts this procedure again. */
+ * own context, because the kernel ends all jobs of a context in which a job hung. Later the kernel
+ * may choose the dead ring again. A job that hangs there starts this test again. */
 #include "canary.h"
 #include "amdgpu/flight/context.h"
 #include "core/base.h"
@@ -15,16 +16,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { TRIES = 4 /* entities for compute */, DMA_ENTITIES = 2, BUSY_TRIES = 100 };
+enum { TRIES = 4 /* compute entities to try */, DMA_ENTITIES = 2, BUSY_TRIES = 100 };
 static const uint64_t CANARY_NS = 1000000000, SLICE_NS = 100 * 1000000;
-/* all rings may be busy with other processes' work */
+/* longest wait for a canary: all rings may be busy with the work of other processes */
 static const uint64_t PATIENCE_NS = UINT64_C(15) * 1000000000;
 
 struct canary {
     uint32_t ctx;
     uint32_t entity[SP_ENGINES];
-    uint64_t seq[SP_ENGINES]; /* 0: none was sent to that engine */
-    int rc;                   /* 0: success; -ETIMEDOUT: still running; else its error */
+    /* sequence number of the canary on each engine; 0 if none was sent there */
+    uint64_t seq[SP_ENGINES];
+    int rc; /* 0 if the canary succeeded, -ETIMEDOUT while it runs, otherwise its error */
 };
 
 static int send(struct sp_amdgpu_queue *q, struct canary *c, int kind)
@@ -54,7 +56,7 @@ static int send(struct sp_amdgpu_queue *q, struct canary *c, int kind)
     return rc < 0 ? rc : 0;
 }
 
-/* Waits for the canary until `deadline_ns`. */
+/* Waits until the canary ends, at most until `deadline_ns`. Stores the result in `c->rc`. */
 static void listen(struct sp_amdgpu_queue *q, struct canary *c, uint64_t deadline_ns)
 {
     c->rc = 0;
@@ -71,8 +73,8 @@ static void listen(struct sp_amdgpu_queue *q, struct canary *c, uint64_t deadlin
     }
 }
 
-/* Sends canaries to one entity after another until one succeeds. Returns its index or -1.
- * `canaries` receives all that were sent. */
+/* Sends a canary to one entity after another until one succeeds. Returns the index of that canary,
+ * or -1. `canaries` receives the `n` canaries that were sent. */
 static int try_all(struct sp_amdgpu_queue *q, struct canary *canaries, int *n, int with_dma)
 {
     for (*n = 0; *n < TRIES;) {
@@ -92,7 +94,8 @@ static int try_all(struct sp_amdgpu_queue *q, struct canary *canaries, int *n, i
     return -1;
 }
 
-/* Waits on: a late canary may only have been behind other processes' work. */
+/* Waits for canaries that are still running. A late canary may only have waited for the work of
+ * other processes. Returns the index of the first that succeeds, or -1. */
 static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int n)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -110,8 +113,8 @@ static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int 
     return -1;
 }
 
-/* Moves the queue to the context of canary `chosen` (-1: the first, which is unusable) and frees
- * the others. */
+/* Makes the context of canary `chosen` the context of the queue, and frees the other contexts. If
+ * `chosen` is -1, the queue gets the first context, which is unusable. */
 static void settle(struct sp_amdgpu_queue *q, const struct canary *canaries, int n, int chosen)
 {
     const struct canary *c = &canaries[chosen < 0 ? 0 : chosen];
@@ -130,7 +133,7 @@ int sp_amdgpu_canary(struct sp_amdgpu_queue *q)
     struct canary canaries[TRIES];
     int n, with_dma = q->engine[SP_ENGINE_DMA].jobs > 0 && !atomic_load(&q->dev->no_dma);
     int chosen = try_all(q, canaries, &n, with_dma);
-    if (chosen < 0 && with_dma) { /* maybe only the copy engine is dead */
+    if (chosen < 0 && with_dma) { /* perhaps only the copy engine is dead */
         settle(q, canaries, n, -1);
         sp_amdgpu_context_free(q->dev, q->ctx);
         q->ctx = 0;
@@ -147,7 +150,7 @@ int sp_amdgpu_canary(struct sp_amdgpu_queue *q)
         return 0;
     atomic_store(&q->dev->suspect, 1);
     if (chosen >= 0)
-        return sp_amdgpu_intact(q->dev); /* a reset may have happened meanwhile */
+        return sp_amdgpu_intact(q->dev); /* a reset during the test may have erased VRAM */
     sp_amdgpu_lose(q->dev, "no ring of the GPU runs a job after a reset; close the device and open it again");
     return -ENODEV;
 }

@@ -1,10 +1,10 @@
-/* Progress of a queue: reads the page that the kernel writes, finds failed jobs, retires ended
- * submissions.
+/* Tracks the progress of a queue: reads the fence page that the kernel writes, finds failed jobs,
+ * retires ended submissions.
  *
- * A failed job never writes its value to the page, so the page proves success. There is one
- * exception: the kernel softly kills a job, and the next job writes its later value. The kernel
- * kills a job only at its time limit (2 s at least). So an ioctl checks each job that took LONG_NS
- * or more. */
+ * A failed job never writes its value to the fence page, so a value on the page proves success.
+ * There is one exception: after the kernel has killed a job by soft recovery, the next job writes
+ * its own, later value. The kernel kills a job only at the time limit of jobs, which is at least 2
+ * s. So this file checks each job that took LONG_NS or more by an ioctl. */
 #include "progress.h"
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"
@@ -21,8 +21,9 @@
 
 static const uint64_t LONG_NS = UINT64_C(200) * 1000000, ENDED_NS = UINT64_C(15) * 1000000000;
 
-/* WAIT_CS. 0: done. -ETIMEDOUT. Else the job's error. A failed ioctl says nothing about the job: it
- * is repeated. */
+/* Waits for a job by the ioctl WAIT_CS. Returns 0 when the job is done, -ETIMEDOUT at the deadline,
+ * otherwise the job's error. After an interrupted ioctl the result is -ETIMEDOUT, so that the
+ * caller asks again. */
 static int wait_job(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t job, uint64_t deadline_ns)
 {
     union drm_amdgpu_wait_cs args;
@@ -51,7 +52,8 @@ static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
     return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
 }
 
-/* Converts timestamps in place from GPU ticks to ns. */
+/* Converts the GPU ticks of the submission's timestamps to ns. Stores each result in the slot that
+ * its record names. */
 static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t at)
 {
     for (size_t i = 0; i < f->nbytes;) {
@@ -92,7 +94,7 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (!q->head)
         q->tail = NULL;
     q->ticks_used -= f->nticks;
-    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* SDMA writes past L2 */
+    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* SDMA writes to memory and bypasses L2 */
         sp_amdgpu_wrote(q->dev);
     atomic_store(&q->reached, f->value);
     sp_flight_end(q, f);
@@ -130,7 +132,7 @@ __attribute__((format(printf, 3, 4))) static void note(struct sp_amdgpu_queue *q
     va_end(arguments);
 }
 
-/* Records the text of a failed submission. */
+/* Records the text of the fault of a failed submission. */
 static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
     struct sp_amdgpu *dev = q->dev;
@@ -145,7 +147,8 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
 {
-    const struct sp_fault_text *best = NULL; /* its own text, else the newest one before it */
+    /* the text of this submission, or the newest text of an earlier one */
+    const struct sp_fault_text *best = NULL;
     size_t nbytes = 0;
     pthread_mutex_lock(&q->dev->lock);
     for (int i = 0; i < SP_FAULT_TEXTS; i++) {
@@ -161,7 +164,7 @@ size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, siz
     return nbytes;
 }
 
-/* Reads the finished jobs of each engine from the page. */
+/* Reads from the fence page which jobs of each engine have ended. */
 static void read_page(struct sp_amdgpu_queue *q)
 {
     volatile uint64_t *page = atomic_load(&q->page);
@@ -177,10 +180,11 @@ static void read_page(struct sp_amdgpu_queue *q)
     }
 }
 
-/* The error of a submission; records a text if the submission itself failed. */
+/* Returns the error of a submission. Records a text if the submission itself failed. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
-    if (rc == -EFAULT) /* a later job: the first would have been refused at once */
+    /* only a later job gets here: for the first job the submission would have failed at once */
+    if (rc == -EFAULT)
         note(q, f->value, "host memory that it uses was unmapped before all its jobs were submitted");
     if (rc != -ETIME && rc != -ENODATA)
         return rc;
@@ -188,9 +192,10 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
     return -EIO;
 }
 
-/* Result of the other device's half, 0 or -errno. Each chunk is a value of the reader, and our half
- * starts however that value ended. If copies of several queues took turns, a failed read of another
- * queue between ours fails ours too. */
+/* Returns the result of the peer's reads from value `first` to `last`: 0 or -errno. Each chunk is
+ * one timeline value of the reader. Our half of the copy starts even if that read failed. If copies
+ * of several queues took turns, a failed read of another queue between ours makes our copy fail
+ * too. */
 static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);
@@ -198,11 +203,12 @@ static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64
         sp_amdgpu_inspect(reader);
     int rc = sp_ledger_among(&reader->common.ledger, first, last);
     if (rc == 0 && atomic_load(&reader->reached) < last)
-        rc = -EIO; /* the bytes were copied before they arrived */
+        rc = -EIO; /* our half copied the chunk before the peer had filled it */
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* The error of the peer's half of a copy whose own half succeeded; 0: none. */
+/* Returns the error of the peer's half of a copy between devices, or 0. The copy's own half has
+ * succeeded. */
 static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     const struct sp_transfer *t = &f->transfer;
@@ -218,7 +224,7 @@ static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
     return -EIO;
 }
 
-/* Retires the oldest submission with an error. */
+/* Retires the oldest submission, with error `rc` or an error of its peer. */
 static void complete_failed(struct sp_amdgpu_queue *q, int rc)
 {
     rc = rc ? rc : peer_failure(q, q->head);
@@ -241,7 +247,7 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
     if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->common.lost))
-        sp_amdgpu_sleep(q, q->tail->value, until); /* its jobs may still be ending */
+        sp_amdgpu_sleep(q, q->tail->value, until); /* jobs of the context may still be ending */
     sp_amdgpu_retire(q);
     int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
@@ -254,7 +260,7 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
         q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
     for (; q->head; oldest = others)
         complete_failed(q, oldest);
-    memset(q->measured, 0, sizeof q->measured); /* the kernels are no longer kept alive */
+    memset(q->measured, 0, sizeof q->measured); /* submissions no longer keep these kernels alive */
     return lost ? -ENODEV : 0;
 }
 
@@ -272,7 +278,7 @@ void sp_amdgpu_inspect(struct sp_amdgpu_queue *q)
         sp_amdgpu_recover(q, rc);
 }
 
-/* Waits for one more job. */
+/* Waits until one more job of the engine ends. */
 static int wait_one(struct sp_amdgpu_queue *q, const struct sp_engine *e, uint64_t deadline_ns)
 {
     int rc = wait_job(q, e, e->jobs_done + 1, deadline_ns);

@@ -1,11 +1,11 @@
-/* The timeline value of a queue, for callers without its lock. */
+/* Returns the timeline value that a queue has reached, for callers without the queue's lock. */
 #include "core/base.h"
 #include "progress.h"
 
 static const uint64_t LOOK_NS = 20 * 1000000;
 
-/* Reads eight bytes per engine. Does more only if they changed, or if they have not changed for a
- * while. */
+/* Returns the value that the queue has reached. Usually this reads only eight bytes per engine from
+ * the fence page. It does more if these bytes changed, or stayed the same for LOOK_NS. */
 uint64_t sp_amdgpu_reached(void *queue)
 {
     struct sp_amdgpu_queue *const q = queue;

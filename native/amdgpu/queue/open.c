@@ -1,4 +1,4 @@
-/* Opening and closing a device. */
+/* Opens and closes an AMD device. */
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/device/device.h"
 #include "amdgpu/memory/bo.h"
@@ -9,12 +9,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* 1 if this kernel accepts the flag: tries it once with a page. */
+/* Returns 1 if the kernel driver accepts `flag`. Tries the flag once with a page of memory. */
 static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 {
     struct sp_bo *bo;
     int rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
-    if (rc == -ENOMEM) /* out of memory says nothing about the flag */
+    if (rc == -ENOMEM) /* -ENOMEM does not show whether the flag is accepted */
         rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
     if (rc)
         return 0;
@@ -31,7 +31,7 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
-    /* submit/job.c patches this packet */
+    /* submit/job.c patches this packet, so it must be ACQUIRE_MEM. */
     if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM)
         return 0;
     return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;

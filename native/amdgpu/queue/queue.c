@@ -1,4 +1,4 @@
-/* Queues: opened, given work, closed. */
+/* Opens queues, submits records to them, and closes them. */
 #include "amdgpu/flight/context.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/canary.h"
@@ -15,7 +15,7 @@ static int unchecked(const struct sp_amdgpu *dev, const void *records, size_t nb
     return 0;
 }
 
-/* Submits records. `check` checks them unless the queue has kept their IB. */
+/* Submits records. Calls `check` first, unless the queue has kept the IB of these records. */
 static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint64_t epoch,
                     int (*check)(const struct sp_amdgpu *, const void *, size_t))
 {
@@ -61,7 +61,9 @@ static void unref(void *queue)
         q->sending->next = q->head;
         q->head = q->sending;
     }
-    while (q->head) { /* never closed: the kernel keeps running jobs alive by itself */
+    /* Only a queue that was never closed has submissions here. The kernel itself keeps running jobs
+     * alive. */
+    while (q->head) {
         struct sp_flight *f = q->head;
         q->head = f->next;
         sp_flight_end(q, f);

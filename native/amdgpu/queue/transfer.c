@@ -1,4 +1,4 @@
-/* Transfers to and from the host, and copies between devices. */
+/* Transfers data to and from the host, and between devices. */
 #include "amdgpu/flight/link.h"
 #include "amdgpu/progress/progress.h"
 #include "amdgpu/submit/submit.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Enters the queue once every submission ahead is fully sent and in the list of those in flight. */
+/* Enters the queue once all jobs of every earlier submission have been sent. */
 static int64_t enter(struct sp_amdgpu_queue *q)
 {
     int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
@@ -16,8 +16,8 @@ static int64_t enter(struct sp_amdgpu_queue *q)
     return rc ? sp_queue_leave(&q->common, rc) : 0;
 }
 
-/* The newest value, for a copy that the CPU made at once. A new value if the newest submission
- * failed: this copy did not. */
+/* Returns the newest timeline value, for a copy that the CPU has already made. If the submission of
+ * that value failed, takes a new value, because the copy did not fail. */
 static int64_t newest(struct sp_amdgpu_queue *q)
 {
     uint64_t value = sp_queue_newest(&q->common);
@@ -28,8 +28,8 @@ static int64_t newest(struct sp_amdgpu_queue *q)
     return (int64_t)value;
 }
 
-/* The CPU copies if it reaches the memory and no submission is ahead; else a job copies through
- * GTT. */
+/* Copies from the host to the device. The CPU copies if it can access the memory and no submission
+ * is in flight. Otherwise a job copies from a staging buffer in GTT. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes)
 {
     void *host;
@@ -70,18 +70,19 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     if (!m)
         return sp_queue_leave(&q->common, -EFAULT);
     sp_amdgpu_retire(q);
-    /* Mappings of VRAM are write-combined, also on an APU. ttm caches them only if the CPU has the
-     * memory on its own fabric, which no supported chip has. Reads are so slow that the GPU copies
-     * the bytes first. */
+    /* VRAM is mapped write-combined, also on an APU. ttm maps VRAM cached only if the memory is on
+     * the CPU's own fabric, which no supported chip has. CPU reads of such a mapping are slow. So
+     * the GPU copies the bytes to a staging buffer first. */
     int slow = m->domain == AMDGPU_GEM_DOMAIN_VRAM;
     const int reached = nbytes == 0 || (host && !q->head);
     if (!reached || (slow && nbytes))
         rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
-    if (reached && (!staging || rc == -ENOMEM)) { /* a slow copy is better than none */
+    /* without memory for a staging buffer the CPU copies slowly */
+    if (reached && (!staging || rc == -ENOMEM)) {
         if (nbytes)
             memcpy(data, host, nbytes);
         atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
-        /* no job runs that would report a loss */
+        /* no job runs here that would report a loss of VRAM */
         rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0;
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }
@@ -99,7 +100,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes)
 {
     void *unused;
-    /* describes the copy in flight as one out of the link's memory */
+    /* the record describes the copy as one out of the link's first chunk */
     struct sp_cmd_copy c = {
         .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
     if (link->here[0]->dev != q->dev)

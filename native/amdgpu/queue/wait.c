@@ -1,4 +1,4 @@
-/* Waits for a submission, and describes one. */
+/* Waits for a submission, and reports the progress of one. */
 #include "amdgpu/progress/progress.h"
 #include "amdgpu/submit/submit.h"
 #include "core/base.h"
@@ -26,7 +26,8 @@ int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
                 sp_cpu_relax();
             continue;
         }
-        if (value <= atomic_load(&q->sent)) /* there is a fence to wait for */
+        /* all jobs are sent, so the kernel has a fence to wait for */
+        if (value <= atomic_load(&q->sent))
             sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
         pthread_mutex_lock(q->common.lock);
         sp_amdgpu_push(q, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
@@ -47,13 +48,15 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     uint64_t jobs = e->jobs;
     rc = sp_amdgpu_push(q, timeout_ns);
     if (rc == -EAGAIN && e->jobs == jobs) {
-        sp_amdgpu_inspect(q); /* a lost device returns nothing to the queue */
+        /* the check marks a device that is lost, which would never send the rest */
+        sp_amdgpu_inspect(q);
         rc = -ETIMEDOUT;
     }
     return (int)sp_queue_leave(&q->common, rc);
 }
 
-/* A submission that was sent in part comes after the others. */
+/* Returns the flight after the last flight `f` of the list: the submission that is only partly
+ * sent, or NULL. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f == q->sending ? NULL : q->sending;
@@ -71,7 +74,7 @@ int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records,
     for (const struct sp_flight *f = first; got < 0 && f; f = f->next ? f->next : last(q, f)) {
         if (f->value != value)
             continue;
-        /* The running record of an IB is unknown: the first one stands for the IB. */
+        /* Which record of an IB is running is unknown. So the first record stands for all. */
         out->running_at = f == first ? 0 : f->nbytes;
         out->running_ns = f == first ? sp_clock_ns() - f->submitted_ns : 0;
         if (records && f->nbytes)

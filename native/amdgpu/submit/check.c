@@ -1,4 +1,4 @@
-/* Checks before a record is accepted. */
+/* Checks records before a queue accepts them. */
 #include "check.h"
 #include "amdgpu/flight/queue.h"
 #include "core/dispatch.h"
@@ -7,7 +7,8 @@
 
 #include <errno.h>
 
-/* of a grid: the submitting thread waits for most of its jobs */
+/* Most threads of one grid. The limit exists because the submitting thread waits for most jobs of a
+ * grid. */
 static const uint64_t MOST_THREADS = UINT64_C(1) << 36;
 enum { LDS_MOST = 65536 };
 
@@ -51,7 +52,8 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
     return rc ? rc : sp_extents_check(&k->sig, d + 1, &(uint32_t){0}, &(uint64_t){0});
 }
 
-/* The CPU converts timestamps to ns, so it must reach them. */
+/* Checks a timestamp record. The CPU converts the timestamp to ns, so the CPU must be able to
+ * access its slot. */
 static int check_stamp(const struct sp_amdgpu *dev, const struct sp_cmd_timestamp *t)
 {
     void *host;

@@ -1,4 +1,4 @@
-/* Checks a dispatch record. */
+/* Checks a dispatch record before a queue accepts it. */
 #ifndef SP_AMDGPU_CHECK_H
 #define SP_AMDGPU_CHECK_H
 #include "amdgpu/device/device.h"

@@ -1,5 +1,5 @@
-/* Encodes command records as packets. Records run in order: each waits for the one before it and
- * sees its writes. */
+/* Encodes command records as packets. Records run in order: each record waits for the one before
+ * and sees its writes. */
 #include "encode.h"
 #include "amdgpu/packets/clock.h"
 #include "amdgpu/packets/copy.h"
@@ -40,7 +40,7 @@ static void put_hidden(unsigned char *args, const struct sp_amdgpu_template *t, 
         case SP_AMDGPU_GROUP_SIZE_Z: put_number(args, h, d->group_size[h->kind - SP_AMDGPU_GROUP_SIZE_X]); break;
         case SP_AMDGPU_GRID_DIMS: put_number(args, h, dimensions(d)); break;
         case SP_AMDGPU_DYNAMIC_LDS: put_number(args, h, d->shared_nbytes); break;
-        default: break; /* entries that are always 0 */
+        default: break; /* all other hidden arguments are always 0 */
         }
     }
     if (t->dynamic_lds_at) {
@@ -63,13 +63,13 @@ static void put_scratch(uint32_t *p, const struct sp_amdgpu_template *t, const s
         put_address(p + t->scratch_base_at, va >> 8);
     if (t->scratch_address_at)
         put_address(p + t->scratch_address_at, va);
-    if (t->scratch_resource_at) { /* the upper bits of word 1 are not part of the address */
+    if (t->scratch_resource_at) { /* the upper 16 bits of dword 1 are not part of the address */
         p[t->scratch_resource_at] = (uint32_t)va;
         p[t->scratch_resource_at + 1] |= (uint32_t)(va >> 32) & 0xffff;
     }
 }
 
-/* Encodes the workgroups from `from` up to `end` of a dispatch. */
+/* Encodes the groups of a dispatch from `from` to before `end`, one job's piece of the grid. */
 static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const uint32_t from[3], const uint32_t end[3])
 {
     const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
@@ -102,10 +102,11 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
     job->ndispatches++;
 }
 
-/* The groups from `at` on that fit into one job: part of a row, whole rows, or whole planes. */
+/* Stores in `end` where the largest piece of a grid ends that starts at `at` and has at most `most`
+ * groups. A piece is part of a row, whole rows, or whole planes. */
 static void piece_end(const struct sp_cmd_dispatch *d, const uint32_t at[3], uint64_t most, uint32_t end[3])
 {
-    int whole = 1; /* the piece has all groups along the earlier axes */
+    int whole = 1; /* 1 if the piece has all groups along the axes so far */
     most = most ? most : 1;
     for (int i = 0; i < 3; i++) {
         uint64_t n = whole ? most : 1;
@@ -155,15 +156,15 @@ static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
     return 0;
 }
 
-/* Later jobs wait; what is already in this job must not. Else two queues could wait for each
- * other's beginnings. */
+/* Makes later jobs wait for a value of another queue. Packets already in this job must not wait:
+ * otherwise two queues could wait for each other for ever. So such a job returns SP_JOB_FULL. */
 static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
 {
     struct sp_amdgpu_queue *other = (void *)(uintptr_t)w->queue;
     if (other == job->q || sp_amdgpu_reached(other) >= w->value)
         return 0;
     if (w->value > atomic_load(&other->sent))
-        return -EAGAIN; /* another thread is about to send the rest of it: there is no fence yet */
+        return -EAGAIN; /* no fence yet: another thread will send the rest of that submission */
     if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
         return SP_JOB_FULL;
     job->q->request.waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};
@@ -174,7 +175,7 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head)
 {
     const void *record = head;
     if (head->kind == SP_CMD_BARRIER)
-        return 0; /* the next record is ordered anyway */
+        return 0; /* the next record waits without a barrier too */
     if (head->kind == SP_CMD_WAIT)
         return wait_for(job, record);
     if (!sp_job_fits(job, ORDER_NDW + PM4_RELEASE_MEM_NDW, 0))

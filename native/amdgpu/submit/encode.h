@@ -3,6 +3,7 @@
 #define SP_AMDGPU_ENCODE_H
 #include "amdgpu/packets/ib.h"
 
-/* Encodes from the flight's cursor on. 0: all records are done. SP_JOB_FULL. -errno. */
+/* Encodes records from the cursor of the submission on. Returns 0 after the last record,
+ * SP_JOB_FULL if the rest needs another job, or -errno. */
 int sp_encode(struct sp_job *job, const void *records, size_t nbytes);
 #endif

@@ -1,20 +1,21 @@
-/* One job: an IB and the arguments of its dispatches in a slot of the queue's ring, submitted with
- * one CS ioctl. A slot is reused when its job is done, so at most as many jobs as slots are in
- * flight.
+/* Builds and sends one job: an IB and the arguments of its dispatches, in a slot of the queue's
+ * ring, submitted by one CS ioctl. A slot is reused when its job is done, so at most SP_JOBS jobs
+ * of an engine are in flight.
  *
- * Which caches a job empties at its beginning (docs/AMDGPU_FACTS.md 6.2): wave caches always; the
- * code cache after new code; L2 after a write behind it. The kernel's fence writes L2 back, so no
- * job does.
+ * This file also chooses the caches that a job invalidates at its beginning (docs/AMDGPU_FACTS.md
+ * 6.2). The wave caches: always. The instruction cache: after new code. L2: after a write that
+ * bypassed L2. The kernel's fence writes L2 back, so no job does.
  *
- * The CPU, SDMA and other devices write behind L2. `written` counts our own writes and those of
- * SDMA, once its job is known to have ended. A job that waits for another ring empties L2 itself
- * after the wait. `exposed` counts memory that others may write at any time: views, exports,
- * imports, wrapped host memory. Short of memory, the kernel moves it by SDMA or the CPU and counts
- * an eviction. Only a job that would keep L2 asks for that count.
+ * The CPU, SDMA and other devices write to memory past L2. `written` counts our own writes, and
+ * those of SDMA once a job is known to have ended. A job that waits for another ring invalidates L2
+ * itself after that wait. `exposed` counts memory that others may write at any time: views,
+ * exports, imports, wrapped host memory. When memory is short, the kernel moves such memory by SDMA
+ * or the CPU and counts an eviction. Only a job that would not invalidate L2 asks for the count of
+ * evictions.
  *
- * L2 is one for the device. But a job in flight on another ring has not emptied it yet, so each
- * engine counts for itself. Jobs of an engine do not overlap, so a job that empties L2 also drops
- * the arguments of all earlier ones. */
+ * All engines of a device share L2. But a job in flight on another ring may not have invalidated L2
+ * yet, so each engine keeps its own state. Jobs of one engine do not overlap. So a job that
+ * invalidates L2 also drops the cached arguments of all earlier jobs. */
 #include "job.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/packets/order.h"
@@ -27,11 +28,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { FEW_ARGS_NBYTES = 4096 /* patterns of fills */ };
+enum { FEW_ARGS_NBYTES = 4096 /* room for the patterns of fills */ };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
-/* Entities are not ordered among themselves. So the first job of a submission waits for the
- * submission before it, if that used the other engine. All later jobs come after this one. */
+/* Makes the first job of a submission wait for the submission before, if that one used the other
+ * engine. The kernel does not order the jobs of two entities. All later jobs of the submission come
+ * after its first job. */
 static void wait_for_other_engine(struct sp_job *job)
 {
     const struct sp_flight *before = job->q->tail;
@@ -69,7 +71,7 @@ uint32_t sp_caches_reasons(const struct sp_job *job)
     return (job->nwaits || job->shared ? SP_CACHES_OTHERS : 0) | (args ? SP_CACHES_ARGS : 0);
 }
 
-/* 1 if the kernel has moved memory since the last question, or if that is unknown. */
+/* Returns 1 if the kernel has moved memory since the last query, or if the query fails. */
 static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 {
     const uint64_t before = e->evictions;
@@ -82,7 +84,8 @@ static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 void sp_caches_look(struct sp_amdgpu_queue *q, struct sp_engine *e, uint32_t reasons, struct sp_invalidate *out)
 {
     const struct sp_amdgpu *dev = q->dev;
-    /* read first: a thread that lowers it has raised `written` before */
+    /* `exposed` is read before `written`, because a thread that lowers `exposed` has raised
+     * `written` first. */
     const uint64_t exposed = atomic_load(&dev->exposed);
     out->as_of = (struct sp_emptied){
         .written = atomic_load(&dev->written), .code_turn = atomic_load(&dev->code_turn), .evictions = e->emptied.evictions};
@@ -98,7 +101,8 @@ void sp_caches_put(uint32_t *ib, const struct sp_invalidate *invalid, uint32_t b
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GLV_INV, 1);
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GL1_INV, 1);
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GLI_INV, invalid->code != 0);
-    sp_put(packet, PM4_ACQUIRE_MEM_GCR_GLM_INV, invalid->l2 != 0); /* as Linux and Mesa, which never invalidate without WB */
+    /* Linux and Mesa also set WB whenever they set INV */
+    sp_put(packet, PM4_ACQUIRE_MEM_GCR_GLM_INV, invalid->l2 != 0);
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GLM_WB, invalid->l2 != 0);
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GL2_INV, invalid->l2 != 0);
     sp_put(packet, PM4_ACQUIRE_MEM_GCR_GL2_WB, invalid->l2 != 0);
@@ -114,9 +118,10 @@ void sp_caches_done(struct sp_engine *e, uint64_t slot, const struct sp_invalida
     e->emptied.job = e->jobs;
 }
 
-/* A user's SDMA IB cannot flush caches, because GCR_REQ is reserved for the kernel. The flag asks
- * the kernel to do so. Up to Linux 6.19 the flush happens before the job waits for earlier jobs of
- * its own ring, later after (docs/AMDGPU_FACTS.md 6.1). Both orders are right: those jobs are
+/* Asks for the invalidation of L2 at the beginning of a job. An SDMA IB of a user cannot flush
+ * caches, because GCR_REQ is reserved for the kernel. A flag of the IB chunk asks the kernel to do
+ * so. Up to Linux 6.19 the kernel flushes before the job waits for earlier jobs of its ring; later
+ * versions flush after that wait (docs/AMDGPU_FACTS.md 6.1). Both orders are right: those jobs are
  * copies, which leave nothing in L2. Jobs of other rings have ended by then. */
 static void invalidate(const struct sp_job *job, const struct sp_invalidate *invalid)
 {
@@ -126,8 +131,8 @@ static void invalidate(const struct sp_job *job, const struct sp_invalidate *inv
         sp_caches_put(job->ib, invalid, r && r->flights > 1);
 }
 
-/* Calls CS until the kernel accepts the job. If memory is short it waits, as RADV does: first for
- * our own jobs, then 1 ms at a time, up to 1 s. A failed context is replaced once. */
+/* Calls the CS ioctl until the kernel accepts the job. If memory is short, waits as RADV does:
+ * first for our own jobs, then 1 ms at a time, up to 1 s. Replaces a failed context once. */
 static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *invalid, uint64_t *seq)
 {
     struct sp_amdgpu_queue *q = job->q;
@@ -147,7 +152,8 @@ static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);
-            if (rc || (q->sending && q->sending->rc)) /* its earlier jobs were lost with the old context */
+            /* earlier jobs of this submission were lost with the old context */
+            if (rc || (q->sending && q->sending->rc))
                 return rc ? rc : q->sending->rc;
             sp_caches_look(q, job->flight->engine, SP_CACHES_ALL, invalid);
             invalidate(job, invalid);
@@ -157,7 +163,8 @@ static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *
     }
 }
 
-/* Fills in the chunks of this job and returns their number. The list of memory follows them. */
+/* Fills in the chunks of this job and returns their number. The chunk with the list of memory comes
+ * last and is not counted. */
 static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 {
     const struct sp_engine *e = job->flight->engine;
@@ -177,14 +184,15 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
     return n - 1;
 }
 
-/* Makes the list of memory for the job. 0 or -ENOMEM. */
+/* Makes the list of memory (BO handles) for the job. Returns 0 or -ENOMEM. */
 static int list(const struct sp_job *job, struct sp_list *list)
 {
     const struct sp_flight *f = job->flight;
     const int rc = sp_list_renew(job->q->dev, list, f->records, f->nbytes);
     if (rc || !job->shared)
         return rc;
-    list->turn = 0; /* the next job of this submission lists other memory */
+    /* the next job of this submission lists another chunk, so the list must be made again */
+    list->turn = 0;
     return sp_list_add(list, job->shared->bo->handle);
 }
 
@@ -193,8 +201,8 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
     const uint32_t nchunks = fill_request(job, point);
-    /* Another thread may free listed memory between the making of the list and the ioctl, which
-     * then returns -ENOENT. */
+    /* Another thread may free a listed memory before the ioctl. The ioctl then returns -ENOENT, and
+     * the loop makes the list again. */
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;

@@ -1,11 +1,14 @@
-/* Makes the list of memory that a submission names to the kernel. VM_ALWAYS_VALID memory is never
- * listed. Shared memory is listed by the submissions that touch it: the kernel makes them wait for
- * other users. So is wrapped host memory. For each submission the kernel walks all pages of a
- * listed userptr (amdgpu_cs_parser_bos), some ms per GiB. It fails if a page is gone.
+/* Makes the list of memory (BO handles) that a submission names to the kernel.
  *
- * A submission touches both ends of its copies, its fills, and the memory of each 64-bit argument:
- * a kernel may take an address as a number. Addresses that a kernel loads from memory are not seen
- * here: include/sp_amdgpu.h. */
+ * VM_ALWAYS_VALID memory is never listed. Shared memory is listed by the submissions that touch it,
+ * because the kernel makes them wait for other users of that memory. Wrapped host memory (a
+ * userptr) is also listed only by submissions that touch it. For each submission the kernel walks
+ * all pages of a listed userptr (amdgpu_cs_parser_bos), which takes some ms per GiB. The ioctl
+ * fails if a page is gone.
+ *
+ * A submission touches the source and target of its copies, the target of its fills, and the memory
+ * of each 64-bit argument. Each 64-bit argument counts, because a kernel may take an address as a
+ * number. The list misses addresses that a kernel loads from memory: see include/sp_amdgpu.h. */
 #include "listed.h"
 
 #include <errno.h>
@@ -30,7 +33,8 @@ int sp_list_add(struct sp_list *list, uint32_t handle)
     return 0;
 }
 
-/* These three functions: with the device's lock. */
+/* Adds the memory at `address` to the list if submissions must list it. The caller of this function
+ * and of the next two holds the device's lock. */
 static int touch(struct sp_amdgpu *dev, struct sp_list *list, uint64_t address)
 {
     const size_t at = sp_memory_above(dev, address);
@@ -100,7 +104,7 @@ void sp_list_say_dead(struct sp_amdgpu *dev, const struct sp_list *list)
         const struct sp_amdgpu_memory *m = dev->memories[i];
         if (!m->host || !names(list, m))
             continue;
-        /* MS_ASYNC has no effect but fails if a page is unmapped. */
+        /* msync with MS_ASYNC changes nothing, but fails if a page is unmapped. */
         gone = msync((char *)m->host - (m->va - m->base), m->nbytes, MS_ASYNC) != 0;
         dead = gone || !dead ? m : dead;
     }

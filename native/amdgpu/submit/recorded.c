@@ -1,10 +1,12 @@
-/* Recorded submissions. If records fit into one job, the queue keeps their IB and its arguments in
- * a slot behind the ring. Sending them again takes a request and a value, however many are in
+/* Keeps the IB of a submission and sends that IB again when the same records are submitted again.
+ *
+ * If records fit into one job, the queue keeps their IB and its arguments in a slot behind those of
+ * the ring. To send them again costs one CS request and one timeline value, however many are in
  * flight.
  *
- * An IB is found by its records, whoever submits them. Equal bytes of loaded kernels make the same
- * IB, unless a part of it belongs to one submission only. Such parts are clocks, waits, scratch,
- * bounce buffers, all work of the other engine, and an end that carries a number. */
+ * The queue finds an IB by the bytes of its records, whoever submits them. Equal records make the
+ * same IB, unless a part of the IB belongs to one submission only. Such parts are clocks, waits,
+ * scratch, bounce buffers, all work of the other engine, and an end that carries a number. */
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
@@ -17,13 +19,14 @@
 
 enum { HASHED = 256 };
 
-/* A hash of the first bytes; different records may have equal hashes. */
+/* Returns a hash of the first HASHED bytes. Different records may have equal hashes. */
 static uint64_t key_of(const unsigned char *records, size_t nbytes)
 {
     uint64_t key = nbytes, word;
     for (size_t at = 0; at + sizeof word <= nbytes && at < HASHED; at += sizeof word) {
         memcpy(&word, records + at, sizeof word);
-        key = (key ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: Knuth's multiplicative hashing */
+        /* 2^64 / golden ratio: Knuth's multiplicative hash */
+        key = (key ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         key ^= key >> 32;
     }
     return key;
@@ -53,7 +56,7 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_recorde
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-/* 1 if a job of recorded records may be sent next. */
+/* Returns 1 if the queue can send a kept IB as its next job. */
 static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
@@ -84,8 +87,8 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
     return (int64_t)f->value;
 }
 
-/* Does all work that can precede the ioctl, in one function: after the ioctl the caches are
- * cold. */
+/* Sends a kept IB again, without a list of memory. Does all possible work before the ioctl, in one
+ * function, because the CPU's caches are cold after the ioctl. */
 static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, struct sp_flight *f)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
@@ -101,7 +104,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* still a spare one */
+        f->next = next; /* the struct stays in the list of spare ones */
         return 0;
     }
     q->spare = next;
@@ -129,7 +132,7 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
     return sp_queue_leave(&q->common, value);
 }
 
-/* 1 if the end of every IB is the same for all submissions. */
+/* Returns 1 if the IBs of all submissions begin and end with the same dwords. */
 static int ends_alike(const struct sp_amdgpu_setup *s)
 {
     return !s->begin.va_at[0] && !s->between.va_at[0] && !s->idle.va_at[0];
@@ -142,7 +145,7 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
         return NULL;
     for (struct sp_recorded *other = q->recorded; other < q->recorded + SP_RECORDED; other++)
         if (!other->flights && (!r || other->used < r->used))
-            r = other; /* the least recently used */
+            r = other; /* the free slot that was least recently used */
     if (!r)
         return NULL;
     r->ndw = 0;

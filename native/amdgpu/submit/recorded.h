@@ -1,16 +1,17 @@
-/* Recorded submissions, which are sent again without encoding. */
+/* Keeps the IBs of submissions, so that the same records are sent again without encoding. */
 #ifndef SP_AMDGPU_RECORDED_H
 #define SP_AMDGPU_RECORDED_H
 #include "amdgpu/packets/ib.h"
 
-/* The caller has entered the queue. Returns the value of records that were sent again; they need no
- * check. 0: submit them as new records. Or -errno. */
+/* Sends the kept IB of these records. The records need no check. Returns the new timeline value, 0
+ * if the caller must submit them as new records, or -errno. The caller has entered the queue. */
 int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
-/* A slot for records whose IB may be kept; NULL: none is free, or the IB may not be kept. */
+/* Returns a slot for records whose IB may be kept. Returns NULL if no slot is free, or if the IB
+ * must not be kept. */
 struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
-/* The slot of the ring for the next job of a flight. */
+/* Returns the index of the ring's slot for the next job of the submission `f`. */
 uint64_t sp_recorded_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f);
-/* the job holds its whole submission, and was sent */
+/* Keeps the IB of a job that holds its whole submission and was sent. */
 void sp_recorded_keep(const struct sp_job *job);
 void sp_recorded_free(struct sp_amdgpu_queue *q);
 #endif

@@ -1,14 +1,17 @@
-/* Scratch memory. Each shader engine has its own slots, and the waves of a group are in one engine.
- * A group waits for ever if its engine has too few slots. So each engine gets as many slots as the
- * card can hold waves (Mesa: 32 per CU), or as 256 MiB allow. It gets those of one group at
- * least. */
+/* Sizes the scratch memory of a queue.
+ *
+ * Each shader engine has its own scratch slots, and all waves of a group run in one engine. A group
+ * waits for ever if its engine has fewer slots than the group has waves. So each engine gets slots
+ * for all waves that the card can hold (Mesa: 32 per CU), or as many as 256 MiB allow. In any case
+ * an engine gets the slots of one group. */
 #include "scratch.h"
 #include "amdgpu/progress/progress.h"
 #include "gen/regs.h"
 
 #include <errno.h>
 
-enum { WAVES_PER_CU = 32, WAVES_MOST = (1 << 12) - 1 /* limit of TMPRING_SIZE */ };
+/* limit of the WAVES field of TMPRING_SIZE */
+enum { WAVES_PER_CU = 32, WAVES_MOST = (1 << 12) - 1 };
 static const uint64_t USUAL_NBYTES = UINT64_C(256) << 20;
 
 void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d)
@@ -32,7 +35,8 @@ int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_n
 {
     const struct sp_amdgpu_setup *s = &q->dev->setup;
     const uint64_t engines = s->engines, most = USUAL_NBYTES / (need->wave_nbytes * engines);
-    /* WAVES counts the slots of one engine from gfx11 on, of all engines before */
+    /* The field WAVES counts the slots of one engine from gfx11 on, and of all engines before
+     * gfx11. */
     const uint64_t counted = s->gfx >= 11 ? 1 : engines;
     uint64_t waves = (uint64_t)WAVES_PER_CU * s->cus / engines;
     waves = waves < most ? waves : most;
@@ -41,7 +45,7 @@ int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_n
     const uint64_t nbytes = waves * engines * need->wave_nbytes;
     if (!q->scratch || q->scratch->nbytes < nbytes) {
         struct sp_amdgpu_memory *more;
-        int rc = sp_amdgpu_idle(q); /* then no job uses the old scratch */
+        int rc = sp_amdgpu_idle(q); /* after this no job uses the old scratch */
         if (rc == 0)
             rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_DEVICE, &more);
         if (rc)

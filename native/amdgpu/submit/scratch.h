@@ -1,17 +1,18 @@
-/* Scratch memory of a queue's kernels. */
+/* Sizes the scratch memory for the kernels of a queue. */
 #ifndef SP_AMDGPU_SCRATCH_H
 #define SP_AMDGPU_SCRATCH_H
 #include "amdgpu/flight/queue.h"
 
-/* Scratch needs of a dispatch: bytes per wave, and waves per group, which need slots in one shader
- * engine. */
+/* Scratch needs of dispatches: bytes per wave, and waves per group. The waves of a group need slots
+ * in one shader engine. */
 struct sp_scratch_need {
     uint64_t wave_nbytes;
     uint64_t group_waves;
 };
-/* Raises `need` so that it suffices for this dispatch too. */
+/* Raises `need` so that it covers this dispatch too. */
 void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d);
-/* 0; -E2BIG: one group in each engine needs more than SP_AMDGPU_SCRATCH_MOST. */
+/* Checks the scratch of a dispatch. Returns -E2BIG if one group in each engine needs more than
+ * SP_AMDGPU_SCRATCH_MOST bytes, otherwise 0. */
 int sp_scratch_check(const struct sp_amdgpu *dev, const struct sp_cmd_dispatch *d);
 int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_need *need);
 #endif

@@ -1,5 +1,5 @@
-/* A submission: its needs, its jobs, its place among those in flight. No other code runs between
- * the choice of the value and the ioctl. */
+/* Makes a submission: finds what its records need, sends its jobs, appends it to the submissions in
+ * flight. The queue's lock is held from the choice of the timeline value to the ioctl. */
 #include "submit.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/flight/link.h"
@@ -17,11 +17,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* Copies of this size or more use the copy engine. Below, switching rings and back costs more than
- * it saves. */
+/* Smallest copy that uses the copy engine, in bytes. For a smaller copy the change of rings costs
+ * more than it saves. */
 static const uint64_t SDMA_LEAST = 256 << 10;
 
-/* Needs of records before they can be encoded. */
+/* What records need before they can be encoded. */
 struct needs {
     uint64_t bounce_nbytes;
     struct sp_scratch_need scratch;
@@ -59,9 +59,9 @@ static struct needs look(const void *records, size_t nbytes)
     return n;
 }
 
-/* Sends large pure copies to the copy ring, so that other queues can compute meanwhile. Timed
- * submissions stay on the compute ring. It is unknown when SDMA writes a TIMESTAMP relative to
- * earlier copies. */
+/* Chooses the engine of a submission. Large submissions of copies and fills alone go to the copy
+ * ring, so that other queues can compute meanwhile. Timed submissions stay on the compute ring,
+ * because SDMA may write a TIMESTAMP before earlier copies end; the order is unknown. */
 static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
 {
     int dma = q->dev->setup.dma && n->moved_nbytes >= SDMA_LEAST && !n->dispatches && !n->stamps && !q->common.ledger.times;
@@ -69,7 +69,7 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
     return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
 }
 
-/* 1 if these records would make the same IB again. */
+/* Returns 1 if these records would make the same IB again. */
 static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
 {
     return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch.wave_nbytes;
@@ -89,7 +89,8 @@ static int take_ticks(struct sp_amdgpu_queue *q, struct sp_flight *f, uint32_t c
     return 0;
 }
 
-/* Ends the IB and submits it. point 0: more of this submission follows. */
+/* Ends the IB and submits it. `point` is the timeline value for the last job of a submission, 0 for
+ * an earlier job. */
 static int submit_job(struct sp_job *job, uint64_t point)
 {
     if (job->measured.kernel)
@@ -102,7 +103,8 @@ static int submit_job(struct sp_job *job, uint64_t point)
     return rc;
 }
 
-/* Submits the peer's half. Returns its value, or -errno. */
+/* Makes the peer's queue copy `nbytes` from `from` into the link's next chunk. Returns the peer's
+ * timeline value, or -errno. */
 static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbytes)
 {
     struct sp_amdgpu_queue *reader = link->reader;
@@ -118,15 +120,16 @@ static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbyt
     sp_amdgpu_hold(source);
     sp_amdgpu_hold(to);
     rc = sp_amdgpu_enqueue(reader, &c, sizeof c, &(struct sp_transfer){.kept = {source, to}, .shared = to});
-    if (rc < 0) { /* one job: it is never sent in part */
+    if (rc < 0) { /* the reader's copy is one job, so it is never partly sent */
         sp_amdgpu_free(source);
         sp_amdgpu_free(to);
     }
     return sp_queue_leave(&reader->common, rc);
 }
 
-/* With the link's lock: the reader copies the next bytes of the submission into a chunk, which this
- * job lists. The job copies them out. 0; SP_JOB_FULL: more of the submission follows; or -errno. */
+/* Encodes one chunk of a copy from another device. The reader copies the next bytes of the source
+ * into a chunk, which this job lists. The job copies the bytes out of the chunk. Returns 0 after
+ * the last chunk, SP_JOB_FULL if more follow, or -errno. The caller holds the link's lock. */
 static int encode_over(struct sp_job *job)
 {
     struct sp_flight *f = job->flight;
@@ -143,10 +146,11 @@ static int encode_over(struct sp_job *job)
     sp_job_order(job);
     int rc = sp_encode_copy(job, c->dst + moved, job->shared->va, n);
     f->cursor.moved = moved + n;
-    return rc ? -EIO : n < left ? SP_JOB_FULL : 0; /* a chunk always fits into a job */
+    return rc ? -EIO : n < left ? SP_JOB_FULL : 0; /* a chunk always fits into one job */
 }
 
-/* Sends one more job. 0: it was the last. SP_JOB_FULL. -errno: nothing was submitted. */
+/* Sends one more job of a submission. Returns 0 after the last job, SP_JOB_FULL if more follow, or
+ * -errno if nothing was submitted. */
 static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_job job = {.q = q, .flight = f};
@@ -169,7 +173,8 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     return more;
 }
 
-/* Waits until the link's reader has room for a job. 0, -EAGAIN, or its error. */
+/* Waits until the link's reader has room for a job. Returns 0, -EAGAIN at the deadline, or the
+ * error of the reader. */
 static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
 {
     struct sp_amdgpu_queue *reader = link->reader;
@@ -181,8 +186,9 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* As send_one, for a copy from another device. The job owns a chunk from the copy in until the copy
- * out is submitted. If that fails, the reader fills the chunk again. */
+/* Sends one more job of a copy from another device, like send_one. The lock reserves a chunk from
+ * the copy in until the copy out is submitted. If that fails, the reader fills the same chunk
+ * again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;
@@ -202,22 +208,24 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
         rc = link && !f->rc ? reader_room(link, until) : 0;
-        if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) { /* most submissions are one job, with room for it */
+        /* The usual submission is one job, for which the ring has room: it does not wait here. */
+        if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) {
             until = until ? until : sp_clock_ns() + timeout_ns;
             rc = sp_amdgpu_room(q, e, until);
         }
         if (rc == 0 && !f->rc)
             rc = link ? send_one_over(q, f) : send_one(q, f);
         if (f->rc)
-            rc = f->rc; /* its first jobs failed meanwhile (sp_amdgpu_recover) */
+            rc = f->rc; /* earlier jobs of the submission failed meanwhile (sp_amdgpu_recover) */
     }
     return rc;
 }
 
-/* Appends it to the submissions in flight. `rc`: the rest of it cannot be submitted. */
+/* Appends a submission to those in flight. `rc` is the error if its remaining jobs cannot be
+ * submitted, otherwise 0. */
 static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
 {
-    if (rc) { /* a wait for its value must end */
+    if (rc) { /* signals the value, so that waits for it end */
         struct drm_syncobj_timeline_array signal = {
             .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
@@ -252,7 +260,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     uint64_t value = sp_queue_newest(&q->common) + 1;
     struct needs needs = look(records, nbytes);
     if (transfer && transfer->link)
-        needs.bounce_nbytes = 0; /* its addresses belong to two devices */
+        needs.bounce_nbytes = 0; /* source and target are on two devices, so they cannot overlap */
     struct sp_engine *e = engine_for(q, &needs);
     int rc = sp_amdgpu_push(q, SP_PUSH_NS);
     if (rc)
@@ -260,7 +268,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
     sp_count(&q->counted.submissions, 1);
     if (q->head)
         sp_amdgpu_retire(q);
-    /* nothing to run, nothing to wait for */
+    /* The records run nothing and wait for nothing, so the value is reached at once. */
     if (!needs.runs && !q->head && !q->common.ledger.times) {
         sp_queue_take_value(&q->common);
         atomic_store(&q->reached, value);
@@ -284,9 +292,10 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        if (f->nticks) /* it is the newest: no clock was taken after it */
+        if (f->nticks) /* no later submission has taken clocks since */
             q->next_tick = f->first_tick;
-        f->transfer = (struct sp_transfer){.out = NULL}; /* the caller owns it again */
+        /* the memory of the transfer belongs to the caller again */
+        f->transfer = (struct sp_transfer){.out = NULL};
         sp_flight_end(q, f);
         return rc;
     }
@@ -313,7 +322,7 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
         rc = sp_encode(&job, records, nbytes);
     }
     if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
-        rc = -E2BIG; /* more than one job; earlier copies may have run */
+        rc = -E2BIG; /* the records need more than one job, or jobs were submitted meanwhile */
     if (rc == 0) {
         struct sp_invalidate invalid;
         sp_job_end(&job);

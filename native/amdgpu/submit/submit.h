@@ -1,9 +1,11 @@
-/* A submission, after the queue is entered and the records are checked. */
+/* Makes a submission of records that are checked. The caller has entered the queue. */
 #ifndef SP_AMDGPU_SUBMIT_H
 #define SP_AMDGPU_SUBMIT_H
 #include "amdgpu/flight/queue.h"
 
-/* On success the submission owns what `transfer` (or NULL) keeps. */
+/* Submits records. `transfer` may be NULL. On success the submission owns the memory that
+ * `transfer` keeps. */
 int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, const struct sp_transfer *transfer);
-int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns); /* the queue's `push` */
+/* Sends the rest of a submission; each queue has this as its `push`. */
+int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 #endif

@@ -1,4 +1,5 @@
-/* conv2d_f32: runs the algorithm that the plan names, or one that suits the geometry. */
+/* The entry of conv2d_f32: runs the algorithm that the tile plan names, or else one that suits the
+ * geometry. */
 #include "algorithms.h"
 #include "cpu/conv/depthwise/depthwise.h"
 #include "cpu/conv/direct/direct.h"
@@ -41,8 +42,8 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
         return sp_conv_naive(&v, plan, pool);
     if (plan->algo == SP_ALGO_IM2COL)
         return sp_conv_im2col(&v, plan, pool, isa, threads);
-    /* The NHWC loops skip padding. With an infinite weight that would be wrong: zero times infinity
-     * is NaN. */
+    /* The NHWC loops skip padding. An infinite weight times the zeros of the padding is NaN, which
+     * these loops would miss. The oracle computes it. */
     return v.nhwc && is_wild(v.w, v.oc * v.taps) ? sp_conv_naive(&v, plan, pool) : sp_conv_depthwise(&v, pool, isa, threads);
 }
 

@@ -1,8 +1,8 @@
-/* im2col without the column matrix: the convolution is a matrix product whose panels of pixels are
- * packed straight from the image (im2col.inc). It runs on the loop nest of gemm/nest.c.
- *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel], a product per image and
- *   group;
- *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc]. */
+/* Convolution by im2col without a column matrix: a matrix product whose panels of pixels are packed
+ * straight from the image (im2col.inc). It runs on the loop nest of gemm/nest.c. Each group of each
+ * image is one product.
+ *   NCHW: y[oc][pixel] = w[oc][(c, ky, kx)] * columns[(c, ky, kx)][pixel]
+ *   NHWC: y[pixel][oc] = columns[pixel][(c, ky, kx)] * w'[(c, ky, kx)][oc] */
 #include "algorithms.h"
 
 #include <errno.h>
@@ -12,11 +12,11 @@ struct work {
     const struct sp_conv_kernel *kernel;
     const struct sp_gemm_kernel *gemm;
     const struct sp_tile_plan *plan;
-    struct sp_pool *pool; /* NULL: the caller is itself one of many tasks */
+    struct sp_pool *pool; /* NULL when the caller is itself one of many parallel tasks */
     int error;
 };
 
-/* The matrix product of one group of one image. */
+/* Computes the matrix product of one group of one image. */
 static int product(const struct work *work, int64_t index)
 {
     const struct sp_conv *const v = work->conv;

@@ -1,4 +1,4 @@
-/* The oracle of conv2d_f32: plain loops, accumulated in double and rounded once. A task is one
+/* The oracle of conv2d_f32: plain loops, which accumulate in double and round once. A task is one
  * output channel of one image. */
 #define SP_USE_LIBM 1
 #include "cpu/vector/act.h"
@@ -17,7 +17,7 @@ static double at(const struct sp_conv *v, int64_t image, int64_t o, int64_t oy, 
                 const int64_t ix = ox * v->sw + kx * v->dw - v->pw;
                 const int inside = iy >= 0 && iy < v->h && ix >= 0 && ix < v->w_in;
                 const int64_t c = c0 + ci;
-                /* Padding is zeros, and zero times infinity is NaN. */
+                /* Padding is multiplied too, because zero times infinity is NaN. */
                 const float x = !inside  ? 0.0f
                                 : v->nhwc ? v->x[((image * v->h + iy) * v->w_in + ix) * v->c + c]
                                         : v->x[((image * v->c + c) * v->h + iy) * v->w_in + ix];

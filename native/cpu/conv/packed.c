@@ -1,7 +1,7 @@
-/* Weights of conv2d_f32, packed for one algorithm and instruction set: pack_conv2d_f32 makes them;
- * conv2d_f32 takes them if its plan says `pack`. The payload is 64 bytes, whose first word is 1 if
- * a weight is infinite or NaN, then the weights. For algorithms that read unpacked weights they are
- * copied unchanged. */
+/* Weights of conv2d_f32, packed for one algorithm and instruction set. The kernel pack_conv2d_f32
+ * packs them; conv2d_f32 reads packed weights if its plan says `pack`. The payload is 64 bytes of
+ * flags, then the weights. The first word of the flags is 1 if a weight is infinite or NaN. For
+ * algorithms that read unpacked weights the payload has an unchanged copy. */
 #include "algorithms.h"
 #include "cpu/conv/direct/direct.h"
 #include "cpu/gemm/packed.h"
@@ -32,7 +32,7 @@ static struct sp_packed header_of(const struct sp_conv *v, enum sp_conv_form for
     };
 }
 
-/* 1 if a weight is infinite or NaN, else 0; or -errno. */
+/* Packs the weights for `form`. Returns 1 if a weight is infinite or NaN, else 0, or -errno. */
 static int pack(const struct sp_conv *v, enum sp_conv_form form, float *to, struct sp_pool *pool, enum sp_isa isa,
                 uint32_t threads)
 {

@@ -1,22 +1,24 @@
-/* Makes a struct sp_gemm_job of the arguments of gemm_f32, gemm_f64 and the kernels that pack their
- * b. The argument structs of the two types differ only in what the pointers point to. */
+/* Turns the arguments of gemm_f32, gemm_f64 and the kernels that pack their operand b into a struct
+ * sp_gemm_job. The argument structs of the two types differ only in what the pointers point to. */
 #include "core/args.h"
 #include "gemm.h"
 #include "packed.h"
 
 #include <errno.h>
 
-/* Most elements of b in a blob, so that no size overflows. Strides of 0 would allow more. */
+/* Most elements of b in a packed blob, so that no size overflows. Strides of 0 would allow larger
+ * b. */
 static const double MOST_PACKED = 1e16;
-/* A smaller a is cheaper to read in place than to pack. Measured on Zen 4: up to 700 x 700 floats;
- * beyond, each row is on a page of its own. */
+/* Up to this size a is cheaper to read in place than to pack. Measured on Zen 4: up to 700 x 700
+ * floats. In a larger a, each row is on a page of its own. */
 enum { SMALL_A_NBYTES = 2 << 20 };
 
-/* Most rows that are read together if they share cache sets: the ways, less those for b and c. */
+/* Most rows of a that are read together if they share cache sets: the ways of L1, less those for b
+ * and c. */
 enum { ROWS_NOT_APART = 6 };
 
-/* 1 if a is better read in place. Packing costs a pass over a, which pays only if several panels of
- * b use it. */
+/* Returns 1 if a is better read in place. Packing costs a pass over a, which pays only if several
+ * panels of b use the packed a. */
 static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t csa)
 {
     const size_t nbytes = job->kernel->nbytes;
@@ -32,7 +34,8 @@ static int reads_b_in_place(const struct sp_gemm_job *job, size_t rsb, size_t cs
     return csb == 1 && (double)job->k * (double)rsb * job->kernel->nbytes <= job->kernel->small_b;
 }
 
-/* The header of a blob of this job's b: its layout depends on nothing else. */
+/* Returns the header of a packed blob of this job's b. The blob's layout depends on nothing
+ * else. */
 static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_type type, enum sp_isa isa)
 {
     const size_t nbytes = sp_gemm_packed_elements(job) * job->kernel->nbytes;

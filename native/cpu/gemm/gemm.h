@@ -1,52 +1,56 @@
-/* Matrix products in the manner of BLIS: one loop nest (nest.c) around a micro-kernel per
- * instruction set and type (ukr.inc, cpu/isa). gemm_* and the im2col convolution (conv/im2col.c)
- * differ in how they pack panels. */
+/* Matrix products c = a b in the manner of BLIS: one loop nest (nest.c) around a micro-kernel per
+ * instruction set and type (ukr.inc, cpu/isa). The gemm kernels and the im2col convolution
+ * (conv/im2col.c) differ in how they pack panels. */
 #ifndef SP_CPU_GEMM_H
 #define SP_CPU_GEMM_H
 #include "cpu/runtime/kernel.h"
 
 #include <stddef.h>
 
-/* Bytes of b up to which threads pack b together; beyond, each packs its own part. */
+/* Up to this many bytes of b, threads pack b together. Beyond it, each thread packs its own
+ * part. */
 enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
-/* Lines that the micro-kernel prefetches to L2 while it computes, one line per round. Lines follow
- * each other from `at` on; any address is allowed. `asking` prefetches `runs` runs of `run` lines
- * that are `step` bytes apart, with `turn` bytes from the end of one run to the next. Then it
- * prefetches `rest` repeatedly. */
+/* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
+ * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
+ * prefetches `runs` runs of `run` lines that are `step` bytes apart, with `turn` bytes from the end
+ * of one run to the next. After them it prefetches `rest` repeatedly. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
     ptrdiff_t step, turn;
 };
 
-/* One tile: c[i*rsc + j] (+)= sum_p a[i*rsa + p*csa] * b[p*ldb + j] for a fixed number of rows i. c
- * is read only if `add`. Strides in elements. A packed a has rsa 1 and csa its rows; a packed b has
- * ldb nr. */
+/* The arguments of a micro-kernel, which computes one tile: c[i*rsc + j] (+)= sum_p a[i*rsa +
+ * p*csa] * b[p*ldb + j] for a fixed number of rows i. c is read only if `add` is set. Strides are
+ * in elements. A packed a has rsa 1 and csa = its rows; a packed b has ldb nr. */
 struct sp_ukr {
     const void *a, *b;
     void *c;
     size_t k, rsa, csa, ldb, rsc;
-    size_t columns; /* for variants that may be narrower; the others take all nr */
-    size_t tiles, b_step; /* `along` computes this many neighbouring tiles, whose b are b_step bytes apart */
-    int add, past, far;   /* far: c is not in L1, so prefetch it before the terms are summed */
+    size_t columns; /* for variants of partial tiles; other variants compute all nr columns */
+    /* the variant `along` computes this many neighbouring tiles, whose b are b_step bytes apart */
+    size_t tiles, b_step;
+    /* past: store past the caches; far: c is not in L1, so prefetch it before summing terms */
+    int add, past, far;
     struct sp_ahead ahead;
 };
 typedef void sp_ukr_fn(const struct sp_ukr *u);
 
-/* panel[p*width + i] = source(first + i, p0 + p) for i < count and 0 for count <= i < width, p < k. */
+/* Packs a panel: panel[p*width + i] = source(first + i, p0 + p) for i < count and 0 for count <= i
+ * < width, p < k. */
 typedef void sp_pack_fn(const void *source, size_t first, size_t count, size_t width, size_t p0, size_t k, void *panel);
 
-/* The final steps for a complete tile of c. */
+/* The last steps for a complete tile of c: bias and activation. */
 struct sp_gemm_finish {
-    const void *bias_rows; /* for this tile's first row, or NULL */
+    const void *bias_rows; /* bias of this tile's first row, or NULL */
     const void *bias_columns;
     uint32_t act;
 };
 
-/* y[i*sy + j*ldy] = sum_p matrix[i*ld + p] * x[j*ldx + p] for i < rows, j < columns. `far` is 1 if
- * the matrix is too large for the caches and comes from memory. */
+/* The arguments of gemv_dots: y[i*sy + j*ldy] = sum_p matrix[i*ld + p] * x[j*ldx + p] for i < rows,
+ * j < columns. `far` is 1 if the matrix is too large for the caches and comes from memory. */
 struct sp_dots {
     const void *matrix, *x;
     void *y;
@@ -55,39 +59,40 @@ struct sp_dots {
 };
 
 struct sp_gemm_kernel {
-    /* [0][rows - 1] for whole tiles. With `masked`: [v][rows - 1] for v vectors, the last one
-     * partial. */
+    /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
+     * vectors of columns, the last one partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* For whole tiles of mr rows. `asking`: with ahead.runs > 0. `along`: several tiles, stored
-     * past the caches if `past` is set, whose rows then begin and end lines. NULL: not
-     * available. */
+    /* Variants for whole tiles of mr rows. `asking` prefetches by ahead.runs > 0. `along` computes
+     * several tiles. If `past` is set, it stores them past the caches; rows of c must then begin
+     * and end cache lines. NULL: not available. */
     sp_ukr_fn *asking, *along;
-    sp_pack_fn *pack;      /* for a struct sp_strided */
-    /* c (+)= the top left rows x columns of tile[..][nr]. */
+    sp_pack_fn *pack; /* packs a struct sp_strided */
+    /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
-    uint32_t nbytes; /* of an element */
+    uint32_t nbytes; /* bytes of an element */
     uint32_t mr, nr;
-    uint32_t mc, nc, kc; /* defaults: a (mc x kc) fits L2, b (kc x nc) L2/L3, a panel of b (kc x nr) L1 */
-    uint32_t masked;     /* vectors of the widest partial tile; 0: no variants for partial tiles */
-    uint32_t terms;      /* terms of a sum per round; one prefetch per round (struct sp_ahead) */
-    /* Up to this many bytes, b is better read in place than packed: tall tiles read few panels
+    /* default block sizes: a (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr) L1 */
+    uint32_t mc, nc, kc;
+    uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
+    /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
+    uint32_t terms;
+    /* Up to this many bytes, b is better read in place than packed. Tall tiles read few panels
      * again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and 6 rows L2 does
-     * cost more, and numpy's arrays begin 16 bytes behind a line. Zen 3: 45 GFLOPS in place at 128
-     * cubed, 52 packed. So the limit there is L1. */
+     * cost more, and numpy's arrays begin 16 bytes behind a line, so the limit there is L1: Zen 3
+     * has 45 GFLOPS in place at 128 cubed, 52 packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
-    /* y[j] = sum_p matrix[p*ld + j] * x[p]. */
+    /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
     void (*gemv_axpy)(size_t n, size_t k, const void *matrix, size_t ld, const void *x, void *y);
 };
 
 enum sp_gemm_type { SP_GEMM_F32 = 0, SP_GEMM_F64 = 1 };
 extern const struct sp_gemm_kernel sp_gemm_ref[2], sp_gemm_neon[2], sp_gemm_avx2[2], sp_gemm_avx512[2];
-/* [enum sp_isa] -> [enum sp_gemm_type]; NULL: not in this build */
+/* indexed by enum sp_isa, then enum sp_gemm_type; NULL: the build lacks this instruction set */
 extern const struct sp_gemm_kernel *const sp_gemm_kernels[4];
 
-/* An ordinary strided matrix as a source of panels: element (i, p) is base[i*stride_i +
- * p*stride_p]. */
+/* A strided matrix as a source of panels: element (i, p) is base[i*stride_i + p*stride_p]. */
 struct sp_strided {
     const void *base;
     size_t stride_i, stride_p;
@@ -97,57 +102,62 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b;    /* their sources */
-    const void *b_in_place; /* b if its rows are contiguous, b_in_place[p*ldb + j], else NULL */
+    const void *a, *b;      /* sources that pack_a and pack_b read */
+    const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
-    int b_small; /* b is better read in place, for any number of rows of c */
-    /* All of b, packed before: the panel of columns [j, j + nr) and terms [p, p + kc) is at p *
-     * columns + j * kc. `columns` is n rounded up to whole panels. NULL: the nest packs. */
+    int b_small; /* 1: b is better read in place, for any number of rows of c */
+    /* All of b, packed before the call, or NULL. The panel of columns [j, j + nr) and terms [p, p +
+     * kc) begins at p * columns + j * kc, where `columns` is n rounded up to whole panels. */
     const void *b_packed;
-    const void *a_in_place; /* a if it is better read in place, a_in_place[i*rsa + p*csa], else NULL */
+    /* a if it is better read in place, as a_in_place[i*rsa + p*csa], else NULL */
+    const void *a_in_place;
     size_t rsa, csa;
-    const void *a_rows; /* a if its rows are contiguous, a_rows[i*rsa + p], else NULL; prefetched before it is packed */
+    /* a if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before packing */
+    const void *a_rows;
     size_t most_rows; /* most rows of a micro-tile, if fewer than mr are better; 0: mr */
     void *c;
     size_t rsc;
-    const void *bias_rows, *bias_columns; /* m or n of them, or NULL */
+    const void *bias_rows, *bias_columns; /* a bias per row of c (m), per column (n), or NULL */
     uint32_t act;
     size_t mc, nc, kc;
 };
 
-/* Sets mc, nc, kc of the job: the plan's, else the kernel's. mr and nr are always the
- * micro-kernel's. */
+/* Sets mc, nc and kc of the job to those of the plan, or the kernel's where the plan has 0. mr and
+ * nr are always the micro-kernel's. */
 void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan);
-/* The elements of b's blob, and the packing of it: see b_packed. */
+/* sp_gemm_packed_elements returns the number of elements of b in packed form. sp_gemm_pack packs b
+ * for b_packed. */
 size_t sp_gemm_packed_elements(const struct sp_gemm_job *job);
 void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool, uint32_t threads);
-/* Computes rows [m0, m1), columns [n0, n1) in the calling thread, with its scratch slots A and
- * B. */
+/* Computes rows [m0, m1), columns [n0, n1) of c in the calling thread, with its scratch slots A and
+ * B. Returns 0 or -ENOMEM. */
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1);
-/* Computes the whole product, on as many threads as pay. */
+/* Computes the whole product, on as many threads as pay. Returns 0 or -errno. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* Small products (small.c), from the arguments of gemm_f32 or gemm_f64. First: 1 if small.c can
- * compute it straight from its operands. Then: computes it. */
+/* Small products (small.c), from the arguments of gemm_f32 or gemm_f64. sp_gemm_takes_small returns
+ * 1 if small.c can compute the product straight from its operands. sp_gemm_small computes it. */
 int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, const struct sp_tile_plan *plan);
 void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 
-/* 1 if L1 holds a line of each of `rows` rows at this distance, and a few others. */
+/* Returns 1 if L1 can hold a cache line of each of `rows` rows at this distance, and a few other
+ * lines. */
 int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
 
-/* One or a few rows or columns (gemv.c), b not packed. First: 1 if gemv.c can read along memory.
- * Then: computes it. */
+/* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
+ * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more columns are never computed as vectors */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a larger matrix, in bytes, is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* The oracles: plain loops; f32 is accumulated in double and rounded once. */
+/* The oracles of gemm: plain loops. f32 products are accumulated in double and rounded once. */
 int sp_gemm_f32_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 int sp_gemm_f64_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* Estimated ns of `flops` operations on one core, and the number of threads that pay. */
+/* sp_gemm_ns estimates the ns of `flops` operations on one core. sp_gemm_threads returns the number
+ * of threads that pay. */
 double sp_gemm_ns(double flops);
 uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const struct sp_pool *pool);
 #endif

@@ -1,16 +1,19 @@
-/* gemm with one row or one column: c as a vector y = M x, read along memory (gemv_body.inc). c = a
- * b with one row is c^T = b^T a^T with one column, so there is one case: y[i*si] = sum_p M[i*si +
- * p*sp] * x[p*sx]. A few columns are computed together if rows of a are contiguous. A few rows are,
- * if columns of b are, as in x W^T. A micro-tile would leave most of its vectors empty, and would
- * need a packed b for few rows. */
+/* Products with one or a few rows or columns: y = M x, with M read along memory (gemv_body.inc). A
+ * micro-tile would leave most of its vectors empty, and would need a packed b for few rows.
+ *
+ * c = a b with one row is c^T = b^T a^T with one column, so there is one case: y[i*si] = sum_p
+ * M[i*si + p*sp] * x[p*sx]. A few columns are computed together if rows of a are contiguous, a few
+ * rows if columns of b are contiguous, as in x W^T. */
 #include "gemm.h"
 
 #include <errno.h>
 
-enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 }; /* for the matrix on one core; rows of a part */
-/* Fewest terms, and fewest rows or columns, for which a few of the others pay. FEW_ROWS_NBYTES
- * limits their rows: on Zen 4 with twice as many, packing such a b in each call is as fast.
- * ops/tiles/blocking.py has the same numbers. */
+/* One core reads BYTES_A_NS bytes of the matrix in a ns. If each thread has more than SEVERAL_NS of
+ * work, the matrix has PARTS_A_THREAD parts per thread. A part has a multiple of UNIT rows. */
+enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 };
+/* A few columns (or rows) are computed as vectors only with at least FEW_K terms and FEW_OTHERS
+ * rows (or columns). A column of c has at most FEW_ROWS_NBYTES: on Zen 4 with twice as many rows,
+ * packing b in each call is as fast. ops/tiles/blocking.py has the same numbers. */
 enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {
@@ -85,7 +88,7 @@ int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, siz
     const double work_ns = read_ns > flops_ns ? read_ns : flops_ns;
     const uint32_t threads = sp_pool_worth(pool, plan->threads, work_ns);
     const uint32_t ready = sp_pool_ready(pool, threads, work_ns);
-    /* More parts than threads, so that a late thread does fewer parts. */
+    /* Use more parts than threads, so that a late thread computes fewer parts. */
     const size_t parts = work_ns / threads > SEVERAL_NS ? (size_t)threads * PARTS_A_THREAD : threads;
     v.part = ((d->rows + parts - 1) / parts + UNIT - 1) / UNIT * UNIT;
     const uint32_t tasks = (uint32_t)((d->rows + v.part - 1) / v.part);

@@ -1,4 +1,4 @@
-/* The oracle of gemm_f32 and gemm_f64: three plain loops over a run of columns at a time. f32
+/* The oracle of gemm_f32 and gemm_f64: three plain loops, over a run of columns at a time. f32
  * products are accumulated in double, in order of p, and rounded once. The error is one rounding
  * unit, unless the sum cancels to almost nothing. */
 #define SP_USE_LIBM 1
@@ -12,7 +12,7 @@ enum { COLUMNS = 256 };
 
 struct naive {
     const void *args;
-    uint32_t runs; /* runs of columns */
+    uint32_t runs; /* number of runs of columns */
 };
 
 #define NAIVE(name, T, ACT)                                                                                            \

@@ -1,10 +1,10 @@
 /* The loop nest of every matrix product, written once for all types and instruction sets. It moves
- * bytes; the functions of a struct sp_gemm_kernel know their types. args.c makes jobs of gemm_f32's
- * and gemm_f64's arguments.
+ * bytes; only the functions of a struct sp_gemm_kernel know the element type. args.c makes the jobs
+ * from the arguments of gemm_f32 and gemm_f64.
  *
  * c is divided into blocks, one to four per thread. A task runs the whole nest over k for its
  * block. So the order of additions, and every bit of c, is the same for any number of threads. All
- * threads together first pack b as far as needed. Each then packs its rows of a. */
+ * threads together first pack b as far as needed. Each thread then packs its rows of a. */
 #include "gemm.h"
 #include "core/args.h"
 #include "slice.h"
@@ -12,8 +12,8 @@
 #include <errno.h>
 
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
-/* L1, to find rows that would evict each other. x86 has at least 4 KiB per way and 8 ways; on Arm a
- * way is larger. */
+/* Size of L1, to find rows that would evict each other. x86 has at least 4 KiB per way and 8 ways;
+ * on Arm a way is larger. */
 enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
 
 const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
@@ -29,7 +29,8 @@ const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
 
 int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
 {
-    size_t step = stride_nbytes & -stride_nbytes; /* rows share cache sets at multiples of this */
+    /* rows at a distance that is a multiple of this share cache sets */
+    size_t step = stride_nbytes & -stride_nbytes;
     if (step == 0 || step > WAY_NBYTES)
         step = WAY_NBYTES;
     return step < LINE_NBYTES || WAY_NBYTES / step * WAYS >= rows + 2;
@@ -40,14 +41,14 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     const struct sp_gemm_kernel *const kernel = job->kernel;
     job->mc = plan->mc ? plan->mc : kernel->mc;
     job->nc = plan->nc ? plan->nc : kernel->nc;
-    /* Few rows: all the time goes into reading b. So a few of b's rows at a time are read along
-     * memory. */
+    /* With few rows of c all the time goes into reading b. So a few of b's rows at a time are read
+     * along memory. */
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
-    /* A plan may contain any number; sizes beyond the matrix would only waste scratch. Equal slices
-     * are better than a short last one. */
-    const size_t most = 1 << 16; /* so that no product of these sizes overflows */
+    /* Limit the plan's sizes, because sizes beyond the matrix would only waste scratch memory.
+     * Slices of equal size are better than a short last one. */
+    const size_t most = 1 << 16; /* limit that keeps products of these sizes from overflowing */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
-    if (kc < job->kc) /* shorter rows: more of them fit into the cache */
+    if (kc < job->kc) /* rows of a are shorter, so more of them fit into the cache */
         job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
     job->kc = kc;
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
@@ -60,7 +61,7 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t nbytes = kernel->nbytes;
     const size_t mr = kernel->mr;
     const size_t nr = kernel->nr;
-    /* Equal blocks of rows: a short last block would pass over all of b for few rows. */
+    /* Blocks of equal rows: a short last block would pass over all of b for few rows. */
     const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
     const size_t mc = round_up(rows, mr);
     const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));
@@ -75,10 +76,10 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     for (size_t jc = n0; jc < n1; jc += nc) {
         const size_t jend = smaller(jc + nc, n1);
         size_t p = 0;
-        do { /* once even for k == 0: this writes zeros, bias and activation */
+        do { /* runs once even for k == 0, to write zeros, bias and activation */
             const size_t kc = smaller(job->kc, job->k - p);
             const size_t slice_at = p * round_up(job->n, nr);
-            /* A panel with a single use is best used right after its packing. */
+            /* A panel of b with a single use is packed right before that use. */
             const int once = packs_b && m1 - m0 <= mc && !sp_gemm_goes_along(job, jend - jc, kc);
             const struct sp_gemm_panels panels = {
                 .packed = job->b_packed ? (const char *)job->b_packed + (slice_at + jc * kc) * nbytes : packed_b,
@@ -112,7 +113,7 @@ size_t sp_gemm_packed_elements(const struct sp_gemm_job *job)
 struct packing {
     const struct sp_gemm_job *job;
     char *to;
-    size_t panels; /* panels in a slice */
+    size_t panels; /* panels of columns in a slice of k */
 };
 
 static void pack_panel(void *ctx, uint32_t index)
@@ -136,8 +137,8 @@ void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool,
 
 struct blocks {
     const struct sp_gemm_job *job;
-    size_t rows, columns; /* of a task's block */
-    size_t across;        /* tasks across n */
+    size_t rows, columns; /* rows and columns of a task's block of c */
+    size_t across;        /* number of tasks across n */
     int failed;
 };
 
@@ -151,8 +152,8 @@ static void one_block(void *ctx, uint32_t index)
         __atomic_store_n(&blocks->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Divides c, in micro-tiles, so that the largest block is as small as possible: `down` blocks by
- * `across`. */
+/* Divides c, in units of micro-tiles, into `down` x `across` blocks so that the largest block is as
+ * small as possible. */
 static void cut(struct blocks *blocks, const struct sp_gemm_job *job, size_t tasks)
 {
     const size_t tall = pieces(job->m, job->kernel->mr);
@@ -189,8 +190,9 @@ int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan
         sp_gemm_pack(&job, to, pool, ready);
         job.b_packed = to;
     }
-    /* Several blocks per thread, so that a late or preempted thread delays the others less. Two
-     * that stay large; or four worth a hand-over, if a block has no cost before its first tile. */
+    /* Use several blocks per thread, so that a late or preempted thread delays the others less. Use
+     * two if they stay large. Use four if a block has no cost before its first tile and is worth
+     * passing to another thread (handed_ns). */
     struct blocks blocks = {.job = &job};
     const double large = 192 * 1024, handed_ns = 20000;
     const int bare = job.a_in_place && (job.b_packed || (job.b_in_place && job.b_small));

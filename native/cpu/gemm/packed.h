@@ -1,9 +1,10 @@
 /* Packed weights: a blob that a pack_* kernel makes of a weight operand. The consuming kernel reads
- * it instead if its plan says `pack`. A header of 64 bytes, then the payload, both 64-byte aligned.
+ * the blob in place of the operand if its plan says `pack`. A blob is a header of 64 bytes, then
+ * the payload, both 64-byte aligned.
  *
- * The header has everything that the payload's layout depends on, and its own address. So these
- * blobs are refused: one for another kernel, instruction set, geometry or blocking; a copy (which
- * may be cut short); one whose memory was too small. */
+ * The header has everything that the payload's layout depends on, and its own address. So the
+ * consuming kernel refuses a blob for another kernel, instruction set, geometry or blocking, a copy
+ * of a blob (which may be cut short), and one whose memory was too small. */
 #ifndef SP_CPU_PACKED_H
 #define SP_CPU_PACKED_H
 #include <errno.h>
@@ -19,15 +20,16 @@ struct sp_packed {
     uint8_t isa;  /* enum sp_isa */
     uint8_t algo; /* enum sp_algo */
     uint8_t zero;
-    uint64_t nbytes; /* of header and payload */
-    uint64_t self;   /* address of the header; 0: the payload was not written */
-    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking, as the kind defines them */
+    uint64_t nbytes;              /* bytes of header and payload */
+    uint64_t self;                /* address of the header; 0: the payload was not written */
+    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking; the meaning depends on `kind` */
 };
 _Static_assert(sizeof(struct sp_packed) == SP_PACKED_ALIGN, "the payload is aligned as the header is");
 
-/* For pack_* kernels: writes `header` to `out` and fills in magic and self. Returns the place of
- * the payload. NULL with *rc 0: `capacity` has room for the header only, whose nbytes the caller
- * reads. NULL with *rc -EINVAL: not even that fits, or `out` is not aligned. */
+/* For pack_* kernels: writes `header` to `out`, with magic and self filled in. Returns the address
+ * of the payload. Returns NULL with *rc 0 if `capacity` has room for the header only, whose nbytes
+ * tells the caller how much is needed. Returns NULL with *rc -EINVAL if there is no room for the
+ * header, or `out` is not aligned. */
 static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct sp_packed *header, int *rc)
 {
     struct sp_packed made = *header;
@@ -41,9 +43,9 @@ static inline void *sp_packed_begin(void *out, uint64_t capacity, const struct s
     return made.self ? (char *)out + sizeof made : NULL;
 }
 
-/* For consuming kernels: the payload of a blob that equals `wanted` in every field and lies within
- * the `covered` bytes behind its pointer. Magic and self are checked here. NULL: any other blob.
- * The header's size alone is not trusted: any writer of the memory may have forged it. */
+/* For consuming kernels: returns the payload of a blob whose header equals `wanted` and that lies
+ * within the `covered` bytes from its address. Returns NULL for any other blob. The size in the
+ * header is not trusted alone, because any writer of the memory may have forged it. */
 static inline const void *sp_packed_payload(const void *blob, uint64_t covered, const struct sp_packed *wanted)
 {
     struct sp_packed same = *wanted;

@@ -6,22 +6,24 @@
 #include <immintrin.h>
 #endif
 
-/* A c of this size is in a near cache; with so few terms there is no time to prefetch it. */
+/* A c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time to
+ * prefetch c. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
-/* With so few terms all the time goes into writing c. It is written along its rows if all of b
- * stays in L2: down a panel, each row is on a page of its own. */
+/* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
+ * stays in L2, and c is written along its rows. Down a panel, each row of c would be on a page of
+ * its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
-/* If all of b stays in L1, go along the rows of c for any number of terms: c is then written, and a
- * read, in order. */
+/* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
+ * number of terms, so that c is written, and a is read, in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
-/* A larger c does not stay in a core's part of L3: it is stored past the caches, without being
- * read. */
+/* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
+ * caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* From MANY_TILES full tiles of rows on, tiles have the most rows and the last one is short; with
- * fewer, tiles are equal. UNFINISHED: most neighbouring tiles before bias and activation follow. */
+/* From MANY_TILES full tiles on, all tiles but the last have the most rows. With fewer, tiles have
+ * equal rows. UNFINISHED: most neighbouring tiles computed before their bias and activation. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
-/* Bias and activation of a part of c whose sums are complete. */
+/* Applies bias and activation to a part of c whose sums are complete. */
 static void finish(const struct sp_gemm_job *job, size_t i, size_t rows, size_t j, size_t columns)
 {
     const size_t nbytes = job->kernel->nbytes;
@@ -38,8 +40,8 @@ static int is_finished(const struct sp_gemm_job *job)
     return !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
 }
 
-/* Computes one micro-tile of c; `u` is set up except for its size. `last`: k is done, bias and
- * activation follow. */
+/* Computes one micro-tile of c. The caller has set up `u` except for the tile's size. With `last`
+ * the sums are complete after it, so bias and activation follow. */
 static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size_t rows, size_t j, size_t columns,
                  int last)
 {
@@ -70,15 +72,16 @@ static int is_far(const struct sp_gemm_job *job)
     return (double)job->m * (double)job->n * job->kernel->nbytes > NEAR_NBYTES;
 }
 
-/* The position of the nest: tiles of mr rows, `tall` of them, in the block of rows [ic, iend) of
- * [m0, m1); columns [j0, j1); terms [p, p + kc). */
+/* The position of the loops: rows [ic, iend) of a block that ends at row m1, in `tall` tiles of mr
+ * rows; columns [j0, j1); terms [p, p + kc). */
 struct walk {
     const struct sp_gemm_job *job;
     const struct sp_gemm_panels *panels;
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
-    size_t panel_nbytes, lines; /* lines that a tile prefetches */
-    /* fresh is NULL if b was packed before, packed_a if a is read in place. */
+    size_t panel_nbytes, lines; /* bytes of a panel of b; lines that a tile prefetches */
+    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of a, NULL
+     * if a is read in place. */
     char *fresh, *packed_a;
 };
 
@@ -92,21 +95,21 @@ static int is_here(const struct walk *w, size_t j)
     return w->panels->in_place && j < w->panels->whole;
 }
 
-/* Most lines that `nbytes` bytes can touch. */
+/* Returns the most cache lines that `nbytes` bytes can touch. */
 static size_t lines_of(size_t nbytes)
 {
     return pieces(nbytes, 64) + 1;
 }
 
-/* 1 if the panel of column j is packed in parts, one after each tile of the previous panel. A whole
- * panel at once would come from far away, and evict itself from L2 if rows are a power of 2
- * apart. */
+/* Returns 1 if the panel of column j is packed in parts, one after each tile of the previous panel.
+ * A whole panel at once would come from far away. It would evict itself from L2 if rows are a power
+ * of 2 apart. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
 }
 
-/* The part that follows tile `down`: terms [*q, *q + returned). */
+/* Finds the part of the next panel to pack after tile `down`: terms [*q, *q + returned). */
 static size_t part_after(const struct walk *w, size_t down, size_t *q)
 {
     const size_t part = round_up(pieces(w->kc, w->tall), 8);
@@ -123,7 +126,7 @@ static void pack_b(const struct walk *w, size_t across, size_t q, size_t k)
                        w->fresh + panel_at(w, across) + q * kernel->nr * kernel->nbytes);
 }
 
-/* Packs tile `down` of the block of rows [ic, iend), in tiles of mr rows, if it exists. */
+/* Packs tile `down` of rows [ic, iend) of a, if it exists. Tiles have mr rows. */
 static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size_t down)
 {
     const size_t i = ic + down * mr;
@@ -132,8 +135,9 @@ static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size
         w->job->pack_a(w->job->a, i, rows, rows, w->p, w->kc, w->packed_a + down * mr * w->kc * w->job->kernel->nbytes);
 }
 
-/* Prefetches `count` rows of `row_nbytes` bytes that begin `apart` bytes apart. down_rows takes the
- * first cache line of each row, then the second; along_rows takes one row after the other. */
+/* Describe a prefetch of `count` rows of `row_nbytes` bytes that begin `apart` bytes apart.
+ * down_rows takes the first cache line of each row, then the second; along_rows takes one row after
+ * the other. */
 static struct sp_ahead down_rows(const void *at, size_t count, size_t apart, size_t row_nbytes, const char *rest)
 {
     const struct sp_ahead ahead = {
@@ -149,7 +153,7 @@ static struct sp_ahead along_rows(const void *at, size_t count, size_t apart, si
     return ahead;
 }
 
-/* Chooses the data needed after tile `down` of a panel, to prefetch them to L2 during that tile. */
+/* Chooses the data needed after tile `down` of a panel, so that the tile prefetches them to L2. */
 static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t across)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -158,8 +162,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     const size_t next = w->j0 + (across + 1) * nr;
     const char *const rest = u->b;
     const int asks = job->kernel->asking != NULL;
-    /* Each tile prefetches a piece of the next panel of b. When that panel is done, the last tile
-     * prefetches the tiles of c that come next. */
+    /* Each tile prefetches a piece of the next panel of b. When all of that panel is prefetched,
+     * one more tile prefetches the tiles of c that come next. */
     if (!w->fresh && next < w->j1 && !is_here(w, next)) {
         const size_t from = down * w->lines * 64;
         const char *const panel = w->panels->packed + panel_at(w, across + 1);
@@ -173,7 +177,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
         if (asks && from < w->panel_nbytes + w->lines * 64 && rows * lines_of(nr * nbytes) <= w->lines)
             u->ahead = down_rows((const char *)job->c + (w->ic * job->rsc + next) * nbytes, rows, job->rsc * nbytes,
                                  nr * nbytes, rest);
-    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of a, packed after this tile */
+    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of a to pack next */
         const size_t i = w->iend + down * w->mr;
         if (i < w->m1)
             u->ahead = along_rows((const char *)job->a_rows + (i * job->rsa + w->p) * nbytes, smaller(w->mr, w->m1 - i),
@@ -193,7 +197,8 @@ int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
-/* Finds a and b of the tile of `rows` rows at (i, j), of the panel `across`. */
+/* Finds the operands of a tile: a of `rows` rows from row i, tile `down`; b of columns from j on,
+ * panel `across`. */
 static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t rows, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -213,8 +218,8 @@ static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t
     }
 }
 
-/* Computes the tile at row ic + down * mr, with `columns` columns from j on, of the panel
- * `across`. */
+/* Computes the tile at row ic + down * mr, with `columns` columns from j on, of panel `across`.
+ * With `asks` it prefetches. */
 static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
                            int asks)
 {
@@ -238,8 +243,8 @@ static void pack_panels(struct walk *w)
     w->fresh = NULL;
 }
 
-/* Down the panels, one after the other. Each panel of b, and each tile of a, is packed right before
- * its first use, which finds it in a near cache. */
+/* Computes down the panels of b, one panel after the other. Each panel of b, and each tile of a, is
+ * packed right before its first use, so that this use finds it in a near cache. */
 static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const size_t nr = w->job->kernel->nr;
@@ -263,7 +268,7 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* The last use of this tile of a: the next block's tile is packed into its
+                /* This was the last use of the tile of a, so pack the next block's tile into its
                  * place. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);
@@ -272,8 +277,8 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
     }
 }
 
-/* 1 if whole tiles can be stored past the caches: their rows must be lines, and no later step may
- * read c. */
+/* Returns 1 if whole tiles can be stored past the caches. Their rows must be whole cache lines, and
+ * no later step may read c. */
 static int goes_past(const struct walk *w)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -283,8 +288,8 @@ static int goes_past(const struct walk *w)
            (uintptr_t)job->c % nbytes == 0 && is_finished(job);
 }
 
-/* Computes whole tiles of mr rows from (i, j) on. Returns their columns. The unfinished ones are so
- * few that they are still near when bias and activation follow. */
+/* Computes whole tiles of mr rows from (i, j) on, and returns their number of columns. If bias and
+ * activation follow, it computes so few tiles that they are still in a near cache then. */
 static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -302,9 +307,9 @@ static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, s
     return u->tiles * kernel->nr;
 }
 
-/* Copies the panels of b from column j on so that each of their rows begins a line, as c's tiles
- * do. Rows that begin elsewhere cost a quarter more in place. NULL: they are aligned already, or
- * out of memory. */
+/* Copies the panels of b from column j on, so that each of their rows begins a cache line, as c's
+ * tiles do. Rows that begin elsewhere cost a quarter more time. Returns NULL if they are aligned
+ * already or memory is short. */
 static char *begin_lines(const struct walk *w, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -318,7 +323,7 @@ static char *begin_lines(const struct walk *w, size_t j)
     return to;
 }
 
-/* Along the rows of c, one row of tiles after the other. */
+/* Computes along the rows of c, one row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const struct sp_gemm_kernel *const kernel = w->job->kernel;
@@ -326,8 +331,9 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const size_t nbytes = kernel->nbytes;
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
-    /* Columns before the first that begins a line, with all of b in place: numpy's arrays begin 16
-     * bytes behind a line. */
+    /* The first tile has `lead` columns. If c is stored past the caches, they end where a cache
+     * line begins, because numpy's arrays begin 16 bytes behind one. Otherwise the first tile is a
+     * whole one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);
@@ -344,7 +350,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
             for (size_t j = w->j0, columns; j < w->j1; j += columns) {
-                const size_t across = (j - (lines ? from : w->j0)) / nr; /* used only if panels are packed */
+                /* read only if panels are packed */
+                const size_t across = (j - (lines ? from : w->j0)) / nr;
                 w->panels = lines && j >= from ? &lined : given;
                 columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);
                 if (whole && columns == nr)
@@ -356,7 +363,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     }
 #if defined(__x86_64__)
     if (u->past)
-        _mm_sfence(); /* such stores are unordered with those that publish c to other threads */
+        /* streaming stores are unordered with the stores that publish c to other threads */
+        _mm_sfence();
 #endif
 }
 

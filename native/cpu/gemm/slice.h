@@ -1,5 +1,5 @@
-/* One slice of k of a block of c: the inner loops of a matrix product. nest.c divides products into
- * slices. */
+/* The inner loops of a matrix product: one slice of k of a block of c. nest.c divides products into
+ * such slices. */
 #ifndef SP_CPU_GEMM_SLICE_H
 #define SP_CPU_GEMM_SLICE_H
 #include "gemm.h"
@@ -19,31 +19,35 @@ static inline size_t pieces(size_t x, size_t of)
     return (x + of - 1) / of;
 }
 
-/* Equal tiles: a short last one costs as much. */
+/* Divides rows into tiles of equal size, because a short last tile costs as much as a full one. */
 static inline size_t tile_rows(size_t rows, size_t most)
 {
     return rows <= most ? rows : pieces(rows, pieces(rows, most));
 }
 
-/* Index of the micro-kernels (ukr of struct sp_gemm_kernel) for this many columns. */
+/* Returns the first index into `ukr` of struct sp_gemm_kernel for this many columns. */
 static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t columns)
 {
-    return columns == kernel->nr ? 0 : columns * kernel->masked <= kernel->nr ? 1 : 2; /* masked in 2 vectors, or not at all */
+    /* 0: whole tile; 1, 2: vectors of a partial tile */
+    return columns == kernel->nr ? 0 : columns * kernel->masked <= kernel->nr ? 1 : 2;
 }
 
-/* Where the nest finds a panel of b. */
+/* Where the loops find a panel of b. */
 struct sp_gemm_panels {
-    const char *packed;   /* the slice's first panel */
-    char *fresh;          /* packed at a panel's first use; NULL: all were packed before */
-    size_t places;        /* a mask: panel x is in place x & places; with 1, two places alternate */
-    const char *in_place; /* this slice of k, from column 0; NULL: all are packed */
-    size_t whole;         /* columns from here on are packed anyway: no byte behind them may be read */
+    const char *packed; /* address of the slice's first panel */
+    /* memory for panels that are packed at their first use; NULL: all were packed before */
+    char *fresh;
+    size_t places; /* a mask: panel x is in place x & places; with 1, two places alternate */
+    /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
+    const char *in_place;
+    /* columns from here on are packed anyway, because no byte behind them may be read */
+    size_t whole;
 };
 
-/* 1 if this slice of c, with this many columns, is written along its rows. */
+/* Returns 1 if this slice of c, with this many columns, is written along its rows. */
 int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc);
-/* Rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a: room for a; NULL: a
- * is read in place. */
+/* Computes rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a is memory for
+ * tiles of a, or NULL if a is read in place. */
 void sp_gemm_slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,
                    const struct sp_gemm_panels *panels, char *packed_a, size_t mc);
 #endif

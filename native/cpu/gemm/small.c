@@ -1,15 +1,15 @@
 /* Products so small that all data are in a near cache and one core ends before a second would
- * start: runs the micro-kernel straight on the operands. nest.c would choose the same tiles, hence,
- * if the plan says kc, the same bits. But it takes 80 ns to find that nothing needs packing,
- * division or prefetch, more than such a product takes. */
+ * start: runs the micro-kernel straight on the operands. nest.c would choose the same tiles. So, if
+ * the plan says kc, its bits are the same. But nest.c takes 80 ns to find that nothing needs
+ * packing, division or prefetch, more than such a product takes. */
 #include "core/args.h"
 #include "gemm.h"
 #include "slice.h"
 
-/* m * n * (k + 1): not worth a second thread (sp_gemm_threads). Bytes of c: the near c of
- * slice.c. */
+/* MOST_WORK limits m * n * (k + 1); such a product is not worth a second thread (sp_gemm_threads).
+ * MOST_C_NBYTES is NEAR_NBYTES of slice.c. */
 enum { MOST_WORK = 380000, MOST_C_NBYTES = 32 << 10 };
-/* All of b stays in L1 while tiles of a pass. */
+/* Up to this many bytes, all of b stays in L1 while tiles of a are read. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 
 static int names_less(uint32_t of_plan, uint32_t size)
@@ -24,7 +24,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
     const size_t nbytes = kernel->nbytes;
     if (m < 2 || n <= SP_GEMV_FEW_COLUMNS || k == 0 || k > kernel->kc || v->csa != 1 || v->csb != 1)
         return 0;
-    /* Each factor is checked before it is multiplied. */
+    /* Check each factor before it is multiplied. */
     if (m > MOST_WORK || n > MOST_WORK || m * n * nbytes > MOST_C_NBYTES || m * n * (k + 1) > MOST_WORK)
         return 0;
     if (names_less(plan->mc, v->m) || names_less(plan->nc, v->n) || names_less(plan->kc, v->k))
@@ -34,7 +34,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
            sp_gemm_rows_apart(v->rsa * nbytes, kernel->mr);
 }
 
-/* Computes the tile of `rows` rows at (i, j). */
+/* Computes the tile of `rows` rows at row i, column j. */
 static void tile(const struct sp_gemm_kernel *kernel, const struct sp_args_gemm_f32 *v, struct sp_ukr *u, size_t i, size_t rows,
                  size_t j)
 {
@@ -57,7 +57,7 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args)
     const struct sp_args_gemm_f32 *const v = args;
     const size_t m = v->m, n = v->n;
     const size_t most = tile_rows(m, kernel->mr);
-    struct sp_ukr u; /* an initialiser would clear all of it, which takes 10 ns */
+    struct sp_ukr u; /* not initialised: clearing all of u takes 10 ns */
     u.k = v->k;
     u.rsa = v->rsa;
     u.csa = 1;

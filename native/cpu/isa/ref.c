@@ -1,5 +1,5 @@
-/* Instruction set "ref": portable C, the oracle of the others. It calls libm where the others use
- * polynomials. */
+/* Instruction set "ref": portable C, the oracle of the other instruction sets. It calls libm where
+ * they use polynomials. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=off") /* round each operation, also with FMA */
 #endif

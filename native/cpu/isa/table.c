@@ -1,10 +1,10 @@
-/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of its
- * arguments, a function per instruction set. Without a function for an instruction set, a kernel
- * uses that of the next lower one. */
+/* The table of built-in kernels, in the order of shaders/manifest.json: name, form, size of the
+ * arguments, and a function per instruction set. Where an instruction set has no function, the
+ * kernel uses that of the next lower one. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 
-/* Which instruction sets this build has. */
+/* ON_X86 and ON_ARM keep functions of instruction sets that this build has; others become NULL. */
 #if defined(__x86_64__)
 #define ON_X86(x) x
 #else

@@ -1,7 +1,7 @@
-/* Runs the instructions of a map over a block: one group of elements at a time through all of them.
- * So intermediate values never leave L1, and all arrays are read side by side. Contiguous inputs
- * are read in place. Other inputs are gathered, a block at a time (gather.c). An input with a
- * single value for the whole block is passed as one value. */
+/* Runs the instructions of a map over a block of elements. One group of elements at a time goes
+ * through all instructions, so intermediate values never leave L1, and all arrays are read side by
+ * side. Contiguous inputs are read in place. Other inputs are gathered, a block at a time
+ * (gather.c). An input with a single value for the whole block is passed as one value. */
 #include "map.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
  * hand-written loop for the expression. Groups of 1024 are a sixth slower. With arrays in the
  * caches, 256 are a tenth faster than 128. Software prefetches made all of that slower.
  *
- * LONG elements are worth a short piece before the rest, so that stores do not straddle lines.
- * numpy's large arrays begin 16 bytes behind a line; inputs that do so too are then read in whole
- * lines as well. This is a tenth faster in the caches, for chains a third. */
+ * A block of LONG elements or more begins with a short piece, so that later stores do not straddle
+ * cache lines. numpy's large arrays begin 16 bytes behind a line; inputs with the same offset are
+ * then read in whole lines too. This is a tenth faster in the caches, for chains a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
-/* Number of elements in `nbytes` of the widest type, or fewer if `buffers` of them would exceed the
- * cache. */
+/* Returns the elements of the widest type in `nbytes`, or fewer if `buffers` buffers of them would
+ * exceed the cache. */
 static uint32_t fitting(const struct sp_map_job *job, size_t buffers, uint32_t nbytes)
 {
     const size_t most = L1_NBYTES / (buffers * job->width) / LEAST * LEAST;
@@ -40,7 +40,7 @@ void sp_map_choose_block(struct sp_map_job *job)
     const struct sp_map_insn *const only = job->insns;
     job->copies = job->ninsns == 1 && only->a < SP_MAP_INPUTS && only->fn == job->table->convert[only->type][only->type];
     job->block = fitting(job, inputs + 1, BLOCK_NBYTES);
-    /* A single instruction has no intermediate values. */
+    /* A single instruction has no intermediate values, so a block needs no groups. */
     job->group = job->ninsns == 1 ? job->block : fitting(job, inputs + job->nregs + 1, GROUP_NBYTES);
     job->again = (uint32_t)(job->total < SP_MAP_PERIOD ? job->total : SP_MAP_PERIOD);
     job->most = spread ? job->block : periods ? job->again : job->total;
@@ -52,8 +52,8 @@ static size_t rounded(size_t nbytes)
     return (nbytes + APART - 1) / APART * APART;
 }
 
-/* Bytes of a gathered input. With a period: the pattern, and a repeated part for a block that
- * begins anywhere. */
+/* Returns the bytes of a gathered input. An input with a period needs its pattern, and a repeated
+ * part for blocks that begin anywhere in the pattern. */
 static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     if (!x->base || x->whole)
@@ -61,7 +61,7 @@ static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_
     return rounded((x->period ? x->period + job->again : job->block) * sp_map_nbytes(x->type)) + APART;
 }
 
-/* Repeats a pattern as far as a block may need. */
+/* Gathers a pattern and repeats it as far as a block may need. */
 static void repeat(const struct sp_map_job *job, const struct sp_map_operand *x, char *to)
 {
     const size_t period = (size_t)x->period * sp_map_nbytes(x->type);
@@ -77,7 +77,8 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     const size_t steps = (job->ninsns + (size_t)1) * sizeof(struct sp_map_step);
     const size_t links = sp_map_chain_scratch(job), at_once = job->chained ? rounded(job->table->chain_nbytes) : 0;
     const size_t group = rounded((size_t)job->group * job->width);
-    const size_t register_nbytes = (group > at_once ? group : at_once) + APART; /* apart: not all on one cache set */
+    /* APART puts registers on different cache sets. */
+    const size_t register_nbytes = (group > at_once ? group : at_once) + APART;
     size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(links) + rounded(extra);
     nbytes += job->nregs * register_nbytes + rounded((size_t)job->block * job->width);
     nbytes += (SP_MAP_INPUTS + job->nconsts) * at_once;
@@ -115,7 +116,8 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     return 0;
 }
 
-/* Finds the block of input i. `index`: the index of `at`. `in_row`: the block stays in the row. */
+/* Finds where block [at, at + count) of input i lies, and gathers it if needed. `index` is the
+ * index of element `at`. `in_row` says that the block stays in one row. */
 static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, uint32_t i, uint64_t at, size_t count,
                        const uint64_t index[SP_MAP_DIMS], int in_row)
 {
@@ -149,14 +151,14 @@ static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, ui
     slot->by = nbytes;
 }
 
-/* Copies the instructions with the addresses of this block; the last one's `out` is `to`. */
+/* Copies the instructions with the addresses of this block. The last instruction writes to `to`. */
 static void make_steps(const struct sp_map_job *job, const struct sp_map_thread *t, char *to)
 {
     struct sp_map_step *s = t->step;
     for (uint32_t k = 0; k < job->ninsns; k++, s++) {
         const struct sp_map_insn *const in = &job->insns[k];
         const struct sp_map_slot *const a = &t->slot[in->a], *const b = &t->slot[in->b], *const c = &t->slot[in->c];
-        s->fn = in->fn; /* field by field: the loop below soon reads them so */
+        s->fn = in->fn; /* field by field, because run_steps soon reads single fields */
         s->scalars = a->scalar | b->scalar << 1 | c->scalar << 2;
         s->out = (char *)(uintptr_t)t->slot[in->out].at;
         s->out_by = 0;
@@ -171,7 +173,8 @@ static void make_steps(const struct sp_map_job *job, const struct sp_map_thread 
     s[-1].out_by = sp_map_result_nbytes(job);
 }
 
-/* Elements [done, end) of the block, one group at a time. */
+/* Runs the first `nsteps` instructions for elements [done, end) of the block, one group at a
+ * time. */
 static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *t, uint32_t nsteps, size_t done, size_t end)
 {
     const struct sp_map_step *const last = t->step + nsteps;
@@ -183,7 +186,8 @@ static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *
     }
 }
 
-/* As run_steps, past the caches; `out` is whole lines from done to end. */
+/* Runs all instructions as run_steps does, but stores the result with streaming stores. Elements
+ * [done, end) of `out` are whole cache lines. */
 static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t, size_t done, size_t end)
 {
     struct sp_map_step *const last = t->step + job->ninsns - 1;
@@ -191,7 +195,7 @@ static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t
     uint32_t nsteps = job->ninsns;
     if (job->insns[nsteps - 1].past) {
         last->fn = job->insns[nsteps - 1].past;
-    } else { /* it has no form past the caches; the copy of a group has */
+    } else { /* no streaming form: compute a group, then copy it with streaming stores */
         last[1] = (struct sp_map_step){.fn = job->table->past_copy[job->y.type],
                                        .out = last->out,
                                        .out_by = last->out_by,
@@ -215,7 +219,7 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
         if (job->x[i].base)
             find_input(job, t, i, at, count, index, in_row);
     if (job->copies && !direct && t->slot[job->insns->a].by)
-        return t->slot[job->insns->a].at; /* a fold reads it there */
+        return t->slot[job->insns->a].at; /* a plain copy: a fold reads the input itself */
     char *const to = direct ? direct : t->result;
     make_steps(job, t, to);
     const uint32_t nbytes = sp_map_result_nbytes(job), line = SP_MAP_LINES / nbytes;

@@ -1,20 +1,20 @@
 /* Chains: an engine for maps whose instructions are all simple and of one type. Eight vectors at a
  * time go through all instructions. Each instruction is a link: it takes the previous result in
- * registers and reads its other operands from memory. Unlike a pass per instruction over a group
- * (block.c), it stores no value that only the next instruction reads. Six operations on arrays in
- * the caches take two thirds of the time. A single value for all elements is read as vectors too,
- * from a block of copies.
+ * registers and reads its other operands from memory. Groups (block.c) take a pass per instruction;
+ * a chain stores no value that only the next instruction reads. Six operations on arrays in the
+ * caches take two thirds of the time of groups. A single value for all elements is read as vectors
+ * too, from a block of copies.
  *
- * If the result goes past the caches and the arrays come from memory, the first links prefetch
- * lines of each array. Two instructions on three arrays then come as close to the rate of a copy as
- * a hand-written loop, a tenth closer than groups. Half the prefetch distance works as well; twice
- * the distance takes a third longer. */
+ * If the result is stored with streaming stores and the arrays come from memory, the first links
+ * prefetch lines of each array. Two instructions on three arrays then come as close to the rate of
+ * a copy as a hand-written loop, a tenth closer than groups. Half the prefetch distance works as
+ * well; twice the distance takes a third longer. */
 #include "map.h"
 
 #include <string.h>
 
-/* Links end in calls of the next one: without optimisation the stack is as deep as the chain. Two
- * instructions are as fast in groups if nothing is prefetched. */
+/* A link ends by calling the next link: without optimisation the stack is as deep as the chain,
+ * hence MOST_INSNS. Below LEAST_INSNS groups are as fast, if nothing is prefetched. */
 enum { LEAST_INSNS = 3, MOST_INSNS = 24, MOST_CONSTS = 16 };
 
 static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)
@@ -23,7 +23,8 @@ static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)
     return (in->a == slot) | b << 1 | c << 2;
 }
 
-/* 1 if an instruction after k + 1 reads the result of k, or k + 1 reads it twice. */
+/* Returns 1 if an instruction after k + 1 reads the result of instruction k, or if instruction k +
+ * 1 reads it twice. */
 static uint32_t is_kept(const struct sp_map_job *job, uint32_t k)
 {
     const uint32_t out = job->insns[k].out;

@@ -1,10 +1,12 @@
-/* Checks the programs of maps and makes instructions for the engine. It computes no elements. */
+/* Checks the programs of maps and turns them into instructions for the engine (block.c). This file
+ * computes no elements. */
 #include "map.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Number of values that an op of the portable language takes; each leaves one. -1: no such op. */
+/* Returns the number of values that an op of the portable language takes, or -1 for an unknown op.
+ * Each op leaves one value. */
 static int operands_of(uint32_t op)
 {
     switch (op) {
@@ -45,7 +47,8 @@ static int operands_of(uint32_t op)
     }
 }
 
-/* Cost in additions, roughly: decides how many elements are worth a thread. */
+/* Returns the rough cost of an op in additions, which decides how many elements are worth a
+ * thread. */
 static uint32_t weight_of(uint32_t op)
 {
     switch (op) {
@@ -67,9 +70,9 @@ static uint32_t weight_of(uint32_t op)
     }
 }
 
-/* Allocates `job->insns` in the caller's scratch, followed by a copy of the program: another queue
- * may write to the program's memory between the check of a word and its use. NULL: out of
- * memory. */
+/* Allocates `job->insns` in the caller's scratch memory, followed by a copy of the program, which
+ * it returns. A copy, because another queue may write to the program's memory between the check of
+ * a word and its use. Returns NULL when there is no memory. */
 static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32_t *words, size_t nwords)
 {
     const size_t nbytes = (ninsns + 1) * sizeof *job->insns;
@@ -80,7 +83,7 @@ static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32
     return room ? memcpy(room + nbytes, words, nwords * sizeof *words) : NULL;
 }
 
-/* `from`: type of a conversion's operand. */
+/* Appends an instruction. `from` is the type of a conversion's operand. */
 static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t from, uint32_t out, const uint32_t in[3],
                  uint32_t operands)
 {
@@ -98,7 +101,7 @@ static void emit(struct sp_map_job *job, uint32_t op, uint32_t type, uint32_t fr
     job->weight += weight_of(op);
 }
 
-/* The greatest depth of the stack, or -EINVAL. */
+/* Checks a postfix program. Returns the greatest depth of its stack, or -EINVAL. */
 static int check_postfix(const struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type)
 {
     int depth = 0;
@@ -145,19 +148,20 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t 
             continue;
         }
         depth -= takes;
-        /* Register `depth` is free or holds this step's first operand, so the result may go
-         * there. */
+        /* Register `depth` is free or holds this step's first operand. So the result may go to
+         * it. */
         const uint32_t out = SP_MAP_INPUTS + depth;
         const uint32_t in[3] = {stack[depth], takes > 1 ? stack[depth + 1] : 0, takes > 2 ? stack[depth + 2] : 0};
         emit(job, op, type, type, out, in, takes);
         stack[depth++] = out;
     }
-    if (job->ninsns == 0) /* one input or one constant */
+    if (job->ninsns == 0) /* the program is one input or one constant */
         emit(job, SP_MAP_CONVERT, type, type, SP_MAP_INPUTS, (const uint32_t[3]){stack[0]}, 1);
     return 0;
 }
 
-/* Number of operands of an instruction; -1: not available for this type. */
+/* Returns the number of operands of an instruction, or -1 if the op is not available for this
+ * type. */
 static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint32_t type)
 {
     if (type >= SP_MAP_TYPES || op >= SP_MAP_LOWERED_OPS)
@@ -169,8 +173,8 @@ static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint3
     return op >= SP_MAP_FMA ? 3 : operands_of(op);
 }
 
-/* The slot of an operand. -EINVAL: it does not exist, or an input has another type than the
- * instruction reads. */
+/* Returns the slot of an operand. Returns -EINVAL if the operand does not exist, or if an input has
+ * another type than the instruction reads. */
 static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t type)
 {
     const uint32_t kind = operand >> 28;

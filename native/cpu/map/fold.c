@@ -1,8 +1,8 @@
-/* A map whose elements are folded as they are computed: [outer, n, inner] to [outer, inner],
- * without storing the map.
+/* Folds the elements of a map as they are computed: [outer, n, inner] to [outer, inner], without
+ * storing the map.
  *
- * The shape and the program alone determine the pieces, not the number of threads. Parts are joined
- * in their order. So the same input gives the same bits for any number of threads. */
+ * The shape and the program alone determine the pieces, not the number of threads. Partial results
+ * are joined in a fixed order. So the same input gives the same bits for any number of threads. */
 #include "map.h"
 
 #include <errno.h>
@@ -13,13 +13,13 @@ enum { PIECE = 1 << 16, FEW = 64, WIDE = 256 };
 struct fold_job {
     struct sp_map_job *job;
     const struct sp_map_folds *f;
-    uint64_t outer, n, inner, count; /* count: divisor of a mean, else 0 */
-    uint64_t columns;                /* of a piece */
+    uint64_t outer, n, inner, count; /* count: the divisor of a mean, else 0 */
+    uint64_t columns;                /* columns of a piece */
     uint64_t column_runs;
-    uint64_t rows; /* of each piece except the last */
+    uint64_t rows; /* rows of each piece except the last */
     uint64_t row_runs;
     uint64_t pieces, per_task;
-    char *partial; /* [row_runs][outer * inner], if row_runs > 1 */
+    char *partial; /* partial results [row_runs][outer * inner], if row_runs > 1 */
     uint32_t y_nbytes;
 };
 
@@ -28,7 +28,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Folds rows [r0, r1) of `o`, each with one column, into acc[0]. */
+/* Folds elements [r0, r1) of row `o` into acc[0]. Used if inner is 1. */
 static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, void *acc)
 {
     f->f->first(acc, SP_MAP_LANES);
@@ -53,8 +53,8 @@ static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o
             f->f->rows(acc, sp_map_block(f->job, t, (o * f->n + r) * f->inner + i0, width, NULL, 0), 1, width);
         return;
     }
-    /* Short rows, contiguous in the space: `together` of them are one long row, and a block has
-     * several long rows. */
+    /* Short rows are contiguous in the iteration space. So `together` rows count as one long row,
+     * and a block has several long rows. */
     const size_t together = width < WIDE && r1 - r0 >= 8 ? WIDE / width : 1;
     const size_t wide = together * width;
     f->f->first(acc, wide);
@@ -93,7 +93,8 @@ static void one_piece(const struct fold_job *f, struct sp_map_thread *t, uint64_
         f->f->store(f->job->y.base + at * f->y_nbytes, t->extra, (size_t)(i1 - i0), (size_t)f->count);
 }
 
-/* Short rows with one result each: a block has several of them. */
+/* Folds short rows with one result each: indices [o0, o1) of the outer dimension. A block has
+ * several rows. */
 static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64_t o0, uint64_t o1)
 {
     const uint32_t nbytes = sp_map_result_nbytes(f->job);
@@ -103,7 +104,7 @@ static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64
         const char *const found = sp_map_block(f->job, t, o * f->n, (size_t)(rows * f->n), NULL, 0);
         for (uint64_t k = 0; k < rows; k++) {
             f->f->first(t->extra, f->n < SP_MAP_LANES ? f->n : SP_MAP_LANES);
-            if (f->n < SP_MAP_LANES) { /* fewer elements than lanes: one after the other */
+            if (f->n < SP_MAP_LANES) { /* fewer elements than lanes: fold one by one */
                 f->f->first(t->extra, 1);
                 for (uint64_t i = 0; i < f->n; i++)
                     f->f->rows(t->extra, found + (k * f->n + i) * nbytes, 1, 1);
@@ -158,7 +159,7 @@ int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t 
     f.rows = n;
     f.row_runs = 1;
     const uint64_t independent = outer * f.column_runs;
-    /* Few results over many rows: divide the rows too. */
+    /* With few results over many rows, divide the rows too. */
     if (independent < FEW && n * f.columns > 2 * (uint64_t)PIECE) {
         f.rows = PIECE / f.columns;
         f.row_runs = (n + f.rows - 1) / f.rows;

@@ -1,5 +1,6 @@
-/* The kernel fused_map: reads its geometry, checks that it stays inside the arrays, and runs. No
- * input is trusted: a wrong program or geometry is -EINVAL, never an access outside. */
+/* The kernel fused_map: reads its geometry, checks that all accesses stay inside the arrays, and
+ * runs the map. No input is trusted: a wrong program or geometry gives -EINVAL, never an access
+ * outside the arrays. */
 #include "map.h"
 
 #include "core/args.h"
@@ -18,7 +19,8 @@ void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void
             .base = (char *)(uintptr_t)x[i], .stride = {nbytes}, .type = type, .whole = x[i] != NULL};
 }
 
-/* Reads the sizes of the space: at least one dimension, a number of elements that fits. */
+/* Reads the sizes of the iteration space. Returns -EINVAL without a dimension, or if the number of
+ * elements overflows. */
 static int read_shape(struct sp_map_job *job, const int64_t *geometry, uint32_t ngeometry)
 {
     if (ngeometry < SP_MAP_GEO_HEAD || geometry[SP_MAP_GEO_NDIM] < 1 || geometry[SP_MAP_GEO_NDIM] > SP_MAP_DIMS)
@@ -36,7 +38,7 @@ static int read_shape(struct sp_map_job *job, const int64_t *geometry, uint32_t 
     return 0;
 }
 
-/* 1 if all elements are in [0, nbytes). */
+/* Returns 1 if all elements of the operand lie in bytes [0, nbytes) of its array. */
 static int inside(const struct sp_map_job *job, const struct sp_map_operand *x, int64_t offset, uint64_t nbytes)
 {
     int64_t low = offset, high = offset;
@@ -51,7 +53,7 @@ static int inside(const struct sp_map_job *job, const struct sp_map_operand *x, 
     return low >= 0 && nbytes <= INT64_MAX && high <= (int64_t)nbytes - (int64_t)sp_map_nbytes(x->type);
 }
 
-/* The product of the sizes from `d` on if their elements are contiguous, else 0. */
+/* Returns the number of elements in dimensions [from, ndim) if they are contiguous, else 0. */
 static uint64_t in_one_piece(const struct sp_map_job *job, const struct sp_map_operand *x, uint32_t from)
 {
     uint64_t n = 1;
@@ -63,8 +65,8 @@ static uint64_t in_one_piece(const struct sp_map_job *job, const struct sp_map_o
     return n;
 }
 
-/* Number of elements after which an input repeats, all of whose outer strides are 0. 0: it does
- * not, or only after too many. */
+/* Returns the number of elements after which an input repeats, because all its outer strides are 0.
+ * Returns 0 if it does not repeat within SP_MAP_PERIOD elements. */
 static uint64_t period_of(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     uint32_t d = 0;
@@ -74,7 +76,8 @@ static uint64_t period_of(const struct sp_map_job *job, const struct sp_map_oper
     return n <= SP_MAP_PERIOD ? n : 0;
 }
 
-/* 1 for long rows whose elements are contiguous and aligned, or a single value. */
+/* Returns 1 if the rows are long, and the elements of each row are either contiguous and aligned,
+ * or a single value. */
 static uint32_t lies_in_rows(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     const int64_t nbytes = sp_map_nbytes(x->type), inner = x->stride[job->ndim - 1];
@@ -146,7 +149,8 @@ static int fold(struct sp_map_job *job, const struct sp_args_fused_map *v, const
 int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_map *given, const struct sp_tile_plan *plan,
                  struct sp_pool *pool)
 {
-    /* A copy: another queue may write to the geometry's memory between its check and its use. */
+    /* A copy, because another queue may write to the geometry's memory between its check and its
+     * use. */
     int64_t geometry[SP_MAP_GEO_HEAD + SP_MAP_DIMS + (SP_MAP_INPUTS + 1) * (2 + SP_MAP_DIMS)];
     struct sp_args_fused_map own = *given;
     const struct sp_args_fused_map *const v = &own;
@@ -169,7 +173,7 @@ int sp_map_fused(const struct sp_map_table *table, const struct sp_args_fused_ma
     job.stream = !folds && table->fence && v->geometry[SP_MAP_GEO_STREAM] != 0;
     for (uint32_t i = 0; i < SP_MAP_INPUTS; i++)
         if (job.x[i].base == job.y.base)
-            job.stream = 0; /* y is also read, so its lines are cached: an ordinary store costs less */
+            job.stream = 0; /* y is also read, so it is cached: ordinary stores cost less */
     sp_map_choose_block(&job);
     return folds ? fold(&job, v, plan, pool) : sp_map_run(&job, plan, pool);
 }

@@ -1,10 +1,10 @@
-/* Addresses of a map's elements; gathers and scatters blocks of them. Any strides, any
- * alignment. */
+/* Computes addresses of a map's elements, and gathers and scatters blocks of them, for any strides
+ * and any alignment. */
 #include "map.h"
 
 #include <string.h>
 
-/* The index of element `at` in the space. */
+/* Computes the index of element `at` in the iteration space. */
 void sp_map_indices(const struct sp_map_job *job, uint64_t at, uint64_t index[SP_MAP_DIMS])
 {
     for (uint32_t d = job->ndim; d-- > 1;) {
@@ -22,7 +22,7 @@ char *sp_map_address(const struct sp_map_job *job, const struct sp_map_operand *
     return p;
 }
 
-/* Advances to the first element of the next row. */
+/* Advances an index to the first element of the next row. */
 static void next_row(const struct sp_map_job *job, uint64_t index[SP_MAP_DIMS])
 {
     uint32_t d = job->ndim - 1;
@@ -68,8 +68,8 @@ static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from
         copy_run_uint32_t(to, to_stride, from, from_stride, count);
 }
 
-/* Copies elements [at, at + count) of the space to the contiguous block `to`, or from the block
- * `from` if `to` is NULL. */
+/* Copies elements [at, at + count) of operand x to the contiguous block `to`. If `to` is NULL,
+ * copies the block `from` to the operand instead. */
 static void copy_block(const struct sp_map_job *job, const struct sp_map_operand *x, char *to, const char *from, uint64_t at,
                        size_t count)
 {

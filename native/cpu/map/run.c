@@ -1,5 +1,5 @@
-/* y = a map over the whole space: divides it into tasks, and those into stretches that fit a block
- * (block.c). Writes each to its place. */
+/* Computes a map over its whole iteration space into y. Divides the space into tasks, and each task
+ * into runs of elements for sp_map_block (block.c). */
 #include "map.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct run_job {
     uint64_t each;
 };
 
-/* Address of elements [at, at + count) of y if they are contiguous, else NULL. */
+/* Returns the address of elements [at, at + count) of y if they are contiguous, else NULL. */
 static char *place_of(const struct sp_map_job *job, uint64_t at)
 {
     uint64_t index[SP_MAP_DIMS];
@@ -29,7 +29,7 @@ static char *place_of(const struct sp_map_job *job, uint64_t at)
     return sp_map_address(job, &job->y, index);
 }
 
-/* How many elements, `most` at most, are computed together from element `at` on. */
+/* Returns how many elements are computed together from element `at` on, at most `most`. */
 static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
 {
     const uint64_t row = job->shape[job->ndim - 1];
@@ -39,8 +39,8 @@ static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
     return (size_t)count;
 }
 
-/* The number of elements to write now: `count`, or fewer so that the next write begins at a cache
- * line. */
+/* Returns the number of elements to write now: `count`, or fewer so that the next write begins at a
+ * cache line. */
 static size_t to_a_line(const char *to, size_t count, uint32_t nbytes)
 {
     const size_t over = (uintptr_t)(to + count * nbytes) % SP_MAP_LINES / nbytes;
@@ -78,7 +78,8 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
     struct run_job r = {.job = job, .each = task_elements(job)};
     if (job->total == 0)
         return 0;
-    /* A task past the caches ends with a fence and waits for it. */
+    /* A task with streaming stores ends with a fence and waits for the stores, so such tasks are
+     * larger. */
     for (int k = 0; job->stream && k < 4 && job->total / r.each > 32 * (uint64_t)sp_pool_threads(pool); k++)
         r.each *= 2;
     while ((job->total + r.each - 1) / r.each > UINT32_MAX)

@@ -1,4 +1,4 @@
-/* The driver of the reductions: divides the work into pieces for the pool. The arithmetic is in
+/* The driver of reductions: divides the work into pieces for the thread pool. The arithmetic is in
  * reduce.inc. */
 #include "reduce.h"
 
@@ -29,7 +29,7 @@ static void one_task(void *ctx, uint32_t index)
     const struct sp_reduce_job *const job = ctx;
     const size_t begin = index * job->per_task;
     const size_t end = smaller(begin + job->per_task, job->pieces);
-    /* a piece is a whole o: pass the whole run of them */
+    /* each piece is a whole o, so one call can reduce all pieces of the task */
     if (job->column_runs == 1 && job->row_runs == 1) {
         job->piece(job, begin, end, 0, job->n, 0, job->inner, NULL);
         return;
@@ -48,7 +48,7 @@ int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, st
     const size_t independent = job->outer * job->column_runs;
     job->rows = job->n;
     job->row_runs = 1;
-    /* Few results over long columns: divide the columns too. 64 pieces keep any desktop's pool
+    /* With few results over long columns, divide the columns too. 64 pieces keep any desktop's pool
      * busy. */
     if (independent < 64 && job->n * width > 2 * (size_t)SP_REDUCE_PIECE) {
         job->rows = SP_REDUCE_PIECE / width;

@@ -1,34 +1,34 @@
-/* The pieces of a reduction y[o, i] = op over r of x[o, r, i]. The shape alone determines them, not
- * the number of threads. So the same input gives the same bits on every machine with the same
- * instruction set (reduce.c). */
+/* The pieces of a reduction y[o, i] = op over r of x[o, r, i]. The shape alone determines the
+ * pieces, not the number of threads. So the same input gives the same bits on every machine with
+ * the same instruction set (reduce.c). */
 #ifndef SP_CPU_REDUCE_H
 #define SP_CPU_REDUCE_H
 #include "cpu/runtime/kernel.h"
 
-/* A piece is (o, a run of r, a run of at most SP_REDUCE_COLUMNS i). The run of i is long, so that
- * reading a row stays in its pages for a while. Rows shorter than a quarter of SP_REDUCE_WIDE are
- * reduced several at a time. */
+/* A piece of y[o, i] = op over r of x[o, r, i] has one o, a run of r, and a run of at most
+ * SP_REDUCE_COLUMNS i. The run of i is long, so that reading a row stays in the row's pages for a
+ * while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced several at a time. */
 enum { SP_REDUCE_COLUMNS = 2048, SP_REDUCE_WIDE = 256, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {
     const void *x;
     void *y;
     size_t outer, n, inner;
-    size_t column_runs; /* pieces across i */
-    size_t row_runs;    /* pieces across r; 1: a piece makes a final result */
-    size_t rows;        /* of each piece except the last */
+    size_t column_runs; /* number of pieces across i */
+    size_t row_runs;    /* number of pieces across r; 1: each piece computes final results */
+    size_t rows;        /* rows of each piece except the last */
     size_t pieces;
     size_t per_task;
-    void *partial; /* [row_runs][outer*inner], if row_runs > 1 */
-    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1): to y; or one o to `partial`
-     * if that is not NULL. */
+    void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */
+    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1) to y. If `partial` is not
+     * NULL, reduces a single o to `partial` instead. */
     void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
                   void *partial);
-    /* y[at] of partial[0..row_runs)[at], combined in that order. */
+    /* Computes each y[at] from partial[0..row_runs)[at], combined in that order. */
     void (*combine)(const struct sp_reduce_job *job);
-    size_t partial_nbytes; /* of one partial result */
+    size_t partial_nbytes; /* bytes of one partial result */
 };
 
-/* Fills in everything from column_runs on and runs the job. */
+/* Sets the members of a job from column_runs on and runs the job. Returns 0 or -errno. */
 int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 #endif

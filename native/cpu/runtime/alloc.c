@@ -1,8 +1,8 @@
-/* Host memory as device memory: zeroed, aligned, counted. Large blocks come from mmap, shareable
- * ones from a memfd.
+/* Host memory as device memory: zeroed, aligned, counted. Large blocks come from mmap, blocks to
+ * share with other processes from a memfd.
  *
- * A 64-byte header in front of the data records how to free it, so sp_cpu_free needs only the
- * pointer (cffi's gc). */
+ * A 64-byte header before the data says how to free the block. So sp_cpu_free needs only the
+ * pointer, as cffi's gc does. */
 #define _GNU_SOURCE
 #include "core/base.h"
 #include "core/syscalls.h"
@@ -18,7 +18,7 @@ enum { ALIGN = 64, PAGE = 4096, LARGE = 65536, HUGE_PAGE = 2 << 20 };
 
 struct header {
     void *base;
-    uint64_t mapped; /* bytes to unmap; 0: from malloc */
+    uint64_t mapped; /* bytes to unmap; 0: the block came from malloc */
     uint64_t nbytes;
     uint64_t unused[5];
 };
@@ -60,7 +60,8 @@ void *sp_cpu_alloc(uint64_t nbytes)
     if (!data)
         return NULL;
     if (align == HUGE_PAGE)
-        madvise(data, nbytes, MADV_HUGEPAGE); /* a hint: fewer TLB misses in packing and copies */
+        /* a hint, for fewer TLB misses in packing and copies */
+        madvise(data, nbytes, MADV_HUGEPAGE);
     return publish(data, base, mapped, nbytes);
 }
 
@@ -78,7 +79,8 @@ void sp_cpu_free(void *p)
         free(h.base);
 }
 
-/* Maps a reserved range: a readable page for the header in front, the memfd over the rest. */
+/* Maps a memfd of `nbytes` bytes. Reserves a larger range first, so that a page for the header
+ * precedes the data. Returns the address of the data or NULL. */
 void *sp_cpu_map_shared(int fd, uint64_t nbytes)
 {
     void *base;

@@ -1,16 +1,16 @@
-/* Moves a worker off the core of the thread that has work for it.
+/* Moves a worker thread off the core of the thread that has work for it.
  *
- * Linux looks for an idle core only while it believes that few of those that share a cache are busy
- * (SIS_UTIL in kernel/sched/fair.c). Otherwise a worker may be queued behind the very thread that
- * has work for it. A mask without that core, set for a moment, makes the kernel choose another one.
- * Measured on two cores, Linux 6.18, in a process that alternated with others. Products of 256
- * cubed on two threads took 297 to 310 us without this, as on one thread. With it they took 150 to
- * 165 us (benchmarks/cpu_peers.py, runs in turn).
+ * Linux looks for an idle core only while it believes that few of the cores that share a cache are
+ * busy (SIS_UTIL in kernel/sched/fair.c). Otherwise it may queue a worker on the very core whose
+ * thread has work for it. An affinity mask without that core, set for a moment, makes the kernel
+ * choose another core. Measured on two cores, Linux 6.18, in a process that alternated with others:
+ * products of 256 cubed on two threads took 297 to 310 us without this, as on one thread, and 150
+ * to 165 us with it (benchmarks/cpu_peers.py, runs in turn).
  *
- * Masks also belong to the user: taskset(1) or sched_setaffinity(2) may set another one at any
- * time. So the old mask is restored only while the thread still has the mask set here. Linux has no
- * call that compares and sets in one step. So a user's mask is lost if it is set between the read
- * and the write here, or equals the temporary one. */
+ * Affinity masks also belong to the user: taskset(1) or sched_setaffinity(2) may set another mask
+ * at any time. So the old mask is restored only while the thread still has the mask set here. Linux
+ * has no call that compares and sets in one step. So a user's mask is lost if it is set between the
+ * read and the write here, or equals the temporary mask. */
 #define _GNU_SOURCE
 #include "apart.h"
 
@@ -33,5 +33,5 @@ void sp_apart(pid_t tid, int cpu)
     if (!CPU_COUNT(&others) || CPU_EQUAL(&others, &allowed) || sched_setaffinity(tid, sizeof others, &others))
         return;
     if (sched_getaffinity(tid, sizeof now, &now) == 0 && CPU_EQUAL(&now, &others))
-        sched_setaffinity(tid, sizeof allowed, &allowed); /* the thread stays on its present core */
+        sched_setaffinity(tid, sizeof allowed, &allowed); /* the thread stays on its new core */
 }

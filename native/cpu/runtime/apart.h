@@ -3,9 +3,9 @@
 #define SP_CPU_APART_H
 #include <sys/types.h>
 
-/* This thread's id. */
+/* Returns the calling thread's id. */
 pid_t sp_apart_self(void);
-/* Moves thread `tid` from core `cpu` to another one at once, if it is there and may run on any
- * core. 0: no thread. */
+/* Moves thread `tid` off core `cpu` at once, if its affinity mask has that core and another. Does
+ * nothing if tid is 0. */
 void sp_apart(pid_t tid, int cpu);
 #endif

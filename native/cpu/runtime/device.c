@@ -1,4 +1,4 @@
-/* Opens and closes the cpu device; detects this machine's instruction sets. */
+/* Opens and closes the cpu device, and detects the machine's instruction sets. */
 #include "device.h"
 
 #include "numa.h"
@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAX_THREADS = 1024, TOUCH_NBYTES = 2 << 20, PAGE = 4096 }; /* 2 MiB: a huge page, which is on one node */
+/* TOUCH_NBYTES: 2 MiB, a huge page, which lies on one NUMA node */
+enum { MAX_THREADS = 1024, TOUCH_NBYTES = 2 << 20, PAGE = 4096 };
 
 uint32_t sp_cpu_isa_mask(void)
 {
@@ -19,7 +20,7 @@ uint32_t sp_cpu_isa_mask(void)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         mask |= 1u << SP_ISA_AVX512;
 #elif defined(__aarch64__)
-    mask |= 1u << SP_ISA_NEON; /* part of the base architecture */
+    mask |= 1u << SP_ISA_NEON; /* a part of the base architecture */
 #endif
     return mask;
 }
@@ -80,7 +81,8 @@ static void touch_task(void *ctx, uint32_t index)
     const uint64_t begin = (uint64_t)index * TOUCH_NBYTES;
     const uint64_t end = begin + TOUCH_NBYTES < t->nbytes ? begin + TOUCH_NBYTES : t->nbytes;
     for (uint64_t i = begin; i < end; i += PAGE)
-        *(volatile char *)(t->p + i) = 0; /* it is 0 already; a read maps the shared zero page */
+        /* writes the 0 that is there; a read would map the shared zero page */
+        *(volatile char *)(t->p + i) = 0;
 }
 
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes)

@@ -12,14 +12,17 @@
 #include <stdatomic.h>
 
 struct sp_cpu {
-    struct sp_device common; /* never lost */
+    struct sp_device common; /* this device is never lost */
     uint32_t isa;
-    int confined; /* all work stays on the CPUs of pool.places; written before the first queue and kernel */
-    _Atomic uint32_t refs; /* the owner and every queue: dropping the last one ends the pool */
+    /* 1: all work stays on the CPUs of pool.places; written before the first queue and kernel */
+    int confined;
+    /* references: the owner's and one of each queue; dropping the last one ends the pool */
+    _Atomic uint32_t refs;
     struct sp_pool pool;
 };
 
-enum { SP_KERNEL_MAGIC = 0x4b637073 }; /* "spcK": a handle without it is refused, not called */
+/* "spcK"; a handle without this magic number is refused, not called */
+enum { SP_KERNEL_MAGIC = 0x4b637073 };
 
 struct sp_cpu_kernel {
     uint32_t magic;
@@ -28,54 +31,55 @@ struct sp_cpu_kernel {
     struct sp_cpu *dev;
     void (*fn)(void);
     void *library;
-    /* 1: never runs in the calling thread. A user's code may never end: on the worker, a wait can
-     * time out and name the kernel. On a confined device the caller's core is not the device's.
-     * Pinning the caller during the call would change the user's mask and move a thread twice. It
-     * would also keep one caller from using two devices at once. This is kept here because each
-     * launch reads it. */
+    /* 1: the kernel never runs in the calling thread. A user's code may never end; on the worker, a
+     * wait can time out and name the kernel. On a confined device the caller's core is not the
+     * device's. Pinning the caller during the call would change the user's mask and move a thread
+     * twice. It would also keep one caller from using two devices at once. The field is here
+     * because each launch reads it. */
     int handed_over;
     struct sp_tile_plan plan;
     struct sp_signature sig;
 };
 
-/* A submission in flight, followed by its records and an upload's bytes. */
+/* A submission that has not ended. Its records follow it, then the bytes of an upload. */
 struct sp_job {
     struct sp_job *next;
     uint64_t value;
-    size_t nbytes;     /* of the records */
-    size_t all_nbytes; /* of the job */
+    size_t nbytes;     /* bytes of the records */
+    size_t all_nbytes; /* bytes of the whole job */
     _Alignas(16) unsigned char records[];
 };
 
 struct sp_cpu_queue {
-    struct sp_queue common; /* referenced by the worker and by submissions that wait for it */
+    /* referenced by the worker and by submissions that wait for this queue */
+    struct sp_queue common;
     struct sp_cpu *dev;
     struct sp_timeline timeline;
-    /* Up to `worker_started`: read and written only with the queue's lock held. */
+    /* The members up to `worker_started` are read and written only with the queue's lock held. */
     struct sp_job *head, *tail, *current;
     uint64_t held_nbytes; /* bytes of all jobs that have not ended */
     int worker_started;
 
     pthread_t worker;
-    _Atomic uint32_t work; /* futex: incremented when a job is queued */
+    _Atomic uint32_t work; /* futex, incremented when a job is queued */
     _Atomic uint32_t worker_sleeps;
-    /* A launch that runs in its caller's thread: its record, and whether a peek copies the record
-     * now (see queue.c). */
+    /* The record of a launch that runs in its caller's thread, and its bytes. `peeking` counts
+     * calls of sp_cpu_peek that copy the record now (see queue.c). */
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;
     struct sp_running running;
 };
 
-/* replay.c: checks that need the device; and the run of checked records. */
+/* Defined in replay.c: checks that need the device, and the run of checked records. */
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
 int sp_cpu_runs_inline(const void *record);
 int sp_cpu_dispatch(const void *record, struct sp_running *running);
 int sp_cpu_replay(const void *records, size_t nbytes, struct sp_running *running);
 
-/* device.c */
+/* Defined in device.c. */
 void sp_cpu_unref(struct sp_cpu *dev);
 
-/* queue.c */
+/* Defined in queue.c. */
 void sp_cpu_queue_unref(void *queue);
 #endif

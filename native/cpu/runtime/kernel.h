@@ -5,40 +5,43 @@
 
 struct sp_pool;
 
-/* SPAN: threads [begin, end) of a one-dimensional grid; the kernel clips `end` to its own n. */
+/* SPAN form: computes threads [begin, end) of a one-dimensional grid. The kernel limits `end` to
+ * its own n. */
 typedef void sp_span_fn(const void *args, uint64_t begin, uint64_t end);
-/* GRID: one group; also the ABI of user libraries. */
+/* GRID form: computes one group. This is also the ABI of user libraries. */
 typedef void sp_grid_fn(const void *args, const uint32_t group[3], const uint32_t group_size[3]);
-/* ROUTINE: the whole job. 0 or -errno (-ENOMEM: no scratch; -EINVAL: malformed arguments). `plan`
- * is never NULL; its zero fields mean "choose". */
+/* ROUTINE form: computes the whole job. Returns 0 or -errno: -ENOMEM without scratch memory,
+ * -EINVAL for malformed arguments. `plan` is never NULL; zero fields leave the choice to the
+ * routine. */
 typedef int sp_routine_fn(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* Runs task(ctx, i) for each i < tasks on at most `threads` threads (0: all), the caller among
- * them. Returns when all are done. If the pool serves another caller, the caller runs all tasks
- * itself. */
+/* Runs task(ctx, i) for each i < tasks on at most `threads` threads (0: all), the caller's among
+ * them. Returns when all tasks are done. If the pool serves another caller, the caller runs all
+ * tasks itself. */
 typedef void sp_task_fn(void *ctx, uint32_t index);
 void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tasks, uint32_t threads);
 uint32_t sp_pool_threads(const struct sp_pool *pool);
-/* Number of threads that pay for work of `work_ns` on one core. `most`: the plan's limit; 0: all.
- * Depends on nothing else, so results do not change with the load. */
+/* Returns the number of threads that pay for work of `work_ns` ns on one core. `most` is the plan's
+ * limit; 0: all threads. The number does not depend on the load, so neither do the results. */
 uint32_t sp_pool_worth(const struct sp_pool *pool, uint32_t most, double work_ns);
-/* How many of those threads to use now: 1 if all are asleep and waking them costs more than the
- * work. Ask once per call. */
+/* Returns how many of `threads` threads to use now: 1 if all workers sleep and waking them costs
+ * more than the work. To be called once per job. */
 uint32_t sp_pool_ready(struct sp_pool *pool, uint32_t threads, double work_ns);
 
-/* Memory of the calling thread, 64-byte aligned, kept for the next call, contents undefined. One
- * block per slot, so that a call may use several. NULL: out of memory. */
+/* Returns memory of the calling thread, 64-byte aligned, with undefined contents, or NULL when
+ * there is none. The memory is kept for the next call. Each slot has its own block, so that a
+ * kernel may use several. */
 enum { SP_SCRATCH_A = 0, SP_SCRATCH_B = 1, SP_SCRATCH_C = 2, SP_SCRATCH_SHARED = 3, SP_SCRATCH_SLOTS = 4 };
 void *sp_scratch(uint32_t slot, size_t nbytes);
 
 enum sp_activation { SP_ACT_NONE = 0, SP_ACT_RELU = 1, SP_ACT_TANH = 2, SP_ACT_SIGMOID = 3 };
 
-/* One row of the kernel table (isa/table.c): a function per instruction set. NULL: that of the next
- * lower one is used. */
+/* A row of the kernel table (isa/table.c), with a function per instruction set. NULL: the function
+ * of the next lower instruction set is used. */
 struct sp_cpu_row {
     const char *name;
     uint32_t form;
-    uint32_t args_nbytes; /* size of the struct in args.h */
+    uint32_t args_nbytes; /* bytes of the argument struct in args.h */
     void (*fn[4])(void);  /* indexed by enum sp_isa; fn[SP_ISA_REF] is never NULL */
 };
 extern const struct sp_cpu_row sp_cpu_rows[];

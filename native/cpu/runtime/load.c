@@ -1,4 +1,5 @@
-/* Kernel handles: a row of the built-in table, or an entry of a user's shared library. */
+/* Makes kernel handles: from a row of the built-in table, or from an entry of a user's shared
+ * library. */
 #include "device.h"
 
 #include <dlfcn.h>
@@ -87,7 +88,8 @@ int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry,
     k->isa = SP_ISA_REF;
     k->library = library;
     k->handed_over = 1;
-    memcpy(&k->fn, &symbol, sizeof symbol); /* POSIX allows this conversion for pointers from dlsym */
+    /* POSIX allows this conversion for pointers from dlsym */
+    memcpy(&k->fn, &symbol, sizeof symbol);
     *out = k;
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Threads and memory on NUMA nodes: the lists, and sched_setaffinity(2) and mbind(2) for them.
- * Without libnuma. */
+/* Threads and memory on NUMA nodes: the lists of threads and CPUs, and sched_setaffinity(2) and
+ * mbind(2) for them. Does not need libnuma. */
 #define _GNU_SOURCE
 #include "include/sp_cpu.h"
 #include "numa.h"
@@ -11,14 +11,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_NODES = 1024, MAX_CPUS = 1 << 16 }; /* Linux: MAX_NUMNODES is 1024 at most, NR_CPUS 8192 */
+/* in Linux, MAX_NUMNODES is at most 1024, NR_CPUS 8192 */
+enum { MAX_NODES = 1024, MAX_CPUS = 1 << 16 };
 
 static int sensible(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
                     const uint32_t *node_of_cpu)
 {
     if (nodes == 0 || nodes > MAX_NODES || threads == 0 || ncpus == 0 || ncpus > MAX_CPUS)
         return 0;
-    for (uint32_t i = 0; i < threads; i++) /* in runs, as threads_before counts them */
+    /* Nodes must not decrease, because threads_before counts runs of threads. */
+    for (uint32_t i = 0; i < threads; i++)
         if (node_of_thread[i] >= nodes || (i && node_of_thread[i] < node_of_thread[i - 1]))
             return 0;
     for (uint32_t i = 0; i < ncpus; i++)
@@ -74,7 +76,7 @@ static void pin(struct sp_places *places, uint32_t first_node, uint32_t last_nod
     for (uint32_t i = 0; i < places->ncpus; i++)
         if (places->node_of_cpu[i] >= first_node && places->node_of_cpu[i] <= last_node)
             CPU_SET_S(i, nbytes, set);
-    if (CPU_COUNT_S(nbytes, set) && sched_setaffinity(0, nbytes, set)) /* 0: this thread, sched_setaffinity(2) */
+    if (CPU_COUNT_S(nbytes, set) && sched_setaffinity(0, nbytes, set)) /* pid 0 means this thread */
         atomic_store(&places->refused, -errno);
     CPU_FREE(set);
 }
@@ -96,9 +98,9 @@ uint32_t sp_places_here(const struct sp_places *places)
     return node < places->nodes ? node : 0;
 }
 
-/* MPOL_PREFERRED of Linux' include/uapi/linux/mempolicy.h: a full node falls back to others. The
- * call's number is in libc's <sys/syscall.h>. The kernel counts one bit less than `maxnode`
- * (mm/mempolicy.c, get_nodes). */
+/* Asks the kernel to place pages on a NUMA node. MPOL_PREFERRED (include/uapi/linux/mempolicy.h)
+ * falls back to other nodes if that node is full. The call's number is in libc's <sys/syscall.h>.
+ * The kernel counts one bit less than `maxnode` (mm/mempolicy.c, get_nodes). */
 int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node)
 {
     enum { MPOL_PREFERRED = 1, WORD = 8 * sizeof(unsigned long) };

@@ -8,21 +8,22 @@
 
 struct sp_places {
     uint32_t nodes, threads, ncpus;
-    uint32_t *node_of_thread; /* [threads] */
-    uint32_t *threads_before; /* [nodes + 1]: threads on all earlier nodes */
-    uint32_t *node_of_cpu;    /* [ncpus]; UINT32_MAX: a CPU that this process must not use */
-    _Atomic int refused;      /* last -errno of a pin; 0: none failed */
+    uint32_t *node_of_thread; /* the node of each thread, [threads] */
+    uint32_t *threads_before; /* number of threads on all earlier nodes, [nodes + 1] */
+    /* the node of each CPU, [ncpus]; UINT32_MAX: this process must not use the CPU */
+    uint32_t *node_of_cpu;
+    _Atomic int refused; /* -errno of the last pinning that failed; 0: none failed */
 };
 
-/* Copies the caller's lists. NULL with *error -EINVAL or -ENOMEM. */
+/* Copies the caller's lists. Returns NULL with *error set to -EINVAL or -ENOMEM. */
 struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
                                  const uint32_t *node_of_cpu, int *error);
 void sp_places_free(struct sp_places *places);
-/* Pins the calling thread to the CPUs of a node. Only a preference: if the kernel refuses, the
- * thread runs anywhere and `refused` has the error. */
+/* Pins the calling thread to the CPUs of a node. This is only a preference: if the kernel refuses,
+ * the thread runs anywhere and `refused` has the error. */
 void sp_places_pin(struct sp_places *places, uint32_t node);
-/* Pins the calling thread to the CPUs of all these nodes. */
+/* Pins the calling thread to the CPUs of all nodes in `places`. */
 void sp_places_pin_to_all(struct sp_places *places);
-/* The node of the calling thread's present CPU; 0 if that is not one of ours. */
+/* Returns the node of the calling thread's present CPU, or 0 if that CPU is not in `places`. */
 uint32_t sp_places_here(const struct sp_places *places);
 #endif

@@ -1,11 +1,12 @@
-/* A pool that runs one job at a time. The owner publishes the job; sleeping or spinning workers
- * join through `door`; all threads draw task numbers from shared counters. A second owner runs its
- * job alone instead of waiting.
+/* A thread pool that runs one job at a time. The owner (the thread that calls sp_pool_run)
+ * publishes a job. Sleeping or spinning workers join it through `door`. All threads draw task
+ * numbers from shared counters. A second caller runs its job alone instead of waiting.
  *
  * The pool must not delay other threads, in this process or another. Workers spin only while that
- * takes a core from no other thread (core/spin.c). They stop when another pool of this process
- * needs all cores (`awake`). An owner waits only for tasks that have begun, never for a worker that
- * has not joined. If cores are short it sleeps meanwhile, so that its worker can use its core. */
+ * takes a core from no other thread (core/spin.c). They stop spinning when another pool of this
+ * process needs all cores (`awake`). An owner waits only for tasks that have begun, never for a
+ * worker that has not joined. If cores are short it sleeps meanwhile, so that its worker can use
+ * its core. */
 #define _GNU_SOURCE
 #include "pool.h"
 
@@ -18,13 +19,13 @@
 #include <stdlib.h>
 
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
-/* HANDED_NS: least work per thread that pays for a spinning worker. WOKEN_NS: least total work that
- * pays for waking a sleeping one, which takes some 50 us in a virtual machine. PATIENT_NS: jobs at
- * shorter intervals are one series: workers stay awake between them, and the second job wakes them
- * at any size. LATE_NS: a worker that has not come by then may need another core. */
+/* HANDED_NS is the least work per thread that pays for a spinning worker, WOKEN_NS the least total
+ * work that pays for waking sleeping workers (some 50 us in a virtual machine). Jobs at intervals
+ * below PATIENT_NS are a series: workers spin between them, and the second job wakes them at any
+ * size. If owners worked alone for LATE_NS, at most MOST_LATE workers are moved to other cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
-/* Threads of all pools of this process that run a job or spin. */
+/* Number of threads of all pools of this process that run a job or spin. */
 static _Atomic int32_t all_awake;
 
 static void wake_count(struct sp_pool *pool, int32_t more)
@@ -33,7 +34,7 @@ static void wake_count(struct sp_pool *pool, int32_t more)
     atomic_fetch_add_explicit(&all_awake, more, memory_order_relaxed);
 }
 
-/* 1 if other pools need the core on which this thread spins. */
+/* Returns 1 if other pools need the core on which this thread spins. */
 static int others_need_cores(struct sp_pool *pool)
 {
     const int32_t all = atomic_load_explicit(&all_awake, memory_order_relaxed);
@@ -45,7 +46,7 @@ static uint64_t may_spin_ns(struct sp_pool *pool)
     return pool->threads > (uint32_t)sp_cores() || others_need_cores(pool) ? 0 : sp_spin_ns();
 }
 
-/* Runs tasks of this thread's own NUMA node first, then the tasks that other nodes have left. */
+/* Runs tasks of this thread's own NUMA node first, then tasks that other nodes have left. */
 static void draw(struct sp_pool *pool, uint32_t node)
 {
     sp_task_fn *const task = pool->task;
@@ -79,7 +80,8 @@ static void leave_job(struct sp_pool *pool)
         sp_futex_wake(&pool->door, 1);
 }
 
-/* 1: a job was published. */
+/* Spins until a job is published. Returns 1 then, or 0 if the time is over or other pools need the
+ * core. */
 static int spin_for_job(struct sp_pool *pool, uint32_t seen, uint64_t spin_ns)
 {
     struct sp_spin spin = sp_spin_begin(spin_ns);
@@ -93,7 +95,8 @@ static int spin_for_job(struct sp_pool *pool, uint32_t seen, uint64_t spin_ns)
     return 0;
 }
 
-/* `*patient`: 1 if the last jobs came at short intervals. */
+/* Waits until a job is published: spins, then sleeps. `*patient` is 1 if the last jobs came at
+ * short intervals. */
 static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
 {
     const uint64_t spin_ns = may_spin_ns(pool);
@@ -112,8 +115,8 @@ static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
     *patient = sp_clock_ns() - begun < PATIENT_NS;
 }
 
-/* Done before its share of work: else the owner would wait for this worker, and this worker for the
- * core. */
+/* Moves a worker off the owner's core before it draws tasks. Otherwise the owner would wait for
+ * this worker, and this worker for the core. */
 static void leave_owners_core(const struct sp_worker *self)
 {
     const struct sp_pool *const pool = self->pool;
@@ -128,7 +131,8 @@ static void *worker(void *arg)
     struct sp_pool *const pool = self->pool;
     if (pool->places)
         sp_places_pin(pool->places, self->node);
-    atomic_store(&self->tid, sp_apart_self()); /* from now on other threads may set its mask */
+    /* from now on other threads may set its affinity mask */
+    atomic_store(&self->tid, sp_apart_self());
     uint32_t seen = 0;
     int patient = 0;
     for (;;) {
@@ -139,7 +143,7 @@ static void *worker(void *arg)
         }
         uint32_t now = atomic_load(&pool->sequence);
         if (now != seen) {
-            seen = now; /* a job was published since: check the door again before sleeping */
+            seen = now; /* a job was published, so check the door again before sleeping */
             continue;
         }
         if (atomic_load(&pool->stop))
@@ -151,12 +155,12 @@ static void *worker(void *arg)
 void sp_signals_to_block(sigset_t *set)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-    sigfillset(set); /* signals are for the interpreter's threads */
+    sigfillset(set); /* signals are handled by the interpreter's threads */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         sigdelset(set, own[i]);
 }
 
-/* The first job that needs workers starts them; it may start fewer than requested. */
+/* Starts the workers when the first job needs them. May start fewer than requested. */
 static void start_workers(struct sp_pool *pool)
 {
     sigset_t all, old;
@@ -165,7 +169,8 @@ static void start_workers(struct sp_pool *pool)
     while (pool->started < pool->threads - 1) {
         struct sp_worker *const next = &pool->workers[pool->started];
         next->pool = pool;
-        next->node = pool->places ? pool->places->node_of_thread[pool->started + 1] : 0; /* the owner is thread 0 */
+        /* started + 1, because the owner is thread 0 */
+        next->node = pool->places ? pool->places->node_of_thread[pool->started + 1] : 0;
         if (pthread_create(&next->thread, NULL, worker, next))
             break;
         pthread_setname_np(next->thread, "sparkle-pool");
@@ -174,7 +179,8 @@ static void start_workers(struct sp_pool *pool)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A worker that does not come is usually queued on this thread's core. */
+/* Moves workers off the owner's core, because a worker that does not join is usually queued on that
+ * core. */
 static void look_after_workers(struct sp_pool *pool)
 {
     for (uint32_t i = 0; i < pool->started && i < MOST_LATE; i++)
@@ -210,7 +216,7 @@ static void run_alone(sp_task_fn *task, void *ctx, uint32_t tasks)
         task(ctx, i);
 }
 
-/* Divides the tasks among nodes by their threads, in contiguous runs. */
+/* Divides the tasks among nodes in contiguous runs, in proportion to their threads. */
 static void deal(struct sp_pool *pool, uint32_t tasks)
 {
     uint64_t begin = 0;
@@ -219,7 +225,8 @@ static void deal(struct sp_pool *pool, uint32_t tasks)
                                  ? tasks
                                  : (uint64_t)tasks * pool->places->threads_before[n + 1] / pool->threads;
         pool->shares[n].end = end;
-        atomic_store_explicit(&pool->shares[n].next, begin, memory_order_relaxed); /* published by `door` */
+        /* published by the store to `door` */
+        atomic_store_explicit(&pool->shares[n].next, begin, memory_order_relaxed);
         begin = end;
     }
 }

@@ -1,4 +1,4 @@
-/* The thread pool of one cpu device; kernels use it through kernel.h. */
+/* The thread pool of one cpu device. Kernels use it through kernel.h. */
 #ifndef SP_CPU_POOL_H
 #define SP_CPU_POOL_H
 #include "kernel.h"
@@ -7,38 +7,40 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-struct sp_places; /* numa.h: the NUMA nodes of the threads; NULL: the kernel places threads freely */
+struct sp_places; /* the NUMA nodes of the threads (numa.h) */
 
 struct sp_worker {
     struct sp_pool *pool;
     pthread_t thread;
     uint32_t node;
-    _Atomic int32_t tid; /* 0: the thread has not started */
+    _Atomic int32_t tid; /* thread id; 0: the thread has not started */
 };
 
-/* A run of tasks that one node's threads draw from first. They get memory that they touched first
- * again in the next job, if that is divided alike. One node: one share. */
+/* A contiguous run of a job's tasks, which the threads of one NUMA node draw from first. If the
+ * next job is divided alike, they get the memory again that they touched first. One node has one
+ * share. */
 struct sp_share {
-    _Alignas(64) _Atomic uint64_t next; /* wider than a task's number: every thread draws once past the end */
+    /* 64 bits wide, because every thread draws once past the end */
+    _Alignas(64) _Atomic uint64_t next;
     uint64_t end;
 };
 
 struct sp_pool {
-    uint32_t threads; /* the calling thread included */
+    uint32_t threads; /* number of threads, the caller of sp_pool_run included */
     uint32_t started;
-    _Atomic uint32_t busy;     /* an owner runs the job below */
-    _Atomic uint32_t sequence; /* futex: incremented when a job is published */
+    _Atomic uint32_t busy;     /* 1: an owner runs the job below */
+    _Atomic uint32_t sequence; /* futex, incremented when a job is published */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
-    /* Low half: helpers that may still join the job. High half: helpers inside it. One word, so
-     * that the owner can close the door and read the number inside in one step. Also the futex on
-     * which the owner sleeps. */
+    /* Low half: workers that may still join the job. High half: workers inside it. They are one
+     * word, so that the owner can stop further joins and read the number inside in one step. The
+     * owner also sleeps on it as a futex. */
     _Atomic uint32_t door;
     _Atomic uint32_t owner_sleeps;
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* time of the last job that was too small to wake workers */
     _Atomic int32_t owner_cpu; /* core on which the owner began the job */
-    /* recent time in which owners worked alone, although they had asked for helpers */
+    /* recent time in which owners worked alone, although they had asked for workers */
     uint64_t alone_ns;
     sp_task_fn *task;
     void *ctx;
@@ -49,11 +51,12 @@ struct sp_pool {
 };
 
 int sp_pool_init(struct sp_pool *pool, uint32_t threads);
-/* Call it before the first job; the pool owns `places` from then on. */
+/* Divides the pool's threads by NUMA nodes. To be called before the first job. The pool owns
+ * `places` from then on. Returns 0 or -errno. */
 int sp_pool_place(struct sp_pool *pool, struct sp_places *places);
 void sp_pool_stop(struct sp_pool *pool);
 
-/* Signals that worker threads block: all except those of a thread's own faults. Those stay open, so
- * that a crash reporter (Python's faulthandler) can name the thread. */
+/* Sets the signals that worker threads block: all except those of a thread's own faults. Those stay
+ * open, so that a crash reporter (Python's faulthandler) can name the thread. */
 void sp_signals_to_block(sigset_t *set);
 #endif

@@ -1,11 +1,11 @@
-/* A queue: values taken under one lock, a worker that replays submissions in order, launches that
- * run in their caller.
+/* A queue of the cpu device. One lock gives submissions their timeline values, a worker thread runs
+ * them in order, and a launch may run inline, in its caller's thread.
  *
  * A launch runs inline if no earlier work is unfinished. Its record belongs to the caller and dies
  * with the call. So `inline_record` is published for sp_cpu_peek and withdrawn after the run. A
- * peek raises `peeking` while it copies; a launch that sees it passes through the peek's lock
- * before it returns. Accesses on both sides are sequentially consistent: either the peek sees NULL,
- * or the launch sees the peek. */
+ * peek raises `peeking` while it copies the record. A launch that sees `peeking` takes the peek's
+ * lock before it returns. Accesses on both sides are sequentially consistent: either the peek sees
+ * NULL, or the launch sees the peek. */
 #include "device.h"
 #include "numa.h"
 
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of a queue; beyond them submissions wait for room. JOBS: the number of times that a timing
- * queue keeps (core/ledger.c). A producer that is always ahead was equally fast with 256 to 16384.
- * NBYTES: records and upload bytes, two frames of 32 MiB. One job may exceed it, so that any size
- * is accepted. */
+/* Limits of a queue; beyond them submissions wait for room. MOST_JOBS is the number of times that a
+ * timing queue keeps (core/ledger.c). A producer that is always ahead was equally fast with 256 to
+ * 16384. MOST_NBYTES counts records and upload bytes: two frames of 32 MiB. One job may exceed it,
+ * so that any size is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
@@ -28,7 +28,8 @@ static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int 
     sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
-/* Keeps other queues alive whose fences a submission waits for, until it has ended. */
+/* With `take`, references each queue that the records wait for, so that it lives until the
+ * submission has ended. Without, drops these references. */
 static void hold_waited(const void *records, size_t nbytes, int take)
 {
     const unsigned char *p = records;
@@ -79,7 +80,8 @@ static void *worker(void *arg)
     if (q->dev->confined)
         sp_places_pin_to_all(q->dev->pool.places);
     while ((job = next_job(q))) {
-        sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0); /* a launch may still run in its caller */
+        /* an earlier launch may still run in its caller's thread */
+        sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0);
         uint64_t start_ns = sp_clock_ns();
         int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);
         pthread_mutex_lock(q->common.lock);
@@ -110,14 +112,14 @@ static int start_worker(struct sp_cpu_queue *q)
     return -rc;
 }
 
-/* With the lock held. */
+/* Returns 1 if the queue is at a limit. The caller holds the lock. */
 static int is_full(struct sp_cpu_queue *q)
 {
     return q->held_nbytes >= MOST_NBYTES || sp_queue_newest(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
 }
 
-/* Makes a job of these records. Copies `data` (or NULL) behind them and points the first record, a
- * copy, to it. NULL: out of memory. */
+/* Makes a job of a copy of these records, followed by a copy of `data`, unless that is NULL. The
+ * first record then reads that copy. Returns NULL when there is no memory. */
 static struct sp_job *make_job(const void *records, size_t nbytes, const void *data, size_t data_nbytes)
 {
     size_t all;
@@ -138,7 +140,8 @@ static struct sp_job *make_job(const void *records, size_t nbytes, const void *d
     return job;
 }
 
-/* With the lock held: appends the job, or frees it on failure. */
+/* Appends the job, or frees it on failure. The caller holds the lock. Returns the job's timeline
+ * value or -errno. */
 static int64_t append(struct sp_cpu_queue *q, struct sp_job *job)
 {
     int rc = !job ? -ENOMEM : is_full(q) ? -EAGAIN : q->worker_started ? 0 : start_worker(q);
@@ -164,9 +167,11 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 {
     uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
-    note(q, value, start_ns, 0); /* the return value reports a failure; it is not kept */
+    /* rc 0: the return value reports a failure, the queue does not keep it */
+    note(q, value, start_ns, 0);
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
-    sp_timeline_signal(&q->timeline, value); /* a sequentially consistent store: the barrier between NULL and `peeking` */
+    /* sequentially consistent: orders the store of NULL before the load of `peeking` */
+    sp_timeline_signal(&q->timeline, value);
     if (atomic_load(&q->peeking)) {
         pthread_mutex_lock(q->common.lock);
         pthread_mutex_unlock(q->common.lock);
@@ -174,8 +179,8 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
     return rc ? rc : (int64_t)value;
 }
 
-/* The caller has entered and checked the record. Runs it here if allowed and no earlier work is
- * unfinished, else appends it. */
+/* Runs a launch in the calling thread if that is allowed and no earlier work is unfinished, else
+ * appends it. The caller has checked the record and called sp_queue_enter. */
 static int64_t launch(struct sp_cpu_queue *q, const void *record, size_t nbytes, int may_run_inline)
 {
     if (!may_run_inline || sp_timeline_reached(&q->timeline) != atomic_load(&q->common.submitted))
@@ -220,10 +225,12 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
         return rc;
     if (idle) { /* no earlier work on this queue: copy now */
         if (nbytes)
-            memmove((void *)(uintptr_t)address, data, nbytes); /* `data` may be a part of the same buffer */
+            /* memmove, because `data` may be a part of the same buffer */
+            memmove((void *)(uintptr_t)address, data, nbytes);
         return (int64_t)submitted;
     }
-    struct sp_job *job = make_job(&copy, sizeof copy, data, nbytes); /* before the lock: it may take long */
+    /* before the lock is taken, because this may take long */
+    struct sp_job *job = make_job(&copy, sizeof copy, data, nbytes);
     rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
     if (rc) {
         free(job);

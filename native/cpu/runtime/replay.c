@@ -1,4 +1,4 @@
-/* Command records on the cpu: their check before they are queued, and their run. */
+/* Command records on the cpu: checks them before they are queued, and runs them. */
 #include "device.h"
 #include "core/dispatch.h"
 
@@ -103,8 +103,8 @@ static void grid_task(void *ctx, uint32_t index)
     atomic_fetch_add_explicit(&g->running->groups_done, end - begin, memory_order_relaxed);
 }
 
-/* Divides a grid into a few tasks per thread, none so small that its hand-over costs more than its
- * work. */
+/* Divides a grid into a few tasks per thread, each large enough to pay for passing it to another
+ * thread. */
 static void run_grid(struct grid *g)
 {
     uint32_t threads = sp_pool_threads(&g->k->dev->pool);
@@ -119,8 +119,9 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
-/* The weights are the third pointer of every kernel that accepts a blob. The bytes that each
- * pointer covers follow the arguments. */
+/* Runs a routine that may read packed weights: fills in the bytes that the weights' pointer covers.
+ * The weights are the third pointer of every such kernel. The bytes that each pointer covers follow
+ * the arguments. */
 static int run_packed(const struct grid *g)
 {
     enum { WEIGHTS = 2 };
@@ -147,8 +148,8 @@ int sp_cpu_dispatch(const void *record, struct sp_running *running)
     return 0;
 }
 
-/* One thread: a second one adds nothing to a memory-bound fill, and memset and a copy use one
- * too. */
+/* Fills memory on one thread. A second thread adds nothing to a memory-bound fill; memset and a
+ * copy use one too. */
 static void fill(const struct sp_cmd_fill *f)
 {
     typedef uint64_t wide __attribute__((vector_size(16), aligned(1), may_alias));
@@ -197,7 +198,7 @@ static int run_one(const struct sp_cmd *head, struct sp_running *running)
         return 0;
     }
     default:
-        /* lists run in order here, so a barrier needs no work */
+        /* commands run in order here, so a barrier needs no work */
         return head->kind == SP_CMD_BARRIER ? 0 : -EINVAL;
     }
 }

@@ -1,4 +1,4 @@
-/* Scratch memory of a thread: a few blocks that only grow, freed when the thread ends. */
+/* Scratch memory of a thread: a few blocks that only grow, and are freed when the thread ends. */
 #define _GNU_SOURCE
 #include "kernel.h"
 
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* From LARGE on, blocks are whole huge pages if the system offers them by madvise. Panels and their
- * sources span more 4 KiB pages than a core's TLB holds (2 % of a product of 1024 cubed on Zen
- * 4). */
+/* From LARGE on, blocks are whole huge pages if the system offers them by madvise. Otherwise panels
+ * and their sources span more 4 KiB pages than a core's TLB holds, which costs 2 % of a product of
+ * 1024 cubed (Zen 4). */
 enum { ALIGN = 64, LARGE = 256 << 10, HUGE_PAGE = 2 << 20 };
 
 struct scratch {
@@ -33,8 +33,8 @@ static void make_key(void)
     key_ok = pthread_key_create(&key, release) == 0;
 }
 
-/* pthread_getspecific instead of __thread, which would make the library need the dynamic loader by
- * name. */
+/* Returns the calling thread's scratch blocks or NULL. Uses pthread_getspecific instead of
+ * __thread, which would make the library need the dynamic loader by name. */
 static struct scratch *of_thread(void)
 {
     pthread_once(&once, make_key);
@@ -57,7 +57,7 @@ static void *block_of(size_t nbytes)
     const size_t whole = (nbytes + unit - 1) / unit * unit;
     void *const block = aligned_alloc(unit, whole);
     if (block && unit == HUGE_PAGE)
-        madvise(block, whole, MADV_HUGEPAGE); /* a hint */
+        madvise(block, whole, MADV_HUGEPAGE); /* only a hint */
     return block;
 }
 

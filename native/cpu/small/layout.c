@@ -16,12 +16,12 @@ sp_routine_fn sp_nhwc_to_nchw_f32_ref;
 sp_routine_fn sp_nchw_to_blocked_f32_ref;
 sp_routine_fn sp_blocked_to_nchw_f32_ref;
 
-/* A tile is a cache line of floats high and wide. */
+/* A tile is one cache line of floats high and wide. */
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
-/* Transposes one tile. Lines a large power of two apart compete for a few places in the cache. So
- * the lines on the side with the longer stride are used up four at a time, before their
- * eviction. */
+/* Transposes one tile. Lines that are a large power of two apart compete for a few places in the
+ * cache. So the loops use up the lines on the side with the longer stride four at a time, before
+ * their eviction. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)
@@ -55,13 +55,13 @@ void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src
 struct job {
     float *y;
     const float *x;
-    size_t planes; /* independent transposes */
+    size_t planes; /* number of independent transposes */
     size_t pixels;
-    size_t runs; /* tasks per plane, each a run of pixels */
+    size_t runs; /* tasks per plane; each is a run of pixels */
     size_t run;
-    size_t channels;   /* of the array */
-    size_t block;      /* of a plane; == channels for NHWC */
-    size_t blocks;     /* planes per image */
+    size_t channels; /* channels of the array */
+    size_t block;    /* channels of a plane; equals `channels` for NHWC */
+    size_t blocks;   /* planes per image */
     int to_channels_last;
 };
 
@@ -74,8 +74,9 @@ static void one_task(void *ctx, uint32_t index)
     const size_t image = plane / job->blocks;
     const size_t c0 = plane % job->blocks * job->block;
     const size_t channels = job->channels - c0 < job->block ? job->channels - c0 : job->block;
-    const size_t first = (image * job->channels + c0) * job->pixels + p0; /* in NCHW */
-    const size_t last = (plane * job->pixels + p0) * job->block;          /* channels last */
+    const size_t first = (image * job->channels + c0) * job->pixels + p0; /* offset in NCHW */
+    /* offset in the layout with channels last */
+    const size_t last = (plane * job->pixels + p0) * job->block;
     if (!job->to_channels_last) {
         sp_transpose_f32(job->y + first, job->pixels, job->x + last, job->block, pixels, channels);
         return;

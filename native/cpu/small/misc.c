@@ -1,4 +1,4 @@
-/* Two kernels for measurements: noop (the cost of a launch) and busy_u32 (a known time). */
+/* Two kernels for measurements: noop for the cost of a launch, busy_u32 for a known time. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 
@@ -12,8 +12,8 @@ void sp_noop_ref(const void *args, const uint32_t group[3], const uint32_t group
     (void)group_size;
 }
 
-/* Each step needs the one before it: no step can be vectorised or skipped. Every group runs the
- * whole chain. */
+/* Each step needs the result of the step before, so no step can be vectorised or skipped. Every
+ * group computes the whole chain. */
 void sp_busy_u32_ref(const void *args, const uint32_t group[3], const uint32_t group_size[3])
 {
     const struct sp_args_busy_u32 *const v = args;

@@ -1,7 +1,7 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension and src's densest dimension form a plane. It is moved by rows, or by tiles if
- * neither side would be read in order. The other two dimensions enumerate planes. */
+ * The last dimension and src's densest dimension form a plane. A plane is copied row by row, or by
+ * tiles if that would access neither side in order. The other two dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/turn.h"
@@ -15,12 +15,11 @@ sp_routine_fn sp_strided_u16_ref;
 sp_routine_fn sp_strided_u32_ref;
 sp_routine_fn sp_strided_u64_ref;
 
-/* A tile is at least a cache line of elements high and wide. A block is the unit of a task's
- * step. */
+/* A tile is at least a cache line of elements high and wide. A task copies whole blocks. */
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
-/* Byte distances of rows and of columns on each side. If any, rows are dense in src, columns in
- * dst. */
+/* A block of a plane, with the byte distances of rows and columns on each side. src is densest from
+ * row to row; dst is usually dense from column to column. */
 struct block {
     char *dst;
     const char *src;
@@ -28,8 +27,8 @@ struct block {
     int64_t dst_row, dst_column, src_row, src_column;
 };
 
-/* Elements of one size: by tiles if src is denser from row to row, else row by row, with four loads
- * before their stores. */
+/* Copies a block of elements of one size. Copies by tiles if src is denser from row to row, else
+ * row by row. Four loads precede their stores. */
 #define MOVE(T)                                                                                                        \
     static void row_##T(char *to, int64_t to_step, const char *from, int64_t from_step, uint32_t n)                    \
     {                                                                                                                  \
@@ -82,11 +81,12 @@ static void move(const struct block *b, uint32_t size)
 }
 
 struct job {
-    const struct sp_args_strided_u8 *v; /* the others differ only in the type of their pointers */
+    /* argument structs of other sizes differ only in pointer types */
+    const struct sp_args_strided_u8 *v;
     uint32_t size;
-    uint32_t outer[2], row; /* numbers of these dimensions; the columns are dimension 3 */
+    uint32_t outer[2], row; /* indices of these dimensions; the columns are dimension 3 */
     uint32_t block_rows, row_blocks, column_blocks;
-    uint64_t blocks, each; /* in all, and per task */
+    uint64_t blocks, each; /* blocks in all, blocks per task */
 };
 
 static void one_block(const struct job *job, uint64_t index)
@@ -123,12 +123,13 @@ static void one_task(void *ctx, uint32_t index)
         one_block(job, first + k);
 }
 
-/* 1 if every position is below `limit`. */
+/* Returns 1 if every element's position is below `limit`. */
 static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset, uint32_t limit)
 {
     int64_t low = offset, high = offset;
     for (int d = 0; d < 4; d++) {
-        const int64_t reach = (int64_t)(n[d] - 1) * stride[d]; /* below 2**63: 32 bits by 31 */
+        /* a 32-bit number times a 31-bit one is below 2**63 */
+        const int64_t reach = (int64_t)(n[d] - 1) * stride[d];
         if (reach > UINT32_MAX || reach < -(int64_t)UINT32_MAX)
             return 0;
         low += reach < 0 ? reach : 0;
@@ -137,7 +138,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* The stride of a dimension of one element is irrelevant. */
+/* Returns the distance of a dimension's elements. A dimension of one element counts as infinitely
+ * far, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

@@ -1,4 +1,4 @@
-/* Activations of one element, which gemm and conv2d fuse as their last step. */
+/* Activations of one element, which gemm and conv2d apply as their last step. */
 #ifndef SP_CPU_ACT_H
 #define SP_CPU_ACT_H
 #include "cpu/runtime/kernel.h"

@@ -1,16 +1,18 @@
-/* Hints about loops for compilers. */
+/* Hints for compilers about loops. */
 #ifndef SP_CPU_LOOPS_H
 #define SP_CPU_LOOPS_H
 
-/* Before a loop whose arrays are either identical or disjoint: in place is valid, and run-time
- * checks for overlap would only prevent vectors. */
+/* To be put before a loop whose arrays are either identical or disjoint. Without this hint,
+ * run-time checks for overlap would prevent vector code. */
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* it warns of each loop that calls libm and stays scalar */
+/* clang would warn of each loop that calls libm and stays scalar */
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define SP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define SP_NOT_UNROLLED
 #else
 #define SP_INDEPENDENT _Pragma("GCC ivdep")
-/* Before a loop of as many steps as a vector has elements: unrolled, it is no loop that becomes a vector. */
+/* To be put before a loop with as many steps as a vector has elements. If the compiler unrolled it,
+ * it would not become a vector. */
 #define SP_NOT_UNROLLED _Pragma("GCC unroll 1")
 #endif
 #endif

@@ -1,6 +1,6 @@
-/* The first lanes of a vector, 1 <= lanes <= all, for the ends of tiles: loads that read nothing
- * else and fill with zeros, stores that write nothing else. Instruction sets with such loads define
- * SP_MASKED. Elsewhere tiles end in a temporary (gemm/slice.c). */
+/* Masks for the first lanes of a vector, 1 <= lanes <= all, at the ends of tiles. Masked loads read
+ * nothing else and fill with zeros; masked stores write nothing else. Instruction sets with such
+ * loads define SP_MASKED. Elsewhere tiles end in a temporary (gemm/slice.c). */
 #ifndef SP_CPU_MASK_H
 #define SP_CPU_MASK_H
 #include <immintrin.h>
@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) sp_mask_f64 sp_lanes_f64(size_t lan
     return (__mmask8)((1u << lanes) - 1);
 }
 
-/* Lanes l with 0 <= at + l < width. */
+/* Returns the mask of the lanes l with 0 <= at + l < width. */
 static inline __attribute__((always_inline)) sp_mask_f32 sp_lanes_inside_f32(int64_t at, int64_t width)
 {
     const int64_t lo = at >= 0 ? 0 : at < -16 ? 16 : -at;

@@ -1,6 +1,6 @@
-/* Transposes small squares in registers: to[j*ld_to + i] = from[i*ld_from + j]. Four by four floats
- * or two by two doubles, in 16-byte vectors, which every machine has: the core of packing and of
- * layout transforms. */
+/* Transposes small squares in registers: to[j*ld_to + i] = from[i*ld_from + j]. A square is 4 x 4
+ * floats or 2 x 2 doubles, in 16-byte vectors, which every machine has. Packing and layout
+ * transforms use it. */
 #ifndef SP_CPU_TURN_H
 #define SP_CPU_TURN_H
 #include <stddef.h>
@@ -14,14 +14,14 @@ typedef double sp_f64x2_at __attribute__((vector_size(16), aligned(8), may_alias
 #if defined(__clang__)
 #define SP_SHUFFLE4(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #define SP_SHUFFLE2(a, b, i, j) __builtin_shufflevector(a, b, i, j)
-#else /* GCC has had this spelling for longer */
+#else /* GCC has had this builtin for longer */
 typedef int32_t sp_i32x4 __attribute__((vector_size(16)));
 typedef int64_t sp_i64x2 __attribute__((vector_size(16)));
 #define SP_SHUFFLE4(a, b, i, j, k, l) __builtin_shuffle(a, b, (sp_i32x4){i, j, k, l})
 #define SP_SHUFFLE2(a, b, i, j) __builtin_shuffle(a, b, (sp_i64x2){i, j})
 #endif
 
-/* The four rows may be anywhere. */
+/* Transposes four rows, which may be anywhere in memory. */
 static inline void sp_turn_rows_f32(const float *r0, const float *r1, const float *r2, const float *r3, float *to,
                                     size_t ld_to)
 {
@@ -52,7 +52,7 @@ static inline void sp_turn_f64(const double *from, size_t ld_from, double *to, s
     *(sp_f64x2_at *)(to + ld_to) = SP_SHUFFLE2(a, b, 1, 3);
 }
 
-/* Any size, by tiles: dst[j*ld_dst + i] = src[i*ld_src + j] for i < rows, j < columns
- * (cpu/small/layout.c). */
+/* Transposes a matrix of any size, by tiles: dst[j*ld_dst + i] = src[i*ld_src + j] for i < rows, j
+ * < columns (cpu/small/layout.c). */
 void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns);
 #endif

@@ -1,7 +1,7 @@
 /* exp, tanh, sigmoid and others for one element, written so that a loop over them becomes vector
- * code: no branches, no calls, bits moved by memcpy. The f32 versions are polynomials. Their error
- * bounds stand beside them; tests/backends/cpu/test_kernels_cpu.py measures them. f64 goes to libm.
- * NaN, infinities and denormals give libm's results.
+ * code: no branches, no calls, bits moved by memcpy. The f32 versions are polynomials, with error
+ * bounds beside them, which tests/backends/cpu/test_kernels_cpu.py measures. The f64 versions call
+ * libm. NaN, infinities and denormals give libm's results.
  *
  * Everything is static: each file of cpu/isa has its own copy, compiled for its instruction set. */
 #ifndef SP_CPU_VMATH_H
@@ -35,11 +35,13 @@ static inline float sp_tanh_f32(float x)
     return tanhf(x);
 }
 #else
-/* At most 1 ulp. x = n*ln2 + r, |r| <= ln2/2, e**r by a polynomial, then times 2**n in two steps.
- * So neither step overflows early, and a denormal result is rounded once. */
+/* Computes e**x with an error of at most 1 ulp: x = n*ln2 + r, |r| <= ln2/2, e**r by a polynomial,
+ * then times 2**n in two steps. So neither step overflows early, and a denormal result is rounded
+ * once. */
 static inline float sp_exp_f32(float x)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2**23: adding it rounds to the nearest integer in the low bits */
+    /* 1.5 * 2**23: adding it rounds to an integer in the low bits */
+    const float shift = 12582912.0f;
     float clamped = x < -104.0f ? -104.0f : x;
     clamped = clamped > 89.0f ? 89.0f : clamped;
     const float t = clamped * 1.44269504088896341f + shift;
@@ -52,7 +54,7 @@ static inline float sp_exp_f32(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    /* A NaN leaves an arbitrary `exponent`; the product with a NaN p is NaN anyway. */
+    /* A NaN leaves an arbitrary `exponent`. The result is NaN anyway, because p is NaN. */
     const int32_t exponent = (int32_t)(sp_bits_of(t) - sp_bits_of(shift));
     const int32_t half = exponent >> 1;
     const float first = sp_float_of((uint32_t)(half + 127) << 23);
@@ -60,7 +62,8 @@ static inline float sp_exp_f32(float x)
     return p * first * second;
 }
 
-/* At most 1.3 ulp: an odd polynomial near 0, 1 - 2/(e**2|x| + 1) elsewhere. */
+/* Computes tanh with an error of at most 1.3 ulp: an odd polynomial near 0, 1 - 2/(e**2|x| + 1)
+ * elsewhere. */
 static inline float sp_tanh_f32(float x)
 {
     const float a = sp_float_of(sp_bits_of(x) & 0x7fffffffu);
@@ -73,12 +76,13 @@ static inline float sp_tanh_f32(float x)
     const float near_zero = p * z * x + x;
     const float far = 1.0f - 2.0f / (sp_exp_f32(a + a) + 1.0f);
     const float found = a < 0.625f ? near_zero : far;
-    return sp_float_of(sp_bits_of(found) | (sp_bits_of(x) & 0x80000000u)); /* -0 too */
+    /* keeps the sign of -0 too */
+    return sp_float_of(sp_bits_of(found) | (sp_bits_of(x) & 0x80000000u));
 }
 #endif
 
-/* At most 2.5 ulp. It takes the exponential of a negative number, which never overflows; small
- * results are kept. */
+/* Computes the sigmoid with an error of at most 2.5 ulp, from the exponential of -|x|, which never
+ * overflows. So small results do not become 0. */
 static inline float sp_sigmoid_f32(float x)
 {
     const float e = sp_exp_f32(x < 0.0f ? x : -x);
@@ -87,7 +91,7 @@ static inline float sp_sigmoid_f32(float x)
 
 static inline float sp_relu_f32(float x)
 {
-    return x < 0.0f ? 0.0f : x; /* in this order NaN stays NaN */
+    return x < 0.0f ? 0.0f : x; /* in this order, NaN stays NaN */
 }
 
 static inline double sp_exp_f64(double x)

@@ -1,7 +1,7 @@
-/* exp, tanh and sigmoid of vmath.h for a few vectors at once. Each step is done for all vectors
- * before the next step: one vector alone waits for its own latency, and the CPU's scheduler does
- * not look far enough ahead. It also takes fewer steps where one instruction does several. The
- * results equal vmath.h's to the bit (tests/ops/map/test_map_maths.py). */
+/* exp, tanh and sigmoid of vmath.h for SP_EACH vectors at once. Each step is computed for all
+ * vectors before the next step. A single vector would wait for its own latency, and the CPU's
+ * scheduler does not look far enough ahead. Where one instruction does several steps, this file
+ * uses it. The results equal those of vmath.h to the bit (tests/ops/map/test_map_maths.py). */
 #ifndef SP_CPU_VMATH_EACH_H
 #define SP_CPU_VMATH_EACH_H
 #if defined(__x86_64__)
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As many as fit into the registers with their temporaries. */
+/* As many vectors as fit into the registers with their temporaries. */
 #if SP_VBYTES == 32
 enum { SP_EACH = 2 };
 #else
@@ -21,13 +21,13 @@ typedef int32_t sp_vi __attribute__((vector_size(SP_VBYTES)));
 typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 
 #define SP_FOR_EACH _Pragma("GCC unroll 8") for (size_t k = 0; k < SP_EACH; k++)
-#define SP_EXP_SHIFT 12582912.0f /* 1.5 * 2**23 */
+#define SP_EXP_SHIFT 12582912.0f /* 1.5 * 2**23: adding it rounds to an integer in the low bits */
 #define SP_VF(value) ((sp_vf){0} + (value))
 #define SP_VU(value) ((sp_vu){0} + (value))
 #define SP_VPICK(m, x, y) ((sp_vf)(((sp_vi)(m) & (sp_vi)(x)) | (~(sp_vi)(m) & (sp_vi)(y))))
 
-/* As `x < low ? low : x` and `x > high ? high : x`: NaN stays NaN. And p * 2**n for whole n, in one
- * rounding. */
+/* SP_VMAX is `x < low ? low : x`, SP_VMIN is `x > high ? high : x`; NaN stays NaN. SP_VSCALE is p *
+ * 2**n for whole n, rounded once. */
 #if SP_VBYTES == 64 && defined(__AVX512F__)
 #define SP_VMAX(low, x) ((sp_vf)_mm512_max_ps((__m512)(low), (__m512)(x)))
 #define SP_VMIN(high, x) ((sp_vf)_mm512_min_ps((__m512)(high), (__m512)(x)))
@@ -43,13 +43,13 @@ typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 #define SP_VSCALE(p, n, t) sp_scaled_each(p, t)
 static inline sp_vf sp_scaled_each(sp_vf p, sp_vf t)
 {
-    const sp_vi n = (sp_vi)((sp_vu)t - SP_VU(0x4b400000u)); /* the bits of SP_EXP_SHIFT */
+    const sp_vi n = (sp_vi)((sp_vu)t - SP_VU(0x4b400000u)); /* subtracts the bits of SP_EXP_SHIFT */
     const sp_vi half = n >> 1;
     return p * (sp_vf)((sp_vu)(half + 127) << 23) * (sp_vf)((sp_vu)(n - half + 127) << 23);
 }
 #endif
 
-/* e**x for x > -104 or NaN. */
+/* Computes e**x for x > -104 or NaN. */
 static inline __attribute__((always_inline)) void sp_exp_each_above(sp_vf y[SP_EACH], const sp_vf x[SP_EACH])
 {
     sp_vf c[SP_EACH], t[SP_EACH], n[SP_EACH], r[SP_EACH], s[SP_EACH], p[SP_EACH];

@@ -1,10 +1,10 @@
-/* Functions of doubles, and of floats through doubles, for loops that become vector code: as
- * vmath.h, no branches and no calls. sp_odd_* marks elements that a function does not cover (a huge
- * angle, a power of 0): libm computes those.
+/* Functions of doubles, and of floats through doubles, for loops that become vector code. As in
+ * vmath.h there are no branches and no calls. sp_odd_* marks elements that a function does not
+ * cover (a huge angle, a power of 0); libm computes those.
  *
  * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published
- * error bounds). exp and pow are series made for this file; tanh near 0 is Cephes'.
- * tests/ops/map/test_map_maths.py measures the errors beside them. */
+ * error bounds). exp and pow are series made for this file; tanh near 0 is that of Cephes.
+ * tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -27,15 +27,17 @@ static inline uint64_t sp_bits_of_f64(double d)
     return bits;
 }
 
-#define SP_SHIFT 6755399441055744.0 /* 1.5 * 2**52: adding it rounds to the nearest integer in the low bits */
+/* 1.5 * 2**52: adding it rounds to an integer in the low bits */
+#define SP_SHIFT 6755399441055744.0
 #define SP_SIGN 0x8000000000000000u
 
-/* e**(x + tail) for |tail| much smaller than |x|. x = n*ln2 + r, a Taylor series of degree 13 on
- * |r| <= ln2/2, then times 2**n in two steps. So neither step overflows early, and a denormal
+/* Computes e**(x + tail) for |tail| much smaller than |x|: x = n*ln2 + r, a Taylor series of degree
+ * 13 on |r| <= ln2/2, then times 2**n in two steps. So neither step overflows early, and a denormal
  * result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    double clamped = x < -760.0 ? -760.0 : x; /* e**-760 is 0, and the two steps still have exponents for it */
+    /* e**-760 is 0, and both steps still have exponents for it */
+    double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
     const double n = t - SP_SHIFT;
@@ -54,8 +56,9 @@ static inline double sp_exp_tail(double x, double tail)
     p = p * r + 1.6666666666666666667e-1;
     p = p * r + 0.5;
     p = 1.0 + (r + r * r * p);
-    /* A NaN leaves an arbitrary exponent; the product with a NaN p is NaN anyway. The exponent is
-     * biased by 2048 to be positive: every instruction set shifts unsigned numbers. */
+    /* A NaN leaves an arbitrary exponent. The result is NaN anyway, because p is NaN. The exponent
+     * is biased by 2048 to be positive, because every instruction set can shift unsigned
+     * numbers. */
     const uint64_t exponent = sp_bits_of_f64(t) - sp_bits_of_f64(SP_SHIFT) + 2048;
     const uint64_t half = exponent >> 1;
     const double first = sp_double_of((half - 1024 + 1023) << 52);
@@ -63,19 +66,21 @@ static inline double sp_exp_tail(double x, double tail)
     return p * first * second;
 }
 
-/* x = 2**k * m with m in [sqrt(1/2), sqrt(2)); k as a double. x must be positive and finite. */
+/* Splits a positive finite x = 2**k * m with m in [sqrt(1/2), sqrt(2)). Returns m, and k as a
+ * double. */
 static inline double sp_split(double x, double *k)
 {
     const int tiny = x < 2.2250738585072014e-308;
-    const double scaled = tiny ? x * 18014398509481984.0 : x; /* 2**54 */
+    const double scaled = tiny ? x * 18014398509481984.0 : x; /* times 2**54 */
     const uint64_t bits = sp_bits_of_f64(scaled) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-    /* An integer below 2**52 as a double: its bits under the exponent of 2**52. */
+    /* Convert an integer below 2**52 to a double by putting its bits under the exponent of
+     * 2**52. */
     const double exponent = sp_double_of((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0;
     *k = exponent - (tiny ? 1077.0 : 1023.0);
     return sp_double_of((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
 }
 
-/* At most 1 ulp. */
+/* Computes log(x) with an error of at most 1 ulp: NaN for x < 0, -infinity for 0. */
 static inline double sp_log_any(double x)
 {
     double k;
@@ -93,13 +98,14 @@ static inline double sp_log_any(double x)
     const double half = 0.5 * f * f;
     const double log = k * 6.93147180369123816490e-01 -
                        ((half - (s * (half + p) + k * 1.90821492927058770002e-10)) - f);
-    double found = x < HUGE_VAL ? log : x; /* infinity and NaN stay */
+    double found = x < HUGE_VAL ? log : x; /* infinity and NaN stay as they are */
     found = x < 0.0 ? (double)NAN : found;
     return x == 0.0 ? -HUGE_VAL : found;
 }
 
-/* x - n*pi/2 as hi + lo with |hi| <= pi/4 for |x| <= SP_MOST_ANGLE, and n's low bits. pi/2 is in
- * parts of 33, 33 and 53 bits, so that n times the first two is exact. */
+/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi,
+ * and n, whose low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n times the
+ * first two is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {
@@ -115,8 +121,8 @@ static inline double sp_quadrant(double x, double *lo, uint64_t *n)
     return hi;
 }
 
-/* Sine (quarter 0) or cosine (quarter 1) of x: fdlibm's kernels on the reduced angle. At most 1
- * ulp. */
+/* Computes the sine (quarter 0) or cosine (quarter 1) of x by fdlibm's kernels on the reduced
+ * angle. The error is at most 1 ulp. */
 static inline double sp_sine_any(double x, uint64_t quarter)
 {
     double y;
@@ -145,8 +151,8 @@ static inline double sp_sine_any(double x, uint64_t quarter)
     return ((quarter == 0) & (x == 0.0)) ? x : turned; /* the sine of -0 is -0 */
 }
 
-/* Sine or cosine of a float's angle: one double and the shorter kernels (fdlibm's for float) are
- * exact enough. */
+/* Computes the sine or cosine of a float's angle. For a float, one double as the reduced angle and
+ * the shorter kernels (fdlibm's for float) are exact enough. */
 static inline double sp_sine_short(double x, uint64_t quarter)
 {
     const double t = x * 6.36619772367581382433e-01 + SP_SHIFT;
@@ -179,11 +185,11 @@ static inline int sp_odd_angle_f64(double x) { return (void)x, 0; }
 static inline int sp_odd_power_f32(float x, float y) { return (void)x, (void)y, 0; }
 static inline int sp_odd_power_f64(double x, double y) { return (void)x, (void)y, 0; }
 #else
-/* At most 1 ulp: fdlibm's for float. */
+/* Computes log(x) with an error of at most 1 ulp, by fdlibm's approximation for float. */
 static inline float sp_log_f32(float x)
 {
     const int tiny = x < 1.17549435e-38f;
-    const float scaled = tiny ? x * 33554432.0f : x; /* 2**25 */
+    const float scaled = tiny ? x * 33554432.0f : x; /* times 2**25 */
     const uint32_t bits = sp_bits_of(scaled) + (0x3f800000u - 0x3f3504f3u);
     const float k = (float)(int32_t)(bits >> 23) - (tiny ? 152.0f : 127.0f);
     const float f = sp_float_of((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
@@ -197,7 +203,7 @@ static inline float sp_log_f32(float x)
     return x == 0.0f ? -HUGE_VALF : found;
 }
 
-/* At most 0.51 ulp. */
+/* Computes the sine with an error of at most 0.51 ulp. */
 static inline float sp_sin_f32(float x)
 {
     return (float)sp_sine_short((double)x, 0);
@@ -208,7 +214,7 @@ static inline float sp_cos_f32(float x)
     return (float)sp_sine_short((double)x, 1);
 }
 
-/* At most 1 ulp. */
+/* Computes e**x with an error of at most 1 ulp. */
 static inline double sp_expv_f64(double x)
 {
     return sp_exp_tail(x, 0.0);
@@ -219,7 +225,8 @@ static inline double sp_log_f64(double x)
     return sp_log_any(x);
 }
 
-/* At most 2 ulp: a quotient of polynomials near 0, 1 - 2/(e**2|x| + 1) elsewhere. */
+/* Computes tanh with an error of at most 2 ulp: a quotient of polynomials near 0, 1 - 2/(e**2|x| +
+ * 1) elsewhere. */
 static inline double sp_tanhv_f64(double x)
 {
     const double a = fabs(x);
@@ -229,7 +236,8 @@ static inline double sp_tanhv_f64(double x)
     const double near_zero = x + x * z * (p / q);
     const double far = 1.0 - 2.0 / (sp_exp_tail(a + a, 0.0) + 1.0);
     const double found = a < 0.625 ? near_zero : far;
-    return sp_double_of(sp_bits_of_f64(found) | (sp_bits_of_f64(x) & SP_SIGN)); /* -0 too */
+    /* keeps the sign of -0 too */
+    return sp_double_of(sp_bits_of_f64(found) | (sp_bits_of_f64(x) & SP_SIGN));
 }
 
 static inline double sp_sin_f64(double x)
@@ -242,7 +250,7 @@ static inline double sp_cos_f64(double x)
     return sp_sine_any(x, 1);
 }
 
-/* 1 if an angle is too large for the reduction, infinite or NaN. */
+/* Returns 1 if an angle is too large for the reduction, infinite or NaN. */
 static inline int sp_odd_angle_f32(float x)
 {
     return !(fabsf(x) <= (float)SP_MOST_ANGLE);
@@ -253,7 +261,7 @@ static inline int sp_odd_angle_f64(double x)
     return !(fabs(x) <= SP_MOST_ANGLE);
 }
 
-/* The sign of x**y for x < 0: NaN unless y is whole, minus for an odd y. */
+/* Applies the sign of x**y for x < 0 to |x|**y: NaN unless y is whole, minus for an odd y. */
 static inline double sp_signed_power(double power, double x, double y)
 {
     const double half = 0.5 * y;
@@ -262,7 +270,7 @@ static inline double sp_signed_power(double power, double x, double y)
     return x < 0.0 ? found : power;
 }
 
-/* At most 0.51 ulp. */
+/* Computes x**y with an error of at most 0.51 ulp. */
 static inline float sp_pow_f32(float x, float y)
 {
     const double wide = (double)x;
@@ -275,8 +283,9 @@ static inline int sp_odd_power_f32(float x, float y)
     return !((fabsf(x) < HUGE_VALF) & (x != 0.0f) & (fabsf(y) < HUGE_VALF));
 }
 
-/* At most 1.2 ulp: log(x) to about 2**-66 as a sum of two doubles, times y, then e to that power.
- * log(m) = 2*atanh(s), s = (m - 1)/(m + 1), with s, s**3/3 in two doubles and the rest in one. */
+/* Computes x**y with an error of at most 1.2 ulp: log(x) to about 2**-66 as a sum of two doubles,
+ * times y, then e to that power. log(m) = 2*atanh(s), s = (m - 1)/(m + 1), with s and s**3/3 in two
+ * doubles and the rest in one. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;
@@ -299,7 +308,7 @@ static inline double sp_pow_f64(double x, double y)
     p = p * z + 1.0 / 7.0;
     p = p * z + 1.0 / 5.0;
     p = p * z; /* atanh(s) = s + s * (z/3 + z * p) */
-    /* z * (1/3 + p) in two doubles */
+    /* q + q_lo = z * (1/3 + p) in two doubles */
     const double third = 1.0 / 3.0;
     const double third_lo = 1.8503717077085942e-17;
     const double sum = third + p;
@@ -308,7 +317,7 @@ static inline double sp_pow_f64(double x, double y)
     const double q_lo = fma(z, sum, -q) + z * sum_lo + z_lo * sum;
     const double u = s * q;
     const double u_lo = fma(s, q, -u) + s * q_lo + s_lo * q;
-    /* k*ln2 + 2*(s + u) */
+    /* hi + lo = k*ln2 + 2*(s + u) in two doubles */
     const double whole = k * 6.93147180369123816490e-01;
     const double a = 2.0 * s;
     const double b = whole + a;
@@ -323,8 +332,8 @@ static inline double sp_pow_f64(double x, double y)
     const double lo = (d - hi) + tail;
     const double product = y * hi;
     const double product_lo = fma(y, hi, -product) + y * lo;
-    /* From |product| = 800 on, the result is infinite or 0, and product_lo may be infinite or too
-     * large: leave it out. */
+    /* From |product| = 800 on, the result is infinite or 0. product_lo may then be infinite or too
+     * large, so leave it out. */
     const int within = fabs(product) < 800.0;
     return sp_signed_power(sp_exp_tail(product, within ? product_lo : 0.0), x, y);
 }
@@ -335,7 +344,7 @@ static inline int sp_odd_power_f64(double x, double y)
 }
 #endif
 
-/* At most 2.5 ulp; as sp_sigmoid_f32. */
+/* Computes the sigmoid with an error of at most 2.5 ulp, in the way of sp_sigmoid_f32. */
 static inline double sp_sigmoidv_f64(double x)
 {
     const double e = sp_expv_f64(x < 0.0 ? x : -x);

@@ -1,4 +1,4 @@
-/* Arithmetic on counts, all of them at least 0. */
+/* Arithmetic on counts that are at least 0. */
 #ifndef SP_CPU_WHOLE_H
 #define SP_CPU_WHOLE_H
 #include <stdint.h>
@@ -13,7 +13,7 @@ static inline int64_t sp_most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The number of pieces of at most `of` in x. */
+/* Returns the number of pieces of at most `of` into which x is divided. */
 static inline int64_t sp_pieces(int64_t x, int64_t of)
 {
     return (x + of - 1) / of;

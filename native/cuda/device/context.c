@@ -13,13 +13,15 @@ int sp_cuda_enter(struct sp_cuda *dev)
     if (atomic_load(&dev->reset))
         return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
-    if (is_gone(result)) /* the current context was destroyed: another library's, or ours */
+    /* the context that was current, another library's or ours, was destroyed */
+    if (is_gone(result))
         now = NULL;
     else if (result != CU_OK)
         return sp_cu_rc("cuCtxGetCurrent", result);
     if (now != dev->context || result != CU_OK) {
         result = sp_cuCtxSetCurrent(dev->context);
-        if (is_gone(result)) { /* it was valid when the device was opened */
+        /* the context was valid when the device was opened, so it was reset since */
+        if (is_gone(result)) {
             sp_cuda_reset_by_others(dev);
             return sp_cuda_gone(dev);
         }
@@ -38,10 +40,10 @@ void sp_cuda_released(const struct sp_cuda *dev)
     void *now = NULL;
     unsigned flags;
     int active = 0;
-    if (sp_cuda_current == dev->context) /* the driver may give the next context the same address */
+    if (sp_cuda_current == dev->context) /* the driver may give a later context the same address */
         sp_cuda_current = NULL;
     if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
-        return; /* other users still retain it and may want it current */
+        return; /* other users still retain the context, and may want it current */
     if (!sp_cuda_theirs && (sp_cuCtxGetCurrent(&now) != CU_OK || now == dev->context))
         sp_cuCtxSetCurrent(NULL);
 }

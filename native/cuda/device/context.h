@@ -4,11 +4,12 @@
 #include "device.h"
 #include "driver.h"
 
-/* Asks the driver for the current context, makes the device's one current, and relaxes the thread's
- * capture mode. Needed before every call that uses the current context, except safe ones. */
+/* Makes the device's context current in this thread, and sets the thread's capture mode to relaxed.
+ * Every driver call that uses the current context needs this first, except launches, copies and
+ * event records on our own streams. */
 int sp_cuda_enter(struct sp_cuda *dev);
-/* Call it after the primary context was released. If the context was destroyed, it is no longer
- * left current in this thread. */
+/* Updates this thread after a release of the primary context. If the release destroyed the context,
+ * the thread no longer has it as current context. */
 void sp_cuda_released(const struct sp_cuda *dev);
 
 static inline int sp_cuda_near(struct sp_cuda *dev)

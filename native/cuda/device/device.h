@@ -1,7 +1,7 @@
-/* The cuda device's struct, private to native/cuda.
+/* The struct of the cuda device, private to native/cuda.
  *
- * Lock order: a queue's, the device's, why_lock. Work goes to the driver under the queue's lock, so
- * that timeline values follow the order of the stream. */
+ * Lock order: a queue's lock, then the device's lock, then why_lock. A thread gives work to the
+ * driver under the queue's lock, so that timeline values follow the order of the stream. */
 #ifndef SP_CUDA_DEVICE_H
 #define SP_CUDA_DEVICE_H
 #include "core/base.h"
@@ -11,9 +11,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { SP_CUDA_CLASSES = 64 }; /* size classes of pooled page-locked memory: powers of two */
+/* number of size classes (powers of two) of pooled page-locked memory */
+enum { SP_CUDA_CLASSES = 64 };
 
-/* A free block of page-locked memory; the list is stored in the blocks themselves. */
+/* A free block of page-locked memory. The list of free blocks is stored in the blocks
+ * themselves. */
 struct sp_cuda_pinned {
     struct sp_cuda_pinned *next;
 };
@@ -23,28 +25,32 @@ struct sp_cuda {
     struct sp_cuda_info info;
     int handle; /* CUdevice */
     void *context;
-    _Atomic uint32_t refs; /* owner, queues, kernels, memory */
-    _Atomic int reset; /* its context was reset: no handle of it may be passed to the driver */
-    struct sp_cuda *next; /* in the list of open devices */
+    _Atomic uint32_t refs; /* references: the owner, queues, kernels, memory */
+    /* 1 after a reset of the context: the driver must get no handle of that context */
+    _Atomic int reset;
+    struct sp_cuda *next; /* next device in the list of open devices */
     _Atomic uint32_t graph_nodes;
     _Atomic uint64_t replayed, graph_builds, graph_launches, graph_updates;
-    _Atomic uint32_t open_downloads; /* over all its queues */
-    _Atomic uint64_t memory_turn; /* advances when memory is zeroed: queues then wait for memory_event */
+    _Atomic uint32_t open_downloads; /* number of open downloads of all queues of the device */
+    /* advances when memory is zeroed; each queue then waits for memory_event */
+    _Atomic uint64_t memory_turn;
 
-    pthread_mutex_t why_lock; /* the innermost lock */
+    pthread_mutex_t why_lock; /* innermost lock: a thread that holds it takes no other lock */
     char why_lost[400];
 
-    pthread_mutex_t modules_lock; /* held while the driver compiles; only why_lock is taken under it */
+    /* held while the driver compiles; a thread that holds it may take only why_lock */
+    pthread_mutex_t modules_lock;
     struct sp_cuda_module *modules;
 
     pthread_mutex_t lock; /* guards the members below */
     void *memory_stream, *memory_event;
-    void *pool; /* the driver's stream-ordered pool; NULL: it has none */
+    void *pool; /* the driver's stream-ordered pool; NULL if the driver has none */
     struct sp_cuda_pinned *pinned[SP_CUDA_CLASSES];
-    uint64_t pinned_nbytes; /* bytes in those lists */
+    uint64_t pinned_nbytes; /* total bytes of the blocks in `pinned` */
     struct sp_cuda_memory *hosts;
-    uint32_t peers; /* bit i: this device can access the memory of ordinal i; below 32 */
-    void *anchor;   /* an event that ended at anchor_ns of CLOCK_MONOTONIC */
+    /* bit i is 1 if this device can access the memory of the device with ordinal i, for i < 32 */
+    uint32_t peers;
+    void *anchor;   /* an event that ended when CLOCK_MONOTONIC was anchor_ns */
     uint64_t anchor_ns;
 };
 

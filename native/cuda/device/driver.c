@@ -1,4 +1,4 @@
-/* Starts the driver, converts its errors, and sets a thread's capture mode. */
+/* Starts the CUDA driver, converts its errors, and sets a thread's capture mode. */
 #include "driver.h"
 
 #include "core/base.h"
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Error text of each thread. A large thread-local variable would need help of the loader, and a
- * library of its own. */
+/* Size of each thread's error text. The text is no thread-local variable: a large one would need a
+ * library of its own and help from the loader. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;
-static int has_key; /* a process has 1024 keys at most, PTHREAD_KEYS_MAX */
+static int has_key; /* 0 if the process has no key left; PTHREAD_KEYS_MAX allows 1024 */
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
@@ -30,7 +30,7 @@ static void make_key(void)
     has_key = pthread_key_create(&words_key, free) == 0;
 }
 
-/* NULL: out of memory, or no key. */
+/* Returns this thread's error text, or NULL if there is no memory or no key for it. */
 static char *words(void)
 {
     pthread_once(&words_once, make_key);
@@ -71,7 +71,9 @@ size_t sp_cuda_why(char *out, size_t capacity)
 
 int sp_cu_is_sticky(int result)
 {
-    switch (result) { /* per "Data types used by CUDA driver", the process must end or the context is unusable */
+    /* "Data types used by CUDA driver" says: after these errors the context is unusable, or the
+     * process must end */
+    switch (result) {
     case CU_ECC_UNCORRECTABLE:
     case CU_NVLINK_UNCORRECTABLE:
     case CU_CONTAINED:

@@ -1,4 +1,4 @@
-/* Constants of the driver, and the conversion of its results. */
+/* Constants of the CUDA driver, and the conversion of its results to -errno. */
 #ifndef SP_CUDA_DRIVER_H
 #define SP_CUDA_DRIVER_H
 #include "dl/cuda.h"
@@ -38,7 +38,8 @@ enum {
     CU_TENSOR_MEMORY_LEAK = 721,
     CU_NOT_SUPPORTED = 801,
     CU_MPS_CLIENT_TERMINATED = 810,
-    CU_STREAM_CAPTURE_UNSUPPORTED = 900, /* from here to CAPTURED_EVENT: a capture prohibits the call */
+    /* from here to CU_CAPTURED_EVENT: an active stream capture prohibits the call */
+    CU_STREAM_CAPTURE_UNSUPPORTED = 900,
     CU_CAPTURED_EVENT = 907,
     CU_EXTERNAL_DEVICE = 911
 };
@@ -73,9 +74,9 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_CAPTURE_RELAXED = 2, /* CUstreamCaptureMode */
-    CU_HOST_PORTABLE = 1,  /* for cuMemHostAlloc and cuMemHostRegister */
+    CU_HOST_PORTABLE = 1,  /* flag of cuMemHostAlloc and cuMemHostRegister */
     CU_HOST_DEVICEMAP = 2,
-    CU_HOST_READ_ONLY = 8, /* for cuMemHostRegister */
+    CU_HOST_READ_ONLY = 8, /* flag of cuMemHostRegister */
     CU_POOL_RELEASE_THRESHOLD = 4,
     CU_LOCATION_DEVICE = 1,
     CU_ACCESS_READWRITE = 3,
@@ -84,50 +85,52 @@ enum {
     CU_JIT_ERROR_LOG = 5,
     CU_JIT_ERROR_LOG_NBYTES = 6,
     CU_POINTER_DEVICE_ORDINAL = 9, /* CUpointer_attribute */
-    CU_MEMORY_UNIFIED = 4 /* CUmemorytype: the driver decides by the address */
+    CU_MEMORY_UNIFIED = 4 /* a CUmemorytype: the driver finds the type of memory by the address */
 };
 
-/* Loads and initialises the driver, once per process. Errors as sp_cuda_describe. */
+/* Loads and initialises the driver, once per process. Returns 0 or the same errors as
+ * sp_cuda_describe. */
 int sp_cuda_start(const char *paths);
 
-/* Converts a CUresult to 0 or -errno and records the text for sp_cuda_why. `call`: the driver's
- * function. */
+/* Converts a CUresult to 0 or -errno, and records a text for sp_cuda_why. `call` is the name of the
+ * driver's function. */
 int sp_cu_rc(const char *call, int result);
 #define SP_CU_RC(name, ...) sp_cu_rc(#name, sp_##name(__VA_ARGS__))
-/* Clears the text: the next failure is not the driver's. */
+/* Clears this thread's error text, because the next failure does not come from the driver. */
 void sp_cu_say_nothing(void);
 void sp_cu_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* 1 if the context is unusable after this result. */
+/* Returns 1 if the context is unusable after this result. */
 int sp_cu_is_sticky(int result);
 
-/* The context that is current in this thread, as far as we know: another library may have changed
- * it. */
+/* The context that was last seen as current in this thread. Another library may have changed the
+ * current context since. */
 extern _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
-/* The other library's context that ours replaced; NULL: there was none. */
+/* The context of another library that our context replaced as current; NULL if none was current. */
 extern _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));
-/* This thread's capture mode before sp_cuda_relax; -1: unchanged. */
+/* This thread's capture mode before sp_cuda_relax; -1 if sp_cuda_relax did not change it. */
 extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-exec")));
-/* While another thread captures a stream in global mode (torch's default), a query or an allocation
- * here fails and invalidates that capture. In relaxed mode it does not
- * (cuThreadExchangeStreamCaptureMode in the driver API reference). Launches, copies and records on
- * our own streams are safe in every mode. */
+/* Sets this thread's capture mode to relaxed. While another thread captures a stream in global mode
+ * (torch's default), a query or an allocation in this thread would fail and invalidate that
+ * capture. In relaxed mode neither happens (cuThreadExchangeStreamCaptureMode in the driver API
+ * reference). Launches, copies and event records on our own streams are safe in every mode. */
 void sp_cuda_relax(void);
 void sp_cuda_restore(void);
-/* Ends every function that Python calls: restores the thread's capture mode and the other library's
- * context. If no context was current, ours stays current, as with the runtime API. The next call
- * finds it. */
+/* Restores the thread's capture mode and the other library's context. Every function that Python
+ * calls ends with this. If no context was current before, ours stays current, as with the runtime
+ * API, for our next call. */
 static inline void sp_cuda_leave(void)
 {
     if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))
         sp_cuda_restore();
 }
-/* 1 if a query's result means that the work has not ended, or that a capture forbids the answer. */
+/* Returns 1 if a query's result means that the work has not ended, or that a stream capture forbids
+ * the query. */
 static inline int sp_cuda_not_ready(int result)
 {
     return result == CU_NOT_READY || (result >= CU_STREAM_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
 }
-/* 1 if the result may only mean that the current context is another one than we think, or was
- * destroyed. */
+/* Returns 1 if the result may only mean that another context is current than sp_cuda_current, or
+ * that the current context was destroyed. */
 static inline int sp_cuda_elsewhere(int result)
 {
     return result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE || result == CU_CONTEXT_IS_DESTROYED;

@@ -1,4 +1,4 @@
-/* Loss of a device, and its text. */
+/* Marks a device as lost, and keeps the reason as a text. */
 #include "lost.h"
 
 #include <errno.h>

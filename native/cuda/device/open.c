@@ -1,4 +1,5 @@
-/* Opens and closes a cuda device: facts, the primary context, state shared by all queues. */
+/* Opens and closes a cuda device: queries its facts, retains the primary context, makes the state
+ * that all queues share. */
 #include "open.h"
 #include "core/timeline.h"
 #include "context.h"
@@ -12,15 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewest nodes for which a resubmitted list becomes a graph. Chosen on the fake driver of
- * tests/fake_cuda, on a busy machine. A graph took 0.92 of the caller's time of call-by-call replay
- * at 2 to 8 nodes, 0.76 at 16, 0.5 at 128. A real driver has not been measured yet. */
+/* Fewest nodes for which a list that is submitted again becomes a graph. The value comes from the
+ * fake driver of tests/fake_cuda on a busy machine. There a graph took this share of the caller's
+ * time of call-by-call replay: 0.92 at 2 to 8 nodes, 0.76 at 16, 0.5 at 128. A real driver has not
+ * been measured yet. */
 enum { GRAPH_NODES = 8 };
-/* Timeout of the first, empty event. */
+/* Longest wait in ns for the device's first event, which follows no work. */
 static const uint64_t ANCHOR_NS = 10000000000;
 
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sp_cuda *opened; /* devices with a context */
+static struct sp_cuda *opened; /* list of the devices that have a context */
 
 static uint32_t attribute(int device, int which)
 {
@@ -28,7 +30,7 @@ static uint32_t attribute(int device, int which)
     return sp_cuDeviceGetAttribute(&value, which, device) == CU_OK && value > 0 ? (uint32_t)value : 0;
 }
 
-/* Limits that every launch needs. */
+/* Queries the device limits that every launch needs. */
 static int limits(int device, struct sp_cuda_info *info)
 {
     const struct {
@@ -101,7 +103,7 @@ static void drop_contents(struct sp_cuda *dev)
     if (sp_cuda_enter(dev))
         return;
     sp_cuda_pinned_drop(dev);
-    if (dev->pool) /* other users in this process may keep the context, and the pool with it */
+    if (dev->pool) /* other users of the context in this process may keep the pool alive */
         sp_cuda_empty_pool(dev);
     if (dev->anchor)
         sp_cuEventDestroy_v2(dev->anchor);
@@ -135,8 +137,8 @@ static void strike(const struct sp_cuda *dev)
     pthread_mutex_unlock(&opened_lock);
 }
 
-/* A reset destroys the context's streams, events, modules and memory: a driver may crash on their
- * handles. */
+/* Resets the primary context, and marks our devices on it as lost. The reset destroys the context's
+ * streams, events, modules and memory: a driver may crash if it gets their handles. */
 static void reset(int32_t ordinal, int device)
 {
     pthread_mutex_lock(&opened_lock);
@@ -145,7 +147,7 @@ static void reset(int32_t ordinal, int device)
             sp_cuda_lose(dev, "the context was reset when the device was opened again");
             atomic_store(&dev->reset, 1);
         }
-    /* the result may be the error that the reset has just cleared */
+    /* The result is ignored: it may be the error that the reset has just cleared. */
     sp_cuDevicePrimaryCtxReset_v2(device);
     pthread_mutex_unlock(&opened_lock);
 }
@@ -170,7 +172,8 @@ void sp_cuda_unref(struct sp_cuda *dev)
     atomic_fetch_sub(&sp_live()->devices, 1);
 }
 
-/* Makes the pool keep freed memory: returning it to the system would wait for the whole device. */
+/* Finds the driver's pool and makes it keep all freed memory. To return memory to the system would
+ * wait for the whole device. */
 static int find_pool(struct sp_cuda *dev)
 {
     uint64_t keep = UINT64_MAX;
@@ -180,8 +183,8 @@ static int find_pool(struct sp_cuda *dev)
     return rc ? rc : SP_CU_RC(cuMemPoolSetAttribute, dev->pool, CU_POOL_RELEASE_THRESHOLD, &keep);
 }
 
-/* Relates the device's clock to CLOCK_MONOTONIC by an event that has just ended. On a busy GPU this
- * takes a while. */
+/* Relates the device's clock to CLOCK_MONOTONIC by an event that has just ended. On a busy GPU the
+ * event may end late. */
 static int drop_anchor(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + ANCHOR_NS;
@@ -232,15 +235,16 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
     return 0;
 }
 
-/* Opens a device whose primary context failed. A failed kernel leaves its error to all users of the
- * primary context, until it is reset. Some errors stay with the process even then. */
+/* Resets the primary context and opens the device again. A failed kernel leaves its error to all
+ * users of the primary context until a reset. Some errors stay with the process even after the
+ * reset. */
 static int open_anew(int32_t ordinal, struct sp_cuda **out)
 {
     int device = 0;
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
-    sp_cuda_relax(); /* the failed attempt has restored the thread's mode */
+    sp_cuda_relax(); /* the failed attempt has restored the thread's capture mode */
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0) {
         reset(ordinal, device);

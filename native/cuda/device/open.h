@@ -1,4 +1,4 @@
-/* References to a device; the last one closes it. */
+/* Counts references to a device. The last one closes the device. */
 #ifndef SP_CUDA_OPEN_H
 #define SP_CUDA_OPEN_H
 #include "device.h"

@@ -1,5 +1,5 @@
-/* A pool of page-locked host memory. The driver takes a millisecond or more to lock pages, and
- * waits for the whole device before it unlocks any. */
+/* A pool of page-locked host memory. The pool exists because the driver takes a millisecond or more
+ * to lock pages, and waits for the whole device before it unlocks any. */
 #include "pinned.h"
 #include "context.h"
 #include "lost.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 
 enum { LEAST_SHIFT = 12, MOST_SHIFT = 47 };
-/* the pool's limit; more is freed by the driver */
+/* most bytes that the pool keeps; memory above this goes back to the driver */
 static const uint64_t KEPT_NBYTES = UINT64_C(512) << 20;
 
 int sp_cuda_pinned_take(struct sp_cuda *dev, uint64_t nbytes, void **host, uint64_t *got)

@@ -1,4 +1,4 @@
-/* Queries the driver: which work has ended, and whether the driver still answers. */
+/* Queries the driver: whether work has ended, and whether the driver still gives answers. */
 #include "ask.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Another library may have changed this thread's current context: the query is repeated with ours
- * current. */
+/* Queries the driver by `question(of)`. Another library may have changed this thread's current
+ * context. If the result may come from that, makes our context current and queries again. */
 int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
     int result = CU_NOT_READY;
@@ -20,9 +20,10 @@ int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
     return result;
 }
 
-/* 1 if the answer was an error. An error may pass. But a driver that returns only errors for a
- * second will never report the end. We chose the second: two queries of a wait are at most half a
- * millisecond apart. */
+/* Returns 1 if the query's result was an error. One error may be temporary. But if the driver
+ * returns only errors for a second, it will never report the end of the work, so the device is
+ * lost. The queries of a wait are at most half a millisecond apart, so a second has many of
+ * them. */
 int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
 {
     static const uint64_t MOST_NS = UINT64_C(1000000000);

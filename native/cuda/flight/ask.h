@@ -1,12 +1,13 @@
-/* Queries the driver which work has ended. Callers hold the queue's lock. */
+/* Queries the driver which work has ended. The caller of each function holds the queue's lock. */
 #ifndef SP_CUDA_ASK_H
 #define SP_CUDA_ASK_H
 #include "queue.h"
 
-/* The result of cuEventQuery or cuStreamQuery. */
+/* Calls `question(of)`, which is cuEventQuery or cuStreamQuery, and returns its result. */
 int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of);
-/* 1 if the result was an error, which `sp_cuda_failed` has recorded. */
+/* Returns 1 if `result` is an error, which `sp_cuda_failed` has recorded. */
 int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result);
-/* 1: the event has ended. 0: not yet, or an error that `sp_cuda_failed` has recorded. */
+/* Returns 1 if the event has ended. Returns 0 if it has not, or after an error, which
+ * `sp_cuda_failed` has recorded. */
 int sp_cuda_ended(struct sp_cuda_queue *q, void *event);
 #endif

@@ -1,11 +1,13 @@
-/* Events: a queue's pool of them, and the time of a timed event in ns of CLOCK_MONOTONIC. */
+/* Keeps a queue's pool of free events, and converts the time of a timed event to ns of
+ * CLOCK_MONOTONIC. */
 #include "events.h"
 #include "cuda/device/driver.h"
 
 #include <stdlib.h>
 
-/* cuEventElapsedTime returns a float of milliseconds: at 500 ms its steps are 30 ns. A later event
- * becomes a new anchor. */
+/* Largest distance in ms between an event and its anchor. cuEventElapsedTime returns a float of
+ * milliseconds, whose steps are 30 ns at 500 ms. So an event further away becomes the new
+ * anchor. */
 static const float FAR_MS = 500;
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)

@@ -1,4 +1,4 @@
-/* Failures of a queue's work: their texts, and the effect of a lost device. */
+/* Handles failures of a queue's work: keeps their texts, and ends all work of a lost device. */
 #include "failure.h"
 #include "cuda/device/lost.h"
 #include "cuda/memory/kernel.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The device is lost: everything in flight ends with that error. */
+/* Ends everything in flight with an error, because the device is lost. */
 void sp_cuda_fail_all(struct sp_cuda_queue *q)
 {
     if (atomic_load(&q->good) == UINT64_MAX)
@@ -17,7 +17,8 @@ void sp_cuda_fail_all(struct sp_cuda_queue *q)
     while (q->head) {
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
-        sp_cuda_flight_abandon(q, f); /* the driver may still write there */
+        /* leaves the memory allocated, because the driver may still write there */
+        sp_cuda_flight_abandon(q, f);
     }
     q->tail = NULL;
     atomic_store(&q->reached, sp_queue_newest(&q->q));
@@ -39,7 +40,8 @@ static size_t add_names(const void *records, size_t nbytes, char *out, size_t us
     return used;
 }
 
-/* Lists the kernels that had not ended, oldest first: one of them failed. */
+/* Writes the names of the kernels that have not ended to `out`, oldest first. One of these kernels
+ * failed. */
 static void suspects(struct sp_cuda_queue *q, char *out, size_t capacity)
 {
     size_t used = 0;
@@ -86,7 +88,8 @@ void sp_cuda_keep_words(struct sp_cuda_queue *q, uint64_t value)
     kept->words[sp_cuda_why(kept->words, sizeof kept->words - 1)] = '\0';
 }
 
-/* The newest text up to `value`: a submission also fails for an earlier one's error. */
+/* Returns the newest error text of a submission up to `value`. A submission may have failed because
+ * an earlier one did, so that text counts too. */
 static const struct sp_cuda_fault *words_of(const struct sp_cuda_queue *q, uint64_t value)
 {
     const struct sp_cuda_fault *found = NULL;

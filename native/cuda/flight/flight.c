@@ -1,4 +1,4 @@
-/* A flight: a submission that ends with an event. */
+/* A flight is a submission in flight that ends with an event. */
 #include "flight.h"
 #include "cuda/device/pinned.h"
 #include "events.h"

@@ -1,4 +1,5 @@
-/* Marks: an event after the launches so far. */
+/* Marks: a mark is an event that is recorded after several launches, which have no events of their
+ * own. */
 #include "mark.h"
 #include "cuda/device/context.h"
 #include "flight.h"
@@ -12,7 +13,7 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
     f->mark = 1;
     f->value = sp_queue_newest(&q->q);
     if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
-        sp_cuda_flight_drop(q, f); /* a query of the stream works as well */
+        sp_cuda_flight_drop(q, f); /* the mark is not needed: a query of the stream works as well */
         return;
     }
     f->submitted_ns = sp_clock_ns();

@@ -1,4 +1,5 @@
-/* Order: an event after work, one stream after another, a queue after the zeroing of memory. */
+/* Orders work: by an event after it, one stream after another, and a queue after the zeroing of
+ * memory. */
 #include "order.h"
 #include "cuda/device/context.h"
 #include "events.h"
@@ -11,7 +12,7 @@ int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
         return 0;
     }
     *event = NULL;
-    /* an event belongs to the context that is current at its creation */
+    /* A new event belongs to the context that is current, so ours must be. */
     int rc = sp_cuda_enter(q->dev);
     return rc ? rc : SP_CUDA_Q(q, cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
 }
@@ -25,7 +26,8 @@ int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
     rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
     if (rc == 0)
         rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
-    sp_cuda_event_give(q, 0, event); /* a submitted wait ignores a later record of the event */
+    /* a wait that was submitted ignores later records of the event, so the event is free */
+    sp_cuda_event_give(q, 0, event);
     return rc;
 }
 

@@ -1,11 +1,11 @@
-/* Events after work, and streams that wait for events. 0 or -errno. */
+/* Orders work by events, and makes streams wait for events. Each function returns 0 or -errno. */
 #ifndef SP_CUDA_ORDER_H
 #define SP_CUDA_ORDER_H
 #include "queue.h"
 
 int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event);
-/* Stream `later` waits for all work of `sooner`. */
+/* Makes stream `later` wait for all work of stream `sooner` so far. */
 int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later);
-/* The queue's stream waits for all zeroing of memory so far. */
+/* Makes the queue's stream wait until all memory that was allocated so far is zeroed. */
 int sp_cuda_order_memory(struct sp_cuda_queue *q);
 #endif

@@ -1,14 +1,15 @@
-/* A queue and its submissions in flight. */
+/* The struct of a queue of the cuda device, and of its submissions in flight. */
 #ifndef SP_CUDA_QUEUE_H
 #define SP_CUDA_QUEUE_H
 #include "core/queue.h"
 #include "cuda/device/device.h"
 
 enum {
-    SP_CUDA_RECENT = 256, /* launches that a queue can still describe */
+    /* number of the newest launches whose records a queue keeps, to describe them */
+    SP_CUDA_RECENT = 256,
     SP_CUDA_RECENT_NBYTES = 240,
     SP_CUDA_GRAPH_SLOTS = 4,
-    SP_CUDA_FAULTS = 16 /* failed submissions whose text a queue keeps */
+    SP_CUDA_FAULTS = 16 /* number of failed submissions whose error texts a queue keeps */
 };
 
 /* Page-locked memory for one piece of a transfer. */
@@ -16,77 +17,87 @@ struct sp_cuda_slot {
     struct sp_cuda_slot *next;
     void *host;
     uint64_t capacity; /* bytes taken from the page-locked pool */
-    /* recorded after the piece's copy over the bus; NULL: the flight's end covers it */
+    /* event after the piece's copy over the bus; NULL if the event `end` of the flight covers the
+     * piece */
     void *event;
-    void *out;         /* destination of a download's piece; NULL: an upload, or a failure */
+    void *out;         /* target of a piece of a download; NULL for an upload, or after a failure */
     uint64_t nbytes;
 };
 
-/* A submission with an event for its end. */
+/* A flight: a submission in flight that ends with an event. */
 struct sp_cuda_flight {
     struct sp_cuda_flight *next;
     uint64_t value;
-    void *start, *end; /* events; `start` on timing queues only */
-    int mark;          /* covers launches up to `value`, which have no event of their own */
-    int rc;            /* error that stopped its submission */
-    uint32_t ncalls;   /* calls that the driver has accepted */
+    void *start, *end; /* events; only timing queues have `start` */
+    /* 1 for a mark: `end` covers all launches up to `value`, which have no events of their own */
+    int mark;
+    int rc;            /* error that stopped the submission; 0 if none did */
+    uint32_t ncalls;   /* number of calls that the driver has accepted */
     uint64_t submitted_ns;
-    void *staging; /* page-locked, for copies whose ranges overlap */
+    void *staging; /* page-locked memory for copies whose ranges overlap */
     uint64_t staging_nbytes;
-    struct sp_cuda_slot *slots, *last; /* of a transfer, oldest first */
-    /* bytes of an open download that are not yet given to the driver */
+    struct sp_cuda_slot *slots, *last; /* slots of a transfer, oldest first */
+    /* bytes of an open download that the driver has not been given yet */
     uint64_t rest_nbytes;
     uint64_t rest_src;
     char *rest_out;
-    void **stamps; /* events of timestamp records, in order */
+    void **stamps; /* events of the timestamp records, in order */
     uint32_t nstamps;
     size_t nbytes;
     _Alignas(16) unsigned char records[];
 };
 
-/* A launch without a flight. */
+/* A recent launch that has no flight. */
 struct sp_cuda_recent {
     uint64_t value;
-    uint32_t nbytes; /* of the record; if it exceeds the room, only the head is kept */
+    /* bytes of the whole record; if there is no room for it, only its head is kept */
+    uint32_t nbytes;
     _Alignas(8) unsigned char record[SP_CUDA_RECENT_NBYTES];
 };
 
-/* The driver's text about a failed submission. */
+/* The driver's error text about a failed submission. */
 struct sp_cuda_fault {
     uint64_t value;
     char words[304];
 };
 
-/* A command list as a graph, with the records that its nodes have now. */
+/* A list of commands as a CUDA graph, with the records that its nodes were last set to. */
 struct sp_cuda_graph {
-    uint64_t seen;  /* the queue's count at its last submission */
-    uint32_t times; /* number of its submissions */
+    uint64_t seen;  /* the queue's `submissions` when this graph was last submitted */
+    uint32_t times; /* how often this list was submitted */
     size_t nbytes;
     unsigned char *records;
-    void *graph, *exec; /* NULL: not made yet */
-    void **nodes;       /* of the dispatches, in order; NULL: a dispatch of no groups */
-    uint64_t *serials;  /* serial numbers of their kernels */
+    void *graph, *exec; /* NULL until the graph is made */
+    void **nodes;       /* nodes of the dispatches, in order; NULL for a dispatch of no groups */
+    uint64_t *serials;  /* serial numbers of the kernels of `nodes` */
 };
 
 struct sp_cuda_queue {
     struct sp_queue q;
     struct sp_cuda *dev;
     void *stream;
-    uint64_t memory_turn; /* the queue's stream has waited for zeroing up to this value */
+    /* the queue's stream waits for the zeroing of memory up to this `memory_turn` of the device */
+    uint64_t memory_turn;
     _Atomic uint64_t reached;
-    _Atomic uint64_t good; /* values above it were lost with the device; UINT64_MAX: not lost */
-    uint64_t marked;       /* newest value that a flight covers */
-    uint64_t asked;        /* newest value when the stream was last found busy without a flight for it; or 0 */
-    uint64_t refused_ns;   /* time since which the driver has returned only errors; 0: it has not */
+    /* newest value that was reached before the device was lost; UINT64_MAX if the device is not
+     * lost */
+    _Atomic uint64_t good;
+    uint64_t marked;       /* newest value that the event of a flight covers */
+    /* The newest value when a query last found the stream busy with launches that no event covers;
+     * otherwise 0. */
+    uint64_t asked;
+    /* time in ns since which the driver has returned only errors; 0 if it has not */
+    uint64_t refused_ns;
     int timing;
     struct sp_cuda_flight *head, *tail;
-    void *up, *down; /* streams for transfers, made on first use */
-    struct sp_cuda_flight *open; /* the last flight, if it is a download whose pieces still arrive */
-    void **idle[2];  /* pool of free events: without times, with times */
+    void *up, *down; /* streams for uploads and for downloads; created on first use */
+    /* the newest flight, if it is a download that the driver has not been given completely */
+    struct sp_cuda_flight *open;
+    void **idle[2];  /* pools of free events: [0] without times, [1] with times */
     uint32_t nidle[2], most_idle[2];
     struct sp_cuda_graph graphs[SP_CUDA_GRAPH_SLOTS];
     uint64_t submissions;
-    struct sp_cuda_fault *faults; /* the newest SP_CUDA_FAULTS */
+    struct sp_cuda_fault *faults; /* ring of the newest SP_CUDA_FAULTS error texts */
     uint32_t nfaults;
     struct sp_cuda_recent *recent;
 };
@@ -96,7 +107,7 @@ static inline uint64_t sp_cuda_reached_so_far(const struct sp_cuda_queue *q)
     return atomic_load(&q->reached);
 }
 
-/* No download is open any more. */
+/* Marks that the queue has no open download any more. */
 static inline void sp_cuda_not_open(struct sp_cuda_queue *q)
 {
     if (q->open)

@@ -1,4 +1,4 @@
-/* A submission: an event after a flight's work, and its place among those in flight. */
+/* Submits a flight: records an event after its work, and appends it to those in flight. */
 #include "submission.h"
 #include "cuda/device/context.h"
 #include "failure.h"
@@ -20,12 +20,12 @@ int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
     if (rc == 0 || (rc != -ENODEV && f->ncalls)) {
-        if (rc) /* the rest of it failed: a wait for its value reports that */
+        if (rc) /* the rest of the submission failed: a wait for its value reports that */
             sp_cuda_keep_words(q, sp_queue_newest(&q->q) + 1);
         f->rc = rc;
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }
-    if (rc) { /* a copy may be in flight: the end of its use of the memory is unknown */
+    if (rc) { /* a copy may still use the memory, and the end of that use is unknown */
         (f->ncalls ? sp_cuda_flight_abandon : sp_cuda_flight_drop)(q, f);
         return rc;
     }

@@ -1,8 +1,8 @@
-/* The GPU's memory in other processes. An export is a file with the driver's handle; the file holds
- * no device memory. The owner marks the file when it frees the memory, because the driver does not
- * define what happens then.
+/* Shares GPU memory with other processes. An export is a file that holds the driver's handle of the
+ * memory, not the memory itself. The owner marks the file when it frees the memory. The mark is
+ * needed because the driver does not define what a use of freed memory does.
  *
- * The driver shares whole blocks, and small allocations may share one block ("Interprocess
+ * The driver shares whole blocks, and several small allocations may be in one block ("Interprocess
  * Communication" of the CUDA C++ Programming Guide). So memory for export is allocated in blocks of
  * its own. */
 #define _GNU_SOURCE
@@ -18,13 +18,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LAZY_ENABLE_PEER_ACCESS = 1 }; /* CUipcMem_flags: the only flag, and required */
+/* the only flag of CUipcMem_flags, which cuIpcOpenMemHandle requires */
+enum { LAZY_ENABLE_PEER_ACCESS = 1 };
 static const char MAGIC[16] = "sparkle cuda 1";
 static const uint64_t MOST_NS = UINT64_C(5000000000);
 
 struct passport {
     char magic[16];
-    unsigned char process[16]; /* random number of the owner process */
+    unsigned char process[16]; /* random number that identifies the owner process */
     char pci[32];
     uint64_t nbytes;
     int64_t pid;
@@ -48,7 +49,7 @@ static void know_oneself(void)
     }
 }
 
-/* Another process cannot wait for our streams: the zeroing must have ended. */
+/* Waits until the memory is zeroed, because another process cannot wait for our streams. */
 static int wait_zeroed(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + MOST_NS;
@@ -92,10 +93,10 @@ void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
-        return; /* then the driver detects the freed memory, or does not */
+        return; /* without the mark only the driver may detect the freed memory */
 }
 
-/* 1: `p` receives the contents; 0: not such a file. */
+/* Reads the file of an export into `p`. Returns 1, or 0 if the file is not an export. */
 static int read_file(int fd, struct passport *p)
 {
     return pread(fd, p, sizeof *p, 0) == (ssize_t)sizeof *p && memcmp(p->magic, MAGIC, sizeof MAGIC) == 0;
@@ -107,7 +108,8 @@ int sp_cuda_ipc_is(int fd)
     return read_file(fd, &p);
 }
 
-/* 0; -ENXIO with a text. */
+/* Returns 0 if this device can open the exported memory. Otherwise records a text and returns
+ * -ENXIO. */
 static int check(const struct sp_cuda *dev, const struct passport *p, uint64_t nbytes)
 {
     pthread_once(&once, know_oneself);

@@ -1,4 +1,4 @@
-/* Kernels: finds a module's entry and compares its arguments with the signature. */
+/* Kernels: finds the entry function in a module, and compares its arguments with the signature. */
 #include "kernel.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -16,7 +16,8 @@ static uint32_t attribute(void *function, int which)
     return sp_cuFuncGetAttribute(&value, which, function) == CU_OK && value > 0 ? (uint32_t)value : 0;
 }
 
-/* Compares the driver's sizes and offsets of the arguments with the signature. */
+/* Compares the sizes and offsets of the arguments that the driver reports with the signature. On a
+ * difference writes the text to `why` and returns -EINVAL. */
 static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
 {
     const struct sp_signature *sig = &k->sig;

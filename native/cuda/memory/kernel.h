@@ -1,4 +1,4 @@
-/* A kernel with its arguments. */
+/* A kernel of the cuda device, with the signature of its arguments. */
 #ifndef SP_CUDA_KERNEL_H
 #define SP_CUDA_KERNEL_H
 #include "cuda/device/device.h"
@@ -12,8 +12,8 @@ struct sp_cuda_kernel {
     void *function;
     struct sp_cuda_module *module;
     struct sp_cuda_shape shape;
-    uint32_t most_shared; /* bytes of shared memory that a launch may add */
-    uint64_t serial;      /* unique in this process */
+    uint32_t most_shared; /* most bytes of dynamic shared memory that a launch may add */
+    uint64_t serial;      /* number of the kernel, unique in this process */
     struct sp_signature sig;
     char name[64];
 };

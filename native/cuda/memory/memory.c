@@ -1,5 +1,5 @@
-/* Memory of the cuda device: the GPU's own, page-locked, shared by a mapped file, and other
- * owners'. */
+/* Memory of the cuda device: the GPU's own, page-locked host memory, mapped shared files, and
+ * memory of other owners. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "core/syscalls.h"
@@ -57,7 +57,8 @@ void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
     return host;
 }
 
-/* Zeroes on a stream of its own, which every queue waits for: see sp_cuda_order_memory. */
+/* Zeroes new memory on a separate stream. Every queue waits for that stream
+ * (sp_cuda_order_memory). */
 static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
     pthread_mutex_lock(&dev->lock);
@@ -89,7 +90,7 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
     return zero_in_order(dev, m->address, m->nbytes);
 }
 
-/* Allocates blocks of its own: see ipc.c. */
+/* Allocates blocks that hold no other memory, so that they can be exported: see ipc.c. */
 static int alloc_alone(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     static const uint64_t BLOCK = 2 << 20;
@@ -113,7 +114,7 @@ static int alloc_host(struct sp_cuda *dev, struct sp_cuda_memory *m, uint64_t nb
     return rc;
 }
 
-/* Makes existing host memory accessible for the GPU. */
+/* Registers existing host memory, so that the GPU can access it. */
 static int register_host(struct sp_cuda_memory *m, unsigned flags)
 {
     int rc = SP_CUDA_RC(m->dev, cuMemHostRegister_v2, m->host, m->nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP | flags);
@@ -126,7 +127,7 @@ static int register_host(struct sp_cuda_memory *m, unsigned flags)
     return rc;
 }
 
-/* Takes ownership of `fd`. */
+/* Maps a file and registers the mapping. Takes ownership of `fd`. */
 static int map_file(struct sp_cuda_memory *m, int fd)
 {
     m->fd = fd;
@@ -150,14 +151,14 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* The error if no struct was made: `rc`, else -ENOMEM. */
+/* Returns the error of a call that has made no struct: `rc`, or -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();
     return rc ? rc : -ENOMEM;
 }
 
-/* Ends memory whose creation failed. */
+/* Ends the creation of memory: stores it in `out`, or frees it if `rc` is an error. */
 static int finish(struct sp_cuda_memory *m, int rc, struct sp_cuda_memory **out)
 {
     if (rc)
@@ -191,7 +192,7 @@ int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp
     return finish(m, rc, out);
 }
 
-/* Another process's memory of this GPU. */
+/* Maps memory of this GPU that another process has exported. */
 static int import_device(struct sp_cuda *dev, int fd, uint64_t nbytes, struct sp_cuda_memory **out)
 {
     int rc = nbytes ? sp_cuda_gone(dev) : -EINVAL;
@@ -240,7 +241,7 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
     m->host = host;
     rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
     if (rc && !(m->flags & SP_CUDA_REGISTERED))
-        m->flags = SP_CUDA_ADOPTED; /* neither freed nor unregistered by us */
+        m->flags = SP_CUDA_ADOPTED; /* neither to be freed nor to be unregistered by us */
     return finish(m, rc, out);
 }
 
@@ -267,7 +268,7 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
     return m->host;
 }
 
-/* ALONE memory gets its file at its first export. */
+/* Makes the file that exports ALONE memory, at the first export. */
 static int make_file(struct sp_cuda_memory *m)
 {
     int fd = sp_cuda_ipc_export(m->dev, m->address, m->nbytes);
@@ -305,7 +306,7 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        m->next->link = m->link; /* its own free may be about to use this link */
+        m->next->link = m->link; /* the next memory unlinks itself by its `link` */
     pthread_mutex_unlock(&m->dev->lock);
 }
 

@@ -1,5 +1,5 @@
-/* Loaded images. The kernels of one image share its module: without the driver's compile cache,
- * each load of PTX would compile it again. */
+/* Modules: a module is a loaded image. All kernels of one image share a module: without the
+ * driver's compile cache, each load of PTX would compile it again. */
 #include "module.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
@@ -12,11 +12,12 @@
 enum { LOG_NBYTES = 8192 };
 
 struct sp_cuda_module {
-    struct sp_cuda_module *next; /* in the device's list; modules_lock guards it and `kernels` */
+    /* next module of the device; modules_lock guards this member and `kernels` */
+    struct sp_cuda_module *next;
     uint32_t kernels;
     void *handle;
     size_t nbytes;
-    unsigned char image[]; /* a copy of the image, to recognise it */
+    unsigned char image[]; /* a copy of the image, by which the same image is recognised */
 };
 
 static void words(char *out, size_t nbytes, const char *log)
@@ -32,7 +33,7 @@ static int load(struct sp_cuda *dev, const void *image, void **handle, char *why
     if (!log)
         return -ENOMEM;
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
-    /* the driver takes sizes as pointers here */
+    /* The driver takes the size of the log as a value of pointer type. */
     void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES};
     int result = sp_cuModuleLoadDataEx(handle, image, 2, options, values);
     int rc = sp_cuda_rc(dev, "cuModuleLoadDataEx", result);
@@ -40,7 +41,7 @@ static int load(struct sp_cuda *dev, const void *image, void **handle, char *why
     if (rc)
         words(why, why_nbytes, log);
     free(log);
-    /* some drivers return this for bytes that are not an image */
+    /* Some drivers return CU_INVALID_VALUE for bytes that are not an image. */
     return rc == -EINVAL ? -ENOEXEC : rc;
 }
 
@@ -62,8 +63,8 @@ static int load_new(struct sp_cuda *dev, const void *image, size_t nbytes, char 
     return 0;
 }
 
-/* Holds the lock while the driver loads: a second kernel of the image waits for the module instead
- * of loading another. */
+/* Returns the module of an image, and loads it if no kernel has. Holds modules_lock while the
+ * driver loads: a second kernel of the image waits for the module instead of loading another. */
 int sp_cuda_module_take(struct sp_cuda *dev, const void *image, size_t nbytes, char *why, size_t why_nbytes,
                         struct sp_cuda_module **out)
 {

@@ -1,7 +1,9 @@
-/* Copies to the host. A copy of a few pieces is submitted at once. A larger one stays open: only
- * its first pieces are submitted. Each piece that arrives makes room for the next, whenever a
- * waiting thread checks the queue. Later work, on this queue or waiting for it, must come after the
- * whole copy. So the rest is then submitted at once, in as many slots as it needs. */
+/* Downloads (copies to the host) in pieces. A download of a few pieces is submitted at once. A
+ * larger one stays open: only its first pieces are submitted. Each piece that arrives frees a slot
+ * for the next piece, whenever a waiting thread checks the queue.
+ *
+ * Later work, on this queue or waiting for this queue, must come after the whole download. So
+ * before such work the rest of the download is submitted at once, in as many slots as it needs. */
 #include "pieces.h"
 #include "cuda/device/context.h"
 #include "cuda/flight/ask.h"
@@ -29,13 +31,13 @@ static int fetch(struct sp_cuda_queue *q, uint64_t src, void *host, uint64_t nby
     return rc;
 }
 
-/* Submits the copy of the next piece into `slot`. `aside`: keep the queue's stream free for other
- * work. */
+/* Submits the copy of the next piece into `slot`. With `aside`, the copy over the bus runs on a
+ * separate stream and leaves the queue's stream free for other work. */
 static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp_cuda_slot *slot, int aside, void **last)
 {
     slot->nbytes = f->rest_nbytes < SP_CUDA_PIECE_NBYTES ? f->rest_nbytes : SP_CUDA_PIECE_NBYTES;
     slot->out = f->rest_out;
-    f->ncalls++; /* whatever fails now, the driver may write to the slot */
+    f->ncalls++; /* counted first: even after an error the driver may write to the slot */
     *last = q->stream;
     int rc = aside ? fetch(q, f->rest_src, slot->host, slot->nbytes, last)
                    : sp_cuda_failed(q, "cuMemcpyDtoHAsync",
@@ -45,10 +47,12 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     f->rest_out += slot->nbytes;
     f->rest_src += slot->nbytes;
     f->rest_nbytes -= slot->nbytes;
-    if (f->slots == slot && !f->rest_nbytes) /* a single piece: the flight's end is its end */
+    if (f->slots == slot && !f->rest_nbytes) /* the end event of the flight covers a single piece */
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
-    return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0; /* else the flight's end reports it too */
+    /* An error ends the download only if a later piece must wait for this slot's event. Otherwise
+     * the end event of the flight covers the piece. */
+    return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0;
 }
 
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last)
@@ -64,10 +68,12 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
     return rc;
 }
 
-/* Submits no more pieces. Records the flight's end, or the failure that its fence reports. */
+/* Ends an open download: submits no more pieces, and records the flight's end event. After an error
+ * `rc`, the fence of the download reports that error. */
 static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
-    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* the flight was freed too */
+    /* sp_cuda_fail_all has also freed the flight */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return;
     sp_cuda_not_open(q);
     f->rest_nbytes = 0;
@@ -75,7 +81,8 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     else if (rc != -ENODEV && sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, q->stream)) == -ENODEV)
         rc = -ENODEV;
-    if (rc == 0 || atomic_load(&q->dev->common.lost)) /* the device was lost just now: as above */
+    /* if the device was lost just now, sp_cuda_fail_all has freed the flight */
+    if (rc == 0 || atomic_load(&q->dev->common.lost))
         return;
     sp_cuda_keep_words(q, f->value);
     f->rc = rc;
@@ -84,7 +91,7 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
 int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     void *last;
-    uint32_t count = 0; /* a caller that asks for progress does not wait */
+    uint32_t count = 0; /* the limit bounds the time of a caller that only queries progress */
     while (f->slots && f->slots->out && f->slots->event) {
         struct sp_cuda_slot *slot = f->slots;
         if (count++ == SP_CUDA_SLOTS || !sp_cuda_ended(q, slot->event))
@@ -118,7 +125,7 @@ void sp_cuda_settle(struct sp_cuda_queue *q)
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes)
 {
     const unsigned char *p = records;
-    if (sp_cuda_check(q->dev, records, nbytes)) /* the submission will report it */
+    if (sp_cuda_check(q->dev, records, nbytes)) /* the submission itself will report this error */
         return;
     for (size_t at = 0; at < nbytes; at += ((const struct sp_cmd *)(const void *)(p + at))->nbytes) {
         const struct sp_cmd_wait *w = (const void *)(p + at);

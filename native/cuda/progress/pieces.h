@@ -1,14 +1,15 @@
-/* Pieces of an open download: one that the driver has not yet been given completely. It travels
- * in pieces, through page-locked slots. Callers hold the queue's lock. */
+/* Pieces of an open download. A download is open while the driver has not been given all of it. The
+ * pieces travel through page-locked slots. The caller of each function but the last holds the
+ * queue's lock. */
 #ifndef SP_CUDA_PIECES_H
 #define SP_CUDA_PIECES_H
 #include "cuda/flight/queue.h"
 
-/* Submits up to `count` pieces, each into a new slot. `aside`: keep the queue's stream free for
- * other work. */
+/* Submits up to `count` pieces, each into a new slot. With `aside`, the copies leave the queue's
+ * stream free for other work. */
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last);
-/* Copies arrived pieces to their destination and submits more. Returns 1 if all pieces have arrived
- * or the flight's end event covers them, else 0. */
+/* Copies the pieces that have arrived to their destination, and submits further pieces. Returns 1
+ * if all pieces have arrived or the flight's end event covers them, otherwise 0. */
 int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* Submits the rest of the open download, so that later work comes after it. */
 void sp_cuda_settle(struct sp_cuda_queue *q);

@@ -1,5 +1,5 @@
-/* Progress of a queue: queries its events, oldest first, then the stream for work after the last
- * event. */
+/* Tracks the progress of a queue: queries its events, oldest first, then the stream for work after
+ * the last event. */
 #include "progress.h"
 #include "core/timeline.h"
 #include "cuda/device/driver.h"
@@ -37,7 +37,8 @@ static void complete(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
     if (f->start) {
         start_ns = sp_cuda_event_ns(q->dev, &f->start);
         end_ns = sp_cuda_event_ns(q->dev, &f->end);
-        end_ns = end_ns > start_ns ? end_ns : start_ns + 1; /* the driver's clock has steps of half a microsecond */
+        /* The driver's clock has steps of half a microsecond, so both times may be equal. */
+        end_ns = end_ns > start_ns ? end_ns : start_ns + 1;
     }
     stamp(q, f);
     for (const struct sp_cuda_slot *slot = f->slots; slot; slot = slot->next)
@@ -74,14 +75,15 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
     q->asked = result == CU_OK ? 0 : submitted;
 }
 
-/* The caller calls sp_cuda_leave. */
+/* Queries the queue unless another thread does, and returns the value that it has reached. The
+ * caller calls sp_cuda_leave afterwards. */
 static uint64_t look(struct sp_cuda_queue *q)
 {
     uint64_t reached = atomic_load(&q->reached);
     if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
-        return reached; /* the holder of the lock submits, or queries as this would */
+        return reached; /* the thread that holds the lock submits work or makes the same query */
     sp_cuda_progress(q);
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);
@@ -101,8 +103,9 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* The driver's waits have no timeout, so this queries repeatedly. First it spins if cores are free,
- * else it yields. Later it sleeps between queries for a tenth of the time waited so far. */
+/* Waits for `value` by repeated queries, because the driver's waits have no timeout. At first this
+ * spins if cores are free, and otherwise yields the core. Later it sleeps between queries for a
+ * tenth of the time waited so far. */
 static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_ns)
 {
     enum { YIELD_NS = 100000, LEAST_NAP_NS = 10000, MOST_NAP_NS = 500000 };
@@ -160,7 +163,8 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
         found = r->record;
         nbytes = r->nbytes;
     }
-    if (found) { /* the running record of a list is unknown: the first stands for all */
+    /* Which record of a list is running is unknown. So the first record stands for all. */
+    if (found) {
         out->running_at = value == reached + 1 ? 0 : nbytes;
         out->running_ns = value == reached + 1 && since ? sp_clock_ns() - since : 0;
         if (records && nbytes)

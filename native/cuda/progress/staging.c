@@ -1,7 +1,10 @@
-/* The common part of uploads and downloads. A transfer uses page-locked memory in pieces, one slot
- * each. So the host copies one piece while the device moves another, at any size. Larger pieces
- * cross the bus on a separate stream, to or from scratch memory of the GPU. Meanwhile the queue's
- * stream runs earlier work. A copy within the GPU then follows in order. */
+/* The common part of uploads and downloads. A transfer goes in pieces through page-locked memory,
+ * one slot for each piece. So the host copies one piece while the device moves another, at any
+ * size.
+ *
+ * Larger pieces cross the bus on a separate stream, to or from scratch memory of the GPU. Meanwhile
+ * the queue's stream runs earlier work. A copy within the GPU then follows on the queue's stream,
+ * in order. */
 #include "staging.h"
 #include "cuda/flight/events.h"
 #include "cuda/flight/failure.h"
@@ -11,8 +14,8 @@
 
 #include <errno.h>
 
-/* A smaller copy over the bus (2 us at 32 GB/s) costs no more than the events for a separate
- * stream. */
+/* Smallest piece that uses a separate stream. A smaller copy over the bus (2 us at 32 GB/s) costs
+ * no more than the events for such a stream. */
 static const uint64_t SMALL_NBYTES = 64 << 10;
 
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream)
@@ -20,9 +23,10 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
     int rc = slot->event ? 0 : sp_cuda_event_take(q, 0, &slot->event);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(slot->event, stream));
-    if (rc == -ENODEV && atomic_load(&q->dev->common.lost)) /* its flight may have freed the slot */
+    /* the loss of the device may have freed the slot */
+    if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return rc;
-    if (rc) { /* the event would report the end of earlier work, or nothing */
+    if (rc) { /* an event that was not recorded says nothing about this piece */
         sp_cuda_event_give(q, 0, slot->event);
         slot->event = NULL;
     }
@@ -61,6 +65,6 @@ int64_t sp_cuda_transfer_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, 
     if (!f)
         return rc;
     for (struct sp_cuda_slot *slot = rc ? f->slots : NULL; slot; slot = slot->next)
-        slot->out = NULL; /* the arrived bytes are undefined */
+        slot->out = NULL; /* the bytes that arrived are undefined, so nothing is copied to `out` */
     return sp_cuda_flight_end(q, f, stream, rc);
 }

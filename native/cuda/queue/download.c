@@ -1,4 +1,5 @@
-/* Copies to the host: submits the first pieces at once, the others as these arrive. */
+/* Copies memory to the host (a download). Submits the first pieces at once. Each further piece is
+ * submitted when an earlier one arrives. */
 #include "cuda/flight/submission.h"
 #include "cuda/progress/enter.h"
 #include "cuda/progress/staging.h"

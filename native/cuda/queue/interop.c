@@ -1,4 +1,5 @@
-/* Order with other libraries' streams in this process, without a wait on the host. */
+/* Orders work of a queue with streams of other libraries in this process, without a wait on the
+ * host. */
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "cuda/flight/order.h"
@@ -6,7 +7,8 @@
 
 #include <errno.h>
 
-/* `later` waits for all work of `sooner`; one of them is the queue's stream. */
+/* Makes stream `later` wait for all work of stream `sooner` so far. NULL stands for the queue's
+ * stream. */
 static int chained(struct sp_cuda_queue *q, void *sooner, void *later)
 {
     int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH);
@@ -38,7 +40,7 @@ int sp_cuda_owns(struct sp_cuda *dev, uint64_t address)
     int result = sp_cuPointerGetAttribute(&ordinal, CU_POINTER_DEVICE_ORDINAL, address);
     sp_cuda_leave();
     if (result == CU_INVALID_VALUE)
-        return 0; /* not an address that the driver knows */
+        return 0; /* the driver does not know this address */
     rc = sp_cuda_rc(dev, "cuPointerGetAttribute", result);
     return rc ? rc : ordinal == dev->info.ordinal;
 }

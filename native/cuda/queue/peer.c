@@ -1,4 +1,4 @@
-/* Copies between GPUs. */
+/* Copies memory between two GPUs. */
 #include "cuda/flight/failure.h"
 #include "cuda/progress/enter.h"
 #include "cuda/progress/staging.h"
@@ -11,14 +11,16 @@ int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer)
     return sp_cuDeviceCanAccessPeer(&can, dev->handle, peer->handle) == CU_OK && can;
 }
 
-/* Enables direct access if the machine supports it; else cuMemcpyPeerAsync copies through the host.
- * Under the device's lock, so that only one queue does it. */
+/* Enables direct access to the peer's memory if the machine supports it. Otherwise
+ * cuMemcpyPeerAsync copies through the host. The device's lock ensures that only one queue does
+ * this. */
 static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
 {
     uint32_t bit = peer->info.ordinal < 32 ? 1u << peer->info.ordinal : 0;
     pthread_mutex_lock(&dev->lock);
     if (bit && !(dev->peers & bit) && sp_cuda_reaches(dev, peer)) {
-        sp_cuCtxEnablePeerAccess(peer->context, 0); /* it may be enabled already */
+        /* fails without harm if access is already enabled */
+        sp_cuCtxEnablePeerAccess(peer->context, 0);
         struct sp_cu_access access = {CU_LOCATION_DEVICE, dev->handle, CU_ACCESS_READWRITE};
         if (peer->pool)
             sp_cuMemPoolSetAccess(peer->pool, &access, 1);
@@ -27,7 +29,7 @@ static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
     pthread_mutex_unlock(&dev->lock);
 }
 
-/* Waits for the zeroing of the peer's memory. */
+/* Makes the queue's stream wait until the peer's new memory is zeroed. */
 static int order_peer(struct sp_cuda_queue *q, struct sp_cuda *peer)
 {
     pthread_mutex_lock(&peer->lock);

@@ -1,4 +1,5 @@
-/* Queues, one stream each. The submitting thread takes the value under the queue's lock. */
+/* Queues of the cuda device, one stream each. The submitting thread takes the timeline value under
+ * the queue's lock. */
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "cuda/device/open.h"
@@ -16,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_EVERY = 64 /* launches without an event between them */ };
+enum { MARK_EVERY = 64 /* most launches between two events */ };
 
-/* As memcpy, for at least 16 bytes. If gcc knows only a bound of the size, it turns memcpy into the
- * single instruction rep movs. That costs 5 ns of the 20 that a launch takes besides the driver's
- * time. */
+/* Copies at least 16 bytes, like memcpy. If gcc knows only a bound of the size, gcc turns memcpy
+ * into the single instruction rep movs. That instruction costs 5 ns of the 20 that a launch takes
+ * besides the driver's time. */
 static inline void copy_record(unsigned char *to, const unsigned char *from, size_t nbytes)
 {
     for (size_t at = 0; at + 16 < nbytes; at += 16)
@@ -28,8 +29,8 @@ static inline void copy_record(unsigned char *to, const unsigned char *from, siz
     memcpy(to + nbytes - 16, from + nbytes - 16, 16);
 }
 
-/* Submits a checked launch to the driver; the caller has entered. Allocates nothing and makes no
- * event. */
+/* Submits a checked launch to the driver. Allocates nothing and makes no event. The caller has
+ * entered the queue. */
 static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t nbytes)
 {
     int rc = sp_cuda_near(q->dev);
@@ -53,7 +54,7 @@ static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t
     return (int64_t)value;
 }
 
-/* Submits checked records with an event after them; the caller has entered. */
+/* Submits checked records, with an event after them. The caller has entered the queue. */
 static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbytes)
 {
     struct sp_cuda_flight *f = sp_cuda_flight_new(records, nbytes);
@@ -115,7 +116,7 @@ static int check(const void *queue, const void *record, size_t nbytes)
     return rc;
 }
 
-/* Forgets the driver's objects of the queue, which the reset destroyed with the context. */
+/* Clears the handles of the queue's driver objects, which a reset destroyed with the context. */
 static void forget(struct sp_cuda_queue *q)
 {
     for (int i = 0; i < SP_CUDA_GRAPH_SLOTS; i++)
@@ -126,8 +127,8 @@ static void forget(struct sp_cuda_queue *q)
     pthread_mutex_unlock(&q->dev->lock);
 }
 
-/* Destroys streams and events. Under the device's lock, because other queues may look for the
- * streams. */
+/* Destroys the queue's streams and events. Takes the device's lock to clear the stream handles,
+ * because other queues may read them. */
 static void take_down(struct sp_cuda_queue *q)
 {
     if (sp_cuda_enter(q->dev) && atomic_load(&q->dev->reset))
@@ -152,7 +153,9 @@ static void unref(void *queue)
         return;
     struct sp_cuda *dev = q->dev;
     sp_cuda_not_open(q);
-    while (q->head) { /* never closed: memory that the driver still writes to stays allocated */
+    /* Only a queue that was never closed has flights here. Memory that the driver still writes to
+     * stays allocated. */
+    while (q->head) {
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
         sp_cuda_flight_abandon(q, f);

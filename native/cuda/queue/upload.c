@@ -1,6 +1,6 @@
-/* Copies from the host. The data may change once the call returns, so the call waits until the last
- * piece is staged. It waits only for the bus, never for long. If the pieces do not move, it stages
- * the rest in as many slots as it needs. */
+/* Copies memory from the host (an upload). The caller may change the data once the call returns, so
+ * the call waits until the last piece is in a page-locked slot. The call waits only for the bus,
+ * never for long. If the pieces do not move, the rest goes into as many new slots as it needs. */
 #include "cuda/flight/failure.h"
 #include "cuda/flight/order.h"
 #include "cuda/flight/slots.h"
@@ -12,19 +12,20 @@
 #include <sched.h>
 #include <string.h>
 
-/* A piece on the slowest bus that we know (1.5 GB/s: 3 ms), plus some time for other users of the
- * bus. */
+/* Longest wait for a piece to cross the bus. A piece takes 3 ms on the slowest bus that we know
+ * (1.5 GB/s). The rest is for other users of the bus. */
 static const uint64_t PATIENCE_NS = 20000000;
 
 struct upload {
     struct sp_cuda_queue *q;
     struct sp_cuda_flight *f;
     uint32_t nslots;
-    int again;  /* a slot may be reused once its piece has left */
-    int direct; /* on the queue's stream alone */
+    int again;  /* 1 if a slot may be used again once its piece has crossed the bus */
+    int direct; /* 1 if the pieces use only the queue's stream */
 };
 
-/* 1 if the oldest slot's piece has left. 0: not in time, or unknown. -ENODEV. */
+/* Waits for the piece in the oldest slot to cross the bus. Returns 1 if it has, 0 if it has not in
+ * time or if that is unknown, -ENODEV if the device is lost. */
 static int wait_oldest(struct upload *u)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -51,7 +52,8 @@ static int free_slot(struct upload *u, uint64_t nbytes, struct sp_cuda_slot **sl
     return sp_cuda_slot_add(u->q, u->f, nbytes, slot);
 }
 
-/* `stream` receives the stream on which the piece crosses the bus. */
+/* Submits the copy of one piece. `stream` receives the stream on which the piece crosses the
+ * bus. */
 static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbytes, void **stream)
 {
     struct sp_cuda_queue *q = u->q;
@@ -67,7 +69,7 @@ static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbyte
         rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
-    /* on failure the queue's stream may not wait for the copy */
+    /* After a failure the queue's stream may not wait for the copy into `between`. */
     sp_cuMemFreeAsync(between, rc ? q->up : q->stream);
     return rc;
 }
@@ -83,7 +85,7 @@ static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t n
         if (rc)
             return rc;
         memcpy(slot->host, data + at, piece);
-        u->f->ncalls++; /* whatever fails now, the driver may read the slot */
+        u->f->ncalls++; /* counted first: even after an error the driver may read the slot */
         rc = send(u, dst + at, slot->host, piece, &stream);
         if (rc)
             return rc;
@@ -106,7 +108,7 @@ int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *da
         sp_cuda_progress(q);
     if (atomic_load(&q->dev->common.lost))
         return sp_cuda_queue_leave(q, -ENODEV);
-    /* no earlier work, so no need of a separate stream */
+    /* Without earlier work in the queue a separate stream has no use. */
     u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q);
     rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
     if (rc == 0)

@@ -1,4 +1,4 @@
-/* Checks a dispatch record. */
+/* Checks a dispatch record before a queue accepts it. */
 #ifndef SP_CUDA_CHECK_H
 #define SP_CUDA_CHECK_H
 #include "cuda/device/device.h"

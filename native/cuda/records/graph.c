@@ -1,9 +1,10 @@
-/* Resubmitted command lists as CUDA graphs. A list of enough nodes becomes a graph at its second
- * submission. From then on it takes one call, and one for each dispatch whose arguments have
- * changed.
+/* Runs lists of commands that are submitted again as CUDA graphs. A list of enough nodes becomes a
+ * graph at its second submission. From then on a submission takes one call for the graph, and one
+ * for each dispatch whose arguments have changed.
  *
- * A graph is found by its records, whoever submits them: equal except for arguments of dispatches.
- * A graph in flight keeps the arguments that its nodes had at its launch. */
+ * The queue finds a graph by its records, whoever submits them. The records must be equal except
+ * for the arguments of dispatches. A graph in flight keeps the arguments that its nodes had at its
+ * launch. */
 #include "graph.h"
 #include "cuda/flight/failure.h"
 #include "cuda/memory/kernel.h"
@@ -32,7 +33,7 @@ static int is_empty(const struct sp_cmd *head)
     return head->kind == SP_CMD_BARRIER || (head->kind == SP_CMD_FILL && ((const struct sp_cmd_fill *)record)->count == 0);
 }
 
-/* Number of nodes for the records; 0: a graph cannot express them. */
+/* Returns the number of graph nodes for the records, or 0 if a graph cannot express them. */
 static uint32_t count_nodes(const unsigned char *records, size_t nbytes)
 {
     uint32_t count = 0;
@@ -50,8 +51,8 @@ static uint32_t count_nodes(const unsigned char *records, size_t nbytes)
     return count;
 }
 
-/* 1 if equal except for arguments. Kernels are compared by serial number, because a new kernel may
- * get an old one's address. */
+/* Returns 1 if the records of a graph and of a flight are equal except for arguments. Compares
+ * kernels by serial number, because a new kernel may have the address of an unloaded one. */
 static int alike(const struct sp_cuda_graph *g, const struct sp_cuda_flight *f)
 {
     uint32_t n = 0;
@@ -87,7 +88,8 @@ void sp_cuda_graphs_drop(struct sp_cuda_queue *q)
         drop(&q->graphs[i]);
 }
 
-/* Stores these records in the least recently used slot; out of memory, the slot stays empty. */
+/* Stores these records in the least recently used graph slot. Without memory the slot stays
+ * empty. */
 static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
 {
     struct sp_cuda_graph *g = &q->graphs[0];
@@ -117,7 +119,8 @@ static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
     g->seen = q->submissions;
 }
 
-/* `at`: room for the addresses of the arguments. */
+/* Returns the parameters of a graph's kernel node. `at` is room for the addresses of the
+ * arguments. */
 static struct sp_cu_kernel_node kernel_node(const struct sp_cmd_dispatch *d, void **at)
 {
     const struct sp_cuda_kernel *k = kernel_of(d);
@@ -186,7 +189,7 @@ static int build(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct 
     return rc;
 }
 
-/* Updates the dispatches whose arguments have changed. */
+/* Sets the new arguments of the dispatches whose arguments have changed. */
 static int update(struct sp_cuda_queue *q, struct sp_cuda_graph *g, const struct sp_cuda_flight *f)
 {
     uint32_t n = 0;
@@ -224,7 +227,7 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     }
     g->seen = q->submissions;
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
-    if (ready != 0) { /* call-by-call replay may still work */
+    if (ready != 0) { /* without the graph, call-by-call replay may still work */
         drop(g);
         *rc = atomic_load(&dev->common.lost) ? -ENODEV : 0;
         return *rc != 0;

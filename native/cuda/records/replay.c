@@ -1,4 +1,4 @@
-/* Replays command records as driver calls in one stream, so in order. */
+/* Replays command records as driver calls in one stream, which runs them in order. */
 #include "replay.h"
 #include "cuda/device/pinned.h"
 #include "cuda/flight/failure.h"
@@ -14,7 +14,7 @@ int sp_cuda_dispatch(struct sp_cuda_queue *q, const struct sp_cmd_dispatch *d)
     char *args = (char *)(uintptr_t)(d + 1);
     void *at[SP_MAX_ARGS];
     if (!d->groups[0] || !d->groups[1] || !d->groups[2])
-        return CU_OK; /* the driver refuses an empty grid */
+        return CU_OK; /* the driver refuses a grid of no groups */
     for (uint32_t i = 0; i < k->sig.nargs; i++)
         at[i] = args + k->sig.args[i].offset;
     return sp_cuLaunchKernel(k->function, d->groups[0], d->groups[1], d->groups[2], d->group_size[0], d->group_size[1],
@@ -27,8 +27,8 @@ int sp_cuda_overlaps(const struct sp_cmd_copy *c)
     return distance != 0 && distance < c->count;
 }
 
-/* Overlapping ranges are copied through page-locked memory: the driver's copies are undefined for
- * them. */
+/* Copies memory on the device. Overlapping ranges go through page-locked memory, because the
+ * driver's copies are undefined for them. */
 static int copy(struct sp_cuda_queue *q, struct sp_cuda_flight *f, const struct sp_cmd_copy *c)
 {
     if (c->count == 0 || c->dst == c->src)
@@ -61,8 +61,8 @@ uint32_t sp_cuda_fill_ahead(const struct sp_cmd_fill *f)
     return (uint32_t)-f->dst & (f->pattern_nbytes - 1);
 }
 
-/* For an unaligned start: bytes up to the first aligned element, then elements of the rotated
- * pattern, then the remaining bytes. */
+/* Fills memory with a pattern. With an unaligned start, first fills bytes up to the first aligned
+ * element, then elements of the rotated pattern, then the remaining bytes. */
 static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
 {
     const uint32_t width = f->pattern_nbytes, ahead = sp_cuda_fill_ahead(f);
@@ -80,8 +80,8 @@ static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
     return result ? result : fill_bytes(q, f->dst + last, f->pattern, ahead, width);
 }
 
-/* The device's lock keeps the other queue's streams alive. That queue's own lock would be a second
- * queue lock. */
+/* Makes the queue's stream wait for the streams of another queue. The device's lock keeps those
+ * streams alive. The other queue's own lock would be a second queue lock in this thread. */
 static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
 {
     struct sp_cuda_queue *other = (void *)(uintptr_t)w->queue;

@@ -1,8 +1,9 @@
-/* The device's clock in CLOCK_MONOTONIC ns: TIMESTAMP queries and the offset between the two
- * clocks.
+/* Reads the device's clock in ns of CLOCK_MONOTONIC, by TIMESTAMP queries and the offset between
+ * the two clocks.
  *
- * The offset is the best of a few readings around glGetInteger64v. It is measured again every
- * second, because clocks drift. TIME_ELAPSED is not used: llvmpipe returns 1 ns for compute. */
+ * The offset is the best of a few readings of glGetInteger64v. Because clocks drift, the offset is
+ * measured again when it is more than a second old. TIME_ELAPSED queries are not used: on llvmpipe
+ * they return 1 ns for compute. */
 #include "clock.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -53,7 +54,7 @@ static void give_query(struct sp_egl *dev, uint32_t query)
         uint32_t capacity = dev->queries_capacity ? 2 * dev->queries_capacity : 64;
         uint32_t *more = realloc(dev->idle_queries, capacity * sizeof *more);
         if (!more)
-            return; /* the query leaks until the context is destroyed */
+            return; /* the query object leaks until the context is destroyed */
         dev->idle_queries = more;
         dev->queries_capacity = capacity;
     }

@@ -1,7 +1,7 @@
-/* Finds EGL's devices, makes a context on one, and asks it for its limits.
+/* Lists EGL's devices, creates a GL context on one of them, and reads the limits of that context.
  *
- * The display is never terminated: all libraries of the process share it. Only a successful context
- * shows that a device works; a listed device may have no driver. */
+ * The EGL display is never terminated, because all libraries of the process share it. A listed
+ * device may have no driver. Only a successful context shows that a device works. */
 #include "context.h"
 #include "core/base.h"
 #include "dl/egl.h"
@@ -26,8 +26,8 @@ static int32_t list_devices(void *devices[16])
 {
     int32_t count = 0;
     const char *extensions = sp_eglQueryString(NULL, EGL_EXTENSIONS);
-    /* eglGetProcAddress also returns pointers for unknown names: only the extension string is
-     * reliable. */
+    /* Only the extension string is reliable: eglGetProcAddress returns pointers for unknown names
+     * too. */
     if (!has_word(extensions, "EGL_EXT_device_enumeration") && !has_word(extensions, "EGL_EXT_device_base"))
         return 0;
     if (!has_word(extensions, "EGL_EXT_platform_device") || sp_eglQueryDevicesEXT(16, devices, &count) != EGL_TRUE)
@@ -49,8 +49,9 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
     snprintf(node->extensions, sizeof node->extensions, "%s", extensions ? extensions : "");
 }
 
-/* Fork generation + 1 of the process that first initialised EGL. A driver's threads exist only
- * there. In a forked child the first dispatch would wait for them for ever (llvmpipe does). */
+/* Fork generation + 1 of the process that first initialised EGL; 0 before that. The driver's
+ * threads exist only in that process. In a forked child the first dispatch would wait for these
+ * threads for ever (llvmpipe does). */
 static _Atomic uint32_t home;
 
 static int is_abroad(void)
@@ -83,7 +84,7 @@ int sp_egl_list(struct sp_egl_nodes *out)
     return 0;
 }
 
-/* The code and name of EGL's last error. */
+/* Returns the name of EGL's last error. */
 static const char *egl_error(void)
 {
     static const char *const names[] = {
@@ -111,7 +112,8 @@ static void *display_of(int32_t index, struct sp_text *why)
     return display;
 }
 
-/* Tries the newest strategy first: a context that reports its loss, else any context. */
+/* Creates a context that reports its loss, or any context if EGL or the driver cannot make such a
+ * one. Returns NULL if neither works. */
 static void *create(struct sp_egl *dev, uint32_t api, int major, int minor, const char *extensions)
 {
     int32_t a[16];
@@ -246,8 +248,8 @@ static void read_limits(struct sp_egl *dev)
     copy_text(info->vendor, sizeof info->vendor, GL_VENDOR);
     copy_text(info->renderer, sizeof info->renderer, GL_RENDERER);
     copy_text(info->version_text, sizeof info->version_text, GL_VERSION);
-    /* The surfaceless platform names no device, so there the renderer's name shows a software
-     * device. */
+    /* The surfaceless platform names no device. On that platform only the renderer's name shows
+     * software rendering. */
     if (strstr(info->renderer, "llvmpipe") || strstr(info->renderer, "softpipe") || strstr(info->renderer, "SWR"))
         info->flags |= SP_EGL_SOFTWARE;
 }

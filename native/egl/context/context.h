@@ -1,4 +1,5 @@
-/* Makes and destroys a context. Only the owner thread calls these. */
+/* Creates and destroys a GL context. Only the owner thread, in which the context is current, calls
+ * these functions. */
 #ifndef SP_EGL_CONTEXT_H
 #define SP_EGL_CONTEXT_H
 #include "egl/device/device.h"

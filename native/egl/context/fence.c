@@ -1,4 +1,4 @@
-/* Fences: whether issued work has ended. */
+/* GL fences: finds out whether issued work has ended. */
 #include "fence.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -23,7 +23,7 @@ int sp_egl_passed(struct sp_egl *dev, void *sync, uint64_t timeout_ns)
     }
     if (state != GL_WAIT_FAILED)
         return 0;
-    sp_glFinish(); /* the fence is useless without a wait for it */
+    sp_glFinish(); /* glFinish waits for all work instead, because waits for this fence fail */
     return 1;
 }
 

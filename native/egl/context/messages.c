@@ -1,5 +1,5 @@
-/* Reports of the driver: KHR_debug messages go to a log that Python fetches, errors to the job's
- * fault. Also checks whether the context is lost. */
+/* Handles reports of the GL driver. KHR_debug messages go to a log that Python fetches. Errors
+ * become the error text of the running job. This file also checks whether the context is lost. */
 #include "messages.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -23,7 +23,8 @@ void sp_egl_say(struct sp_egl *dev, const char *format, ...)
     while (nbytes && (line[nbytes - 1] == '\n' || line[nbytes - 1] == ' '))
         nbytes--;
     pthread_mutex_lock(&dev->log_lock);
-    /* a message that does not fit is dropped: the first ones matter most */
+    /* A message that does not fit into the log is dropped, because the first messages matter
+     * most. */
     if (dev->log_used + nbytes + 1 <= sizeof dev->log) {
         memcpy(dev->log + dev->log_used, line, nbytes);
         dev->log_used += nbytes;

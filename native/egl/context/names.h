@@ -1,4 +1,5 @@
-/* The used enumerants of EGL, OpenGL and OpenGL ES, by their registry names. */
+/* The enumerants of EGL, OpenGL and OpenGL ES that are used here, by their names in the Khronos
+ * registry. */
 #ifndef SP_EGL_NAMES_H
 #define SP_EGL_NAMES_H
 
@@ -10,8 +11,9 @@ enum {
     EGL_CONTEXT_MINOR_VERSION = 0x30FB,
     EGL_CONTEXT_OPENGL_PROFILE_MASK = 0x30FD,
     EGL_CONTEXT_OPENGL_CORE_PROFILE_BIT = 1,
-    EGL_CONTEXT_RESET_STRATEGY = 0x31BD,     /* of EGL 1.5, for OpenGL */
-    EGL_CONTEXT_RESET_STRATEGY_EXT = 0x3138, /* of EGL_EXT_create_context_robustness, for OpenGL ES */
+    EGL_CONTEXT_RESET_STRATEGY = 0x31BD,     /* for OpenGL; from EGL 1.5 */
+    /* for OpenGL ES; from EGL_EXT_create_context_robustness */
+    EGL_CONTEXT_RESET_STRATEGY_EXT = 0x3138,
     EGL_LOSE_CONTEXT_ON_RESET = 0x31BF,
     EGL_OPENGL_API = 0x30A2,
     EGL_OPENGL_ES_API = 0x30A0,
@@ -69,7 +71,7 @@ enum {
     GL_MAX_COMPUTE_WORK_GROUP_COUNT = 0x91BE,
     GL_MAX_COMPUTE_WORK_GROUP_SIZE = 0x91BF,
     GL_GPU_MEMORY_INFO_DEDICATED_VIDMEM_NVX = 0x9047, /* KiB */
-    GL_TEXTURE_FREE_MEMORY_ATI = 0x87FC,              /* KiB, the first of four */
+    GL_TEXTURE_FREE_MEMORY_ATI = 0x87FC, /* four values; the first is KiB of free memory */
     GL_NUM_PROGRAM_BINARY_FORMATS = 0x87FE,
 
     GL_COMPUTE_SHADER = 0x91B9,

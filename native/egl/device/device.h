@@ -1,9 +1,9 @@
-/* The egl device's struct, private to native/egl.
+/* The struct of the egl device, private to native/egl.
  *
- * `lock` guards the list of jobs, the requests, the pool and the queues' ledgers. GL, and every
- * field marked "owner", belong to the owner thread alone. Data that the owner writes and data that
- * launching callers write have separate cache lines (`apart`). Each line that moves between cores
- * costs a launch 40 ns or more. */
+ * `lock` guards the list of jobs, the requests, the pool and the ledgers of the queues. Only the
+ * owner thread calls GL and uses the fields marked "owner". Callers write one set of fields, the
+ * owner thread another. The members `apart_...` keep these sets in separate cache lines, because
+ * each line that moves between cores costs a launch 40 ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "core/progress.h"
@@ -17,8 +17,8 @@
 enum {
     SP_EGL_MAX_BUFFERS = 1 << 20,
     SP_EGL_BINDINGS = 96,
-    SP_EGL_BATCHES = 16,     /* fences in flight */
-    SP_EGL_CLASSES = 160,    /* sizes of pooled buffers */
+    SP_EGL_BATCHES = 16,     /* largest number of batches (one fence each) in flight */
+    SP_EGL_CLASSES = 160,    /* number of size classes of pooled buffers */
     SP_EGL_FAULT_TEXTS = 16,
     SP_EGL_APART = 64 /* bytes of a cache line */
 };
@@ -27,12 +27,12 @@ enum sp_egl_state {
     SP_EGL_STARTING = 0,
     SP_EGL_RUNS = 1,
     SP_EGL_FAILED = 2,
-    SP_EGL_ENDING = 3, /* accepts no more requests */
-    SP_EGL_GONE = 4    /* and the context is destroyed */
+    SP_EGL_ENDING = 3, /* the owner thread accepts no more requests */
+    SP_EGL_GONE = 4    /* the owner thread has destroyed the context */
 };
 
-/* Sleep state of the owner. A caller that only launches need not wake a napping owner, which wakes
- * within 0.2 ms. */
+/* Sleep state of the owner thread. A napping owner thread wakes by itself within 0.2 ms. So a
+ * caller that only launches need not wake it. */
 enum sp_egl_rest { SP_EGL_AWAKE = 0, SP_EGL_NAPS = 1, SP_EGL_SLEEPS = 2 };
 
 struct sp_egl_buffer;
@@ -46,7 +46,8 @@ struct sp_egl_stamp {
     uint64_t slot;
 };
 
-/* Jobs between two fences: those after the previous batch's `last`, up to `last` of this one. */
+/* The jobs between two fences: the jobs after `last` of the previous batch, up to and including
+ * this `last`. */
 struct sp_egl_batch {
     void *sync;
     struct sp_egl_job *last;
@@ -69,41 +70,44 @@ struct sp_egl {
     struct sp_device common;
     struct sp_egl_info info;
     int32_t index;
-    _Atomic uint32_t refs; /* the handle, the owner, queues, kernels */
-    _Atomic uint32_t state; /* futex: enum sp_egl_state */
+    _Atomic uint32_t refs; /* references: the caller's handle, the owner thread, queues, kernels */
+    _Atomic uint32_t state; /* an enum sp_egl_state, and a futex */
     _Atomic uint32_t stop;
-    pthread_t owner; /* joined by the thread that ends it, detached if that takes too long */
+    pthread_t owner; /* joined by the thread that ends it; detached if that takes too long */
     int start_rc;
     char start_why[1024];
 
     char apart_callers[SP_EGL_APART];
     pthread_mutex_t lock;
     int queues;
-    int closing; /* the handle is closed: the last queue ends the context */
+    int closing; /* 1 once the handle is closed: closing the last queue then ends the context */
     struct sp_egl_job *oldest, *tail;
-    uint64_t njobs; /* in the list */
-    _Atomic int caller_core; /* core of the last launch or wait */
+    uint64_t njobs; /* number of jobs in the list, finished ones included */
+    _Atomic int caller_core; /* CPU core of the caller's last launch or wait */
     _Atomic uint64_t enqueued;
     struct sp_egl_request *requests, *last_request;
 
     char apart_owner[SP_EGL_APART];
-    struct sp_egl_job *head;      /* with the lock; only the owner changes it */
-    struct sp_timeline published; /* counts jobs: a caller that floods the device waits for it */
-    _Atomic uint32_t rests;       /* enum sp_egl_rest */
-    _Atomic int owner_core;       /* core that last took jobs */
+    /* last published job; only the owner thread changes it, under the device's lock */
+    struct sp_egl_job *head;
+    /* number of published jobs; callers wait for it if too many jobs are in flight */
+    struct sp_timeline published;
+    _Atomic uint32_t rests;       /* an enum sp_egl_rest */
+    _Atomic int owner_core;       /* CPU core on which the owner thread last took jobs */
 
-    char apart_seldom[SP_EGL_APART]; /* members that the owner polls */
+    char apart_seldom[SP_EGL_APART]; /* separates the members that the owner thread polls */
     _Atomic uint32_t has_requests;
-    /* callers that wait for a value: an open batch is then closed at once */
+    /* Number of callers that wait for a timeline value. While there are any, the owner thread
+     * closes an open batch at once. */
     _Atomic uint32_t waiters;
-    _Atomic uint32_t work;    /* futex of the sleeping owner */
+    _Atomic uint32_t work;    /* futex on which the owner thread sleeps */
 
     char apart_lists[SP_EGL_APART];
     struct sp_egl_buffer *pool[SP_EGL_CLASSES][3];
     uint64_t pooled_nbytes;
     _Atomic(struct sp_egl_buffer *) *buffers;
     uint32_t nbuffers;
-    struct sp_egl_buffer *unused; /* buffers without GL storage */
+    struct sp_egl_buffer *unused; /* list of buffers without GL storage */
     struct sp_egl_fault_text fault_texts[SP_EGL_FAULT_TEXTS];
     uint32_t nfault_texts;
 
@@ -114,22 +118,23 @@ struct sp_egl {
     /* owner */
     void *display, *context;
     struct sp_egl_job *last_run;
-    _Atomic(struct sp_egl_job *) issued; /* the job that `running` describes; read with the lock */
+    /* the job that `running` describes; other threads read it under the device's lock */
+    _Atomic(struct sp_egl_job *) issued;
     struct sp_running running;
     uint64_t runs;
-    char error[400]; /* the driver's error about the running job */
+    char error[400]; /* the driver's error text about the running job */
     struct sp_egl_batch batches[SP_EGL_BATCHES];
     uint32_t first_batch, nbatches, batch_jobs;
     uint64_t batch_start_ns;
     struct sp_egl_stamp *stamps;
     uint32_t program;
-    uint32_t dirty; /* pending barriers for writes of dispatches */
-    uint64_t barriers; /* barriers between dispatches so far, plus one */
+    uint32_t dirty; /* memory barrier bits that the writes of dispatches still need */
+    uint64_t barriers; /* number of barriers between dispatches so far, plus one */
     struct sp_egl_binding bound[SP_EGL_BINDINGS];
     uint32_t zeros;
     uint32_t *idle_queries;
     uint32_t nqueries, queries_capacity;
-    int64_t clock_offset_ns; /* CLOCK_MONOTONIC - device clock */
+    int64_t clock_offset_ns; /* CLOCK_MONOTONIC minus the device's clock, in ns */
     uint64_t clock_read_ns;
     struct sp_egl_buffer *touched[SP_EGL_BINDINGS];
     uint32_t ntouched;

@@ -1,9 +1,9 @@
-/* The one list of jobs of an egl device: callers append jobs, the owner runs them, and finished
- * jobs are recycled.
+/* The list of all jobs of an egl device. Callers append jobs, the owner thread runs them, and
+ * finished jobs are reused.
  *
- * Jobs from `oldest` up to `head` are finished. `head` is the last published job, so that the list
- * is never empty. Jobs in flight follow, up to `tail`. The owner follows `next` without the lock;
- * appending and publishing take the lock. */
+ * The jobs from `oldest` to `head` are finished. `head` is the last published job and stays in the
+ * list, so that the list is never empty. The jobs in flight follow, up to `tail`. The owner thread
+ * follows `next` without the lock. Appending and publishing take the lock. */
 #include "jobs.h"
 #include "core/base.h"
 
@@ -11,21 +11,23 @@
 #include <stdlib.h>
 
 enum {
-    JOB_NBYTES = 512, /* a recycled job has room for records of this size */
+    JOB_NBYTES = 512, /* bytes of records for which a reused job has room */
     MOST_ENQUEUED = 16384,
-    MOST_SPARE = 1024, /* most jobs kept for reuse */
+    MOST_SPARE = 1024, /* most finished jobs that are kept for reuse */
     TRIES = 100
 };
-static const uint64_t FLOOD_NS = 100000000; /* core then checks for Ctrl-C, and calls again */
+/* longest wait of one call for room; core/ then checks for Ctrl-C and calls again */
+static const uint64_t FLOOD_NS = 100000000;
 
 int sp_egl_jobs_room(struct sp_egl *dev)
 {
-    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed); /* a memory bound, not exact */
+    /* a relaxed read may be late, but the limit on memory need not be exact */
+    uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed);
     return ahead > MOST_ENQUEUED ? sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0) : 0;
 }
 
-/* Launches hold the lock for 0.1 us. A few tries cost less than a sleep, and less than a launch
- * that must wake the owner. */
+/* Takes the device's lock without sleeping if possible. A launch holds the lock for 0.1 us. A few
+ * tries cost less than a sleep, and less than a launch that must wake the owner thread. */
 static void lock_soon(struct sp_egl *dev)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -58,7 +60,7 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
         if (next && next->q == q)
-            continue; /* one signal per group of finished jobs: a waiter is woken once */
+            continue; /* signal once per run of jobs of one queue, so that a waiter wakes once */
         sp_timeline_signal(&q->timeline, job->value);
         gone += (uint64_t)sp_egl_queue_gone(q);
     } while (next);
@@ -70,7 +72,8 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
     return gone;
 }
 
-/* Caller locks. Removes and returns the oldest finished job; NULL: none. */
+/* Removes the oldest finished job from the list and returns it, or NULL if there is none. The
+ * caller holds the device's lock. */
 static struct sp_egl_job *used_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = dev->oldest;
@@ -81,7 +84,8 @@ static struct sp_egl_job *used_job(struct sp_egl *dev)
     return job;
 }
 
-/* Prefetch: the next launch writes to this job, which the owner's core read last. */
+/* Prefetches the job that the next launch will write to. The core of the owner thread has read that
+ * job last. */
 static void fetch_next_job(const struct sp_egl *dev)
 {
     const char *at = (const char *)dev->oldest;
@@ -94,7 +98,7 @@ struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
     size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
-    /* after a flood, shrink to few jobs, step by step */
+    /* After a flood of launches, each call also frees one job, until few are left. */
     if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) {
         free(job);
         job = used_job(dev);
@@ -121,7 +125,8 @@ void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job)
 {
     atomic_store_explicit(&dev->enqueued, atomic_load_explicit(&dev->enqueued, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    atomic_store(&dev->tail->next, job); /* sequentially consistent, as the owner's steps before it sleeps */
+    /* Sequentially consistent, like the checks of the owner thread before it sleeps. */
+    atomic_store(&dev->tail->next, job);
     dev->tail = job;
     atomic_store_explicit(&dev->caller_core, sp_core_now(), memory_order_relaxed);
     fetch_next_job(dev);

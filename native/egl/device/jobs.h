@@ -1,16 +1,16 @@
-/* The one list of jobs of an egl device, and the queues that jobs belong to. */
+/* The list of all jobs of an egl device, and the queues to which the jobs belong. */
 #ifndef SP_EGL_JOBS_H
 #define SP_EGL_JOBS_H
 #include "device.h"
 #include "core/queue.h"
 
 struct sp_egl_queue {
-    struct sp_queue common; /* its lock is the device's */
+    struct sp_queue common; /* uses the device's lock as its lock */
     struct sp_egl *dev;
     struct sp_timeline timeline;
 };
 
-/* A submission in flight, in the one list. */
+/* A submission, as an entry of the device's list of jobs. */
 struct sp_egl_job {
     _Atomic(struct sp_egl_job *) next;
     struct sp_egl_queue *q;
@@ -18,21 +18,26 @@ struct sp_egl_job {
     size_t nbytes;
     size_t capacity;
     int rc;
-    uint32_t timed; /* queries start and end are in use */
-    uint32_t apart; /* a command list, which gets its own fence: a wait for it waits for no other job */
+    uint32_t timed; /* 1 if the job measures its time by the queries `start` and `end` */
+    /* 1 for a list of commands: it gets a fence of its own, so that a wait for it waits for no
+     * other job */
+    uint32_t apart;
     uint32_t start, end;
     uint64_t start_ns, end_ns;
     _Alignas(16) unsigned char records[];
 };
 
-int sp_egl_jobs_room(struct sp_egl *dev); /* waits while too many jobs are in flight: 0 or -ETIMEDOUT */
-/* caller locks; NULL: out of memory */
+/* Waits while too many jobs are in flight. Returns 0, or -ETIMEDOUT after 0.1 s. */
+int sp_egl_jobs_room(struct sp_egl *dev);
+/* Returns a job with room for `nbytes` of records, or NULL without memory. The caller holds the
+ * device's lock. */
 struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes);
-void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);    /* caller locks */
-/* Publishes the end of the jobs up to `last`. Returns the number of freed queues: the owner drops
- * one device reference for each. */
+/* The caller holds the device's lock. */
+void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);
+/* Publishes the end of all jobs up to `last`. Returns the number of queues that this has freed. The
+ * owner thread drops one reference to the device for each of these. */
 uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last);
-/* Frees a queue without references: 1 if it did. Caller locks, and drops the device reference
- * afterwards. */
+/* Frees a queue that has no references and no jobs in flight. Returns 1 if it did. The caller holds
+ * the device's lock, and then drops one reference to the device. */
 int sp_egl_queue_gone(struct sp_egl_queue *q);
 #endif

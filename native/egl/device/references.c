@@ -1,4 +1,4 @@
-/* References to a device; the last one frees its memory. */
+/* Counts references to a device. The last one frees the device's memory. */
 #include "references.h"
 #include "core/base.h"
 #include "jobs.h"
@@ -40,7 +40,8 @@ struct sp_egl *sp_egl_new(int32_t index)
     dev->index = index;
     atomic_store(&dev->refs, 1);
     dev->common.fork_generation = sp_fork_generation();
-    dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers); /* 8 MiB of zero pages, touched as needed */
+    /* 8 MiB of zero pages; only the pages in use take memory */
+    dev->buffers = calloc(SP_EGL_MAX_BUFFERS, sizeof *dev->buffers);
     dev->head = calloc(1, sizeof *dev->head);
     dev->oldest = dev->tail = dev->last_run = dev->head;
     dev->njobs = 1;

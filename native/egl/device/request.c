@@ -1,11 +1,12 @@
-/* Requests of callers: a list that the owner serves between batches. */
+/* Requests of callers: a list of functions that the owner thread runs between batches. */
 #include "request.h"
 #include "core/base.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Only the first caller that finds the owner asleep wakes it: more may come while it wakes up. */
+/* Wakes the owner thread if it sleeps. Only the first caller that finds it asleep does so: other
+ * callers may come before it is awake. */
 static void wake(struct sp_egl *dev)
 {
     if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)
@@ -26,8 +27,8 @@ void sp_egl_wake_sleeper(struct sp_egl *dev)
         wake(dev);
 }
 
-/* State of a request. The owner turns WAITED into DONE; a caller that gives up turns it into
- * ABANDONED. */
+/* Values of a request's `fate`. The owner thread changes WAITED to DONE. A caller that gives up
+ * changes WAITED to ABANDONED. */
 enum { WAITED = 0, DONE = 1, ABANDONED = 2 };
 
 static void let_go(struct sp_egl_request *r)

@@ -1,4 +1,5 @@
-/* Buffers with addresses of our own, and access to their bytes. */
+/* Buffers with addresses of our own, because GL buffers have no addresses. Reads and writes their
+ * bytes. */
 #include "buffer.h"
 #include "dl/gl.h"
 #include "egl/context/names.h"

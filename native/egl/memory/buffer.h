@@ -3,24 +3,28 @@
 #define SP_EGL_BUFFER_H
 #include "egl/device/device.h"
 
-enum { SP_EGL_TAG_BIT = 62, SP_EGL_INDEX_BIT = 40 }; /* bits of our addresses */
+/* An address has bit SP_EGL_TAG_BIT set, the buffer's index from bit SP_EGL_INDEX_BIT on, and the
+ * offset below. */
+enum { SP_EGL_TAG_BIT = 62, SP_EGL_INDEX_BIT = 40 };
 
 struct sp_egl_buffer {
-    struct sp_egl_buffer *next; /* in the pool */
+    struct sp_egl_buffer *next; /* next buffer in a list of the pool */
     uint32_t index;
     uint32_t name;
     uint32_t size_class;
-    uint32_t memory; /* enum sp_egl_memory */
+    uint32_t memory; /* an enum sp_egl_memory */
     uint64_t capacity;
-    _Atomic uint64_t nbytes; /* requested size */
+    _Atomic uint64_t nbytes; /* requested size in bytes */
     _Atomic uint32_t live;
-    void *mapping;        /* NULL if buffers cannot stay mapped */
-    /* then: the memory that map() returned, which the owner copies in and out around each use */
+    void *mapping;        /* CPU address; NULL if this buffer cannot stay mapped */
+    /* Host memory that a caller sees for a buffer without `mapping`. The owner thread copies it to
+     * the buffer before each use, and back after. */
     _Atomic(void *) shadow;
-    int is_file;          /* the shadow is a mapped file */
+    int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    uint64_t touched;     /* owner: the job that last copied the shadow in */
-    uint64_t used_since;  /* owner: the number of the barrier before its last use by a dispatch */
+    uint64_t touched;     /* owner: number of the run that last copied the shadow to the buffer */
+    /* owner: value of the device's `barriers` when a dispatch last used the buffer */
+    uint64_t used_since;
 };
 
 static inline int sp_egl_is_ours(uint64_t address)

@@ -1,5 +1,5 @@
-/* Allocation: storage blocks that stay mapped, and a pool of them by size. Making, mapping and
- * deleting 16 MiB costs milliseconds. */
+/* Allocates buffers, and keeps freed ones in a pool by size. Their storage stays mapped if
+ * possible. The pool exists because to make, map and delete 16 MiB costs milliseconds. */
 #include "pool.h"
 #include "buffer.h"
 #include "core/base.h"
@@ -17,7 +17,8 @@ enum { SMALLEST = 256 };
 static const uint64_t MOST_POOLED = (uint64_t)256 << 20;
 static const uint64_t PATIENCE_NS = 60000000000u;
 
-/* Four classes per octave: rounding up wastes a quarter at most. */
+/* Returns the size class for `nbytes`, and its size in `capacity`. Each octave has four classes, so
+ * rounding up wastes a quarter at most. */
 static uint32_t class_of(uint64_t nbytes, uint64_t *capacity)
 {
     uint64_t octave = SMALLEST;
@@ -41,7 +42,7 @@ static uint64_t address_of(const struct sp_egl_buffer *b)
     return (uint64_t)1 << SP_EGL_TAG_BIT | (uint64_t)b->index << SP_EGL_INDEX_BIT;
 }
 
-/* Makes storage for one buffer. Owner. */
+/* Makes GL storage for one buffer. Returns 0 or -ENOMEM. Only the owner thread calls this. */
 static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
     uint32_t access = GL_MAP_READ_BIT | GL_MAP_WRITE_BIT;
@@ -77,7 +78,7 @@ static int make_storage(struct sp_egl *dev, struct sp_egl_buffer *b)
 
 static void delete_storage(struct sp_egl_buffer *b)
 {
-    sp_glDeleteBuffers(1, &b->name); /* unmaps it too */
+    sp_glDeleteBuffers(1, &b->name); /* deletes the buffer's mapping too */
     b->name = 0;
     b->mapping = NULL;
 }
@@ -107,8 +108,8 @@ struct alloc_request {
     int fresh;
 };
 
-/* Puts a buffer whose storage was deleted on the list of those without. By the owner, or after its
- * end. */
+/* Puts a buffer whose storage was deleted on the list `unused`. Called by the owner thread, or
+ * after its end. */
 static void give_up(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
     pthread_mutex_lock(&dev->lock);
@@ -137,7 +138,8 @@ static void drop_alloc(struct sp_egl *dev, struct sp_egl_request *r)
         to_pool(dev, a->b);
 }
 
-/* A buffer from the pool with storage, else one without. Caller locks. */
+/* Takes a buffer with storage from the pool, or a buffer without storage (`fresh`) if the pool has
+ * none. The caller holds the device's lock. */
 static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t memory, uint64_t capacity, int *fresh)
 {
     struct sp_egl_buffer **shelf = &dev->pool[c][memory];
@@ -180,7 +182,8 @@ int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t 
     struct sp_egl_buffer *b = take(dev, c, memory, capacity, &a->fresh);
     pthread_mutex_unlock(&dev->lock);
     int rc = b ? 0 : -ENOMEM;
-    /* no submission in flight uses it, so the owner is not needed */
+    /* No submission in flight uses a pooled buffer, so the caller can zero it without the owner
+     * thread. */
     if (b && !a->fresh && b->mapping) {
         memset(b->mapping, 0, nbytes);
         free(a);
@@ -259,7 +262,7 @@ void sp_egl_buffers_drop(struct sp_egl *dev)
         struct sp_egl_buffer *b = atomic_load(&dev->buffers[i]);
         if (b->name)
             delete_storage(b);
-        if (atomic_load(&b->live)) { /* the device was closed first */
+        if (atomic_load(&b->live)) { /* the caller closed the device before freeing this buffer */
             atomic_fetch_sub(&sp_live()->allocations, 1);
             atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
         }

@@ -1,7 +1,8 @@
-/* Shadows, for two kinds of buffers. Some cannot stay mapped: there is no buffer storage, or a
- * mapping would move device memory to the host. Others are shared through a file. A caller maps a
- * shadow in host memory. The owner copies it in before each job that uses the buffer, and back
- * after. */
+/* Shadows: a shadow is host memory that holds the contents of a buffer for callers.
+ *
+ * Two kinds of buffers need one. Some buffers cannot stay mapped: GL has no buffer storage, or a
+ * mapping would move device memory to the host. Others are shared through a file. The owner thread
+ * copies the shadow to the buffer before each job that uses the buffer, and back after that job. */
 #include "shadow.h"
 #include "core/base.h"
 #include "egl/context/fence.h"
@@ -92,7 +93,7 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        dev->runs++; /* from here on every shadow is copied in again */
+        dev->runs++; /* a new run number, so that each later use copies its shadow in again */
     }
     b->touched = dev->runs;
     dev->touched[dev->ntouched++] = b;

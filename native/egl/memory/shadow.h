@@ -1,4 +1,5 @@
-/* Copies shadows in before a job, and back after it. */
+/* Copies shadows (host memory for callers) to their buffers before a job, and back after that
+ * job. */
 #ifndef SP_EGL_SHADOW_H
 #define SP_EGL_SHADOW_H
 #include "buffer.h"

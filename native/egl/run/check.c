@@ -1,4 +1,4 @@
-/* Checks before a record is accepted. After them the owner trusts the record. */
+/* Checks records before a queue accepts them. The owner thread then trusts the records. */
 #include "check.h"
 #include "core/dispatch.h"
 #include "egl/device/jobs.h"
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A grid above the device's limit is cut along each axis; more pieces than this would take too
- * long. */
+/* Most pieces of one grid. A grid above the device's limit is cut along each axis. More pieces than
+ * this would take too long. */
 static const uint64_t MOST_PIECES = 1 << 18;
 
 static int check_grid(const struct sp_egl *dev, const struct sp_egl_kernel *k, const struct sp_cmd_dispatch *d)
@@ -32,7 +32,7 @@ static int check_pointer(const struct sp_egl *dev, uint64_t address, uint64_t co
     uint64_t offset;
     int rc;
     if (address == 0)
-        return 0; /* the signature says whether null is allowed */
+        return 0; /* sp_signature_check has checked whether the argument may be null */
     const struct sp_egl_buffer *b = sp_egl_find(dev, address, covered == UINT64_MAX ? 0 : covered, &offset, &rc);
     if (!b)
         return rc;

@@ -1,4 +1,4 @@
-/* Checks a dispatch record. */
+/* Checks a dispatch record before a queue accepts it. */
 #ifndef SP_EGL_CHECK_H
 #define SP_EGL_CHECK_H
 #include "egl/device/device.h"

@@ -1,7 +1,7 @@
 /* Compares a linked program with the signature of its arguments.
  *
- * The k-th pointer is binding k, the j-th scalar is location j. sp_group_offset and sp_null are
- * found by name. */
+ * The k-th pointer argument must be the storage block at binding k, the j-th scalar argument the
+ * uniform at location j. The uniforms sp_group_offset and sp_null are found by name. */
 #include "match.h"
 #include "dl/gl.h"
 #include "egl/context/names.h"

@@ -4,7 +4,7 @@
 #include "dl/dl.h"
 #include "kernel.h"
 
-/* Fills in the program's blocks and uniforms. Returns 0, or -ENOEXEC with the reason in `why`. Only
- * the owner thread calls it. */
+/* Compares a program with the signature, and fills in the blocks and uniforms of `k`. Returns 0, or
+ * -ENOEXEC with the reason in `why`. Only the owner thread calls this. */
 int sp_egl_match(struct sp_egl *dev, struct sp_egl_kernel *k, const char *letters, struct sp_text *why);
 #endif

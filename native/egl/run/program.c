@@ -1,5 +1,5 @@
-/* Programs: compiled from GLSL or SPIR-V, or loaded from a stored binary, then compared with the
- * signature. */
+/* Makes programs: compiles them from GLSL or SPIR-V, or loads a stored binary, then compares them
+ * with the signature of their arguments. */
 #include "kernel.h"
 #include "core/base.h"
 #include "dl/gl.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t PATIENCE_NS = 300000000000u; /* a compiler may take minutes for a large shader */
+/* longest wait for a load: the compiler may take minutes for a large shader */
+static const uint64_t PATIENCE_NS = 300000000000u;
 
 struct load_request {
     struct sp_egl_request r;
@@ -25,7 +26,7 @@ struct load_request {
     char scalars[SP_MAX_ARGS + 1];
     char entry[256];
     char why[8192];
-    char source[]; /* with a 0 behind it */
+    char source[]; /* the image, followed by a zero byte */
 };
 
 static void shader_log(uint32_t shader, struct sp_text *why)
@@ -74,7 +75,8 @@ static int link(struct sp_egl *dev, const struct load_request *l, uint32_t progr
             return -ENOEXEC;
         sp_glAttachShader(program, shader);
         sp_glLinkProgram(program);
-        sp_glDeleteShader(shader); /* deleted together with the program */
+        /* marks the shader, which is deleted together with the program */
+        sp_glDeleteShader(shader);
     }
     sp_glGetProgramiv(program, GL_LINK_STATUS, &ok);
     if (ok)
@@ -101,7 +103,7 @@ static int run_load(struct sp_egl *dev, struct sp_egl_request *r)
     if (rc == 0)
         rc = sp_egl_match(dev, l->k, l->scalars, &why);
     sp_egl_complaint(dev, 1);
-    dev->error[0] = '\0'; /* the log already has it */
+    dev->error[0] = '\0'; /* the log already holds this error */
     if (rc) {
         sp_glDeleteProgram(program);
         free(l->k);
@@ -191,7 +193,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
     if (rc == -ENOEXEC)
         snprintf(why, why_nbytes, "%s", l->why);
     if (rc == -ENODEV)
-        free(k); /* the owner never saw it */
+        free(k); /* the owner thread never got the request */
     if (rc == 0) {
         atomic_fetch_add(&sp_live()->kernels, 1);
         sp_egl_hold(dev);
@@ -209,7 +211,7 @@ void sp_egl_unload(struct sp_egl_kernel *k)
     atomic_fetch_sub(&sp_live()->kernels, 1);
     struct sp_egl *dev = k->dev;
     struct unload_request *u = calloc(1, sizeof *u);
-    if (u) { /* else the program stays until the context is destroyed */
+    if (u) { /* without memory for a request, the program stays until the context is destroyed */
         u->k = k;
         u->r.run = run_unload;
         if (sp_egl_request(dev, &u->r, 0) == -ENODEV)

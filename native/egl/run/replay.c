@@ -1,4 +1,4 @@
-/* Runs the records of a job on the current context. Every record was checked before it was
+/* Runs the records of a job on the current GL context. Every record was checked before it was
  * queued. */
 #include "replay.h"
 #include "core/base.h"
@@ -27,7 +27,7 @@ static void barrier(struct sp_egl *dev, uint32_t bits)
     }
 }
 
-/* The buffer that replaces a null pointer. */
+/* Returns the buffer of zeros that replaces a null pointer. */
 static uint32_t zeros(struct sp_egl *dev)
 {
     if (!dev->zeros) {
@@ -48,9 +48,10 @@ static void bind(struct sp_egl *dev, uint32_t index, uint32_t name, uint64_t off
     *b = (struct sp_egl_binding){.name = name, .offset = offset, .nbytes = nbytes};
 }
 
-/* A dispatch must see earlier writes, and must not overwrite what earlier dispatches still read. So
- * it needs a barrier if one since the last barrier used the same buffer. GL does not tell which
- * blocks a shader only reads. */
+/* Issues a barrier before a dispatch if the dispatch needs one. A dispatch must see earlier writes,
+ * and must not overwrite what earlier dispatches still read. GL does not tell which blocks a shader
+ * only reads. So a dispatch needs a barrier if any dispatch since the last barrier used one of its
+ * buffers. */
 static void order(struct sp_egl *dev, struct sp_egl_buffer *const *used, uint32_t count)
 {
     int again = 0;
@@ -62,7 +63,8 @@ static void order(struct sp_egl *dev, struct sp_egl_buffer *const *used, uint32_
         used[i]->used_since = dev->barriers;
 }
 
-/* Binds the pointers after any barrier they need; returns the mask of null pointers. */
+/* Binds the buffers of the pointer arguments, and issues a barrier if they need one. Returns the
+ * mask of the null pointers. */
 static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k, const unsigned char *args)
 {
     const unsigned char *extents = args + k->sig.args_nbytes;
@@ -86,7 +88,7 @@ static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k,
         uint64_t bytes = covered < have ? covered : have;
         sp_egl_touch(dev, b);
         used[count++] = b;
-        /* whole words: shaders access no smaller units */
+        /* The size is whole 32-bit words, because shaders access no smaller units. */
         bind(dev, i, b->name, offset, bytes ? (bytes + 3) & ~(uint64_t)3 : 4);
     }
     order(dev, used, count);
@@ -120,7 +122,7 @@ static void set_scalar(const struct sp_egl_scalar *s, uint64_t bits)
     case GL_UNSIGNED_INT64_ARB:
         sp_glUniform1ui64ARB(s->location, bits);
         break;
-    default: /* uvec2, the other type for 64-bit values */
+    default: /* uvec2, the other GL type of a 64-bit argument */
         sp_glUniform2ui(s->location, low, (uint32_t)(bits >> 32));
     }
 }
@@ -189,7 +191,8 @@ static void dispatch(struct sp_egl *dev, const struct sp_cmd_dispatch *d)
     dev->dirty = GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
 }
 
-/* Copies between ranges of one buffer through a buffer of our own: GL refuses overlap. */
+/* Copies between overlapping ranges of one buffer through host memory, because GL refuses
+ * overlap. */
 static int move(struct sp_egl *dev, struct sp_egl_buffer *b, uint64_t dst, uint64_t src, uint64_t nbytes)
 {
     void *between = malloc(nbytes);
@@ -293,7 +296,8 @@ static int run_one(struct sp_egl *dev, const struct sp_cmd *head)
         return fill(dev, record);
     case SP_CMD_TIMESTAMP:
         return stamp(dev, ((const struct sp_cmd_timestamp *)record)->slot);
-    default: /* one context runs in submission order: waits are over, barriers need no call */
+    /* WAIT and BARRIER need no call: the context runs all jobs in the order of submission */
+    default:
         return 0;
     }
 }

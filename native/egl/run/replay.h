@@ -1,4 +1,4 @@
-/* Runs the records of a job. Owner. */
+/* Runs the records of a job. Only the owner thread calls this. */
 #ifndef SP_EGL_REPLAY_H
 #define SP_EGL_REPLAY_H
 #include "egl/device/jobs.h"

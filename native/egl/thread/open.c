@@ -1,4 +1,4 @@
-/* Opening and closing: the owner thread makes the context while the caller waits. */
+/* Opens and closes a device. The owner thread makes the context while the caller waits. */
 #include "open.h"
 #include "core/base.h"
 #include "dl/egl.h"
@@ -47,7 +47,7 @@ int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out
     uint64_t deadline = sp_clock_ns() + START_NS;
     while (atomic_load(&dev->state) == SP_EGL_STARTING) {
         uint64_t now = sp_clock_ns();
-        if (now >= deadline) { /* the driver hangs: the thread and its resources leak */
+        if (now >= deadline) { /* the driver hangs, so the owner thread and its resources leak */
             pthread_detach(dev->owner);
             snprintf(why, why_nbytes, "the driver made no context within %u s", (unsigned)(START_NS / 1000000000u));
             return -ETIMEDOUT;
@@ -75,7 +75,7 @@ int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns)
         uint64_t now = sp_clock_ns();
         if (now >= deadline) {
             if (first)
-                pthread_detach(dev->owner); /* it holds the device's memory as long as needed */
+                pthread_detach(dev->owner); /* the thread has its own reference to the device */
             return -ETIMEDOUT;
         }
         sp_futex_wait(&dev->state, state, deadline - now);

@@ -1,7 +1,8 @@
-/* Ending a device. */
+/* Ends a device. */
 #ifndef SP_EGL_OPEN_H
 #define SP_EGL_OPEN_H
 #include "egl/device/device.h"
 
-int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns); /* stops the owner: 0 or -ETIMEDOUT */
+/* Stops the owner thread. Returns 0 or -ETIMEDOUT. */
+int sp_egl_end(struct sp_egl *dev, uint64_t timeout_ns);
 #endif

@@ -1,9 +1,9 @@
-/* The owner thread of the context. It takes jobs in their order, issues them in batches with one
- * fence each, polls the fences and publishes the ended jobs. Between batches it serves requests of
- * callers (buffers, programs).
+/* The owner thread: the only thread in which a device's GL context is current. It takes jobs in
+ * their order and issues them in batches with one fence each. It polls the fences and publishes the
+ * jobs that have ended. Between batches it runs requests of callers (buffers, programs).
  *
- * Jobs of all queues form one list. So the value that one queue awaits from another has been issued
- * before. */
+ * The jobs of all queues form one list. So if a job waits for a value of another queue, that value
+ * was issued before. */
 #define _GNU_SOURCE
 #include "owner.h"
 #include "core/base.h"
@@ -27,10 +27,13 @@
 #include <string.h>
 
 enum { MOST_JOBS = 256, NAPS = 5 };
-static const uint64_t BATCH_NS = 1000000;      /* a batch is closed when its issue has taken this long */
-static const uint64_t HOLD_NS = 10000;         /* how long an open batch waits for one more job */
-static const uint64_t POLL_NS = 100000;        /* a fence is polled this long before the list is checked again */
-static const uint64_t NAP_NS = 200000;         /* for machines without a spare core */
+/* a batch is closed when its jobs have taken this many ns to issue */
+static const uint64_t BATCH_NS = 1000000;
+static const uint64_t HOLD_NS = 10000; /* time in ns that an open batch waits for one more job */
+/* longest poll of a fence in ns before the list is checked again */
+static const uint64_t POLL_NS = 100000;
+/* longest nap of the owner thread in ns, on machines without a spare core */
+static const uint64_t NAP_NS = 200000;
 static const uint64_t SLEEP_NS = 1000000000u;
 
 static void fault(struct sp_egl *dev, struct sp_egl_job *job, const char *text)
@@ -71,7 +74,8 @@ static void read_times(struct sp_egl *dev, struct sp_egl_job *job)
     job->end_ns = sp_egl_query_ns(dev, job->end);
 }
 
-/* Publishes the oldest batch if its fence is passed within `timeout_ns`. */
+/* Publishes the oldest batch and returns 1 if its fence is passed within `timeout_ns`. Otherwise
+ * returns 0. */
 static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
 {
     struct sp_egl_batch *batch = &dev->batches[dev->first_batch];
@@ -91,7 +95,7 @@ static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
     dev->first_batch = (dev->first_batch + 1) % SP_EGL_BATCHES;
     dev->nbatches--;
     for (uint64_t gone = sp_egl_publish(dev, batch->last); gone; gone--)
-        sp_egl_let_go(dev); /* never the last reference: the owner runs, so the handle exists */
+        sp_egl_let_go(dev); /* not the last reference: the owner thread has its own */
     return 1;
 }
 
@@ -107,7 +111,8 @@ static void close_batch(struct sp_egl *dev)
     }
     dev->error[0] = '\0';
     const char *complaint = sp_egl_complaint(dev, 1);
-    /* a driver without callbacks: a job of the batch failed, the last one reports it */
+    /* Without debug callbacks it is unknown which job of the batch failed. So the last job reports
+     * the error. */
     if (complaint && dev->last_run->rc == 0)
         fault(dev, dev->last_run, complaint);
     struct sp_egl_batch *batch = &dev->batches[(dev->first_batch + dev->nbatches++) % SP_EGL_BATCHES];
@@ -123,8 +128,8 @@ static int has_work(struct sp_egl *dev)
     return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
 }
 
-/* 0.1 us: more frequent reads would take the cache line of the list's end from launching
- * callers. */
+/* Waits 0.1 us between two reads of the list's end. More frequent reads would take the cache line
+ * of that end from callers that launch. */
 static void pause_briefly(void)
 {
     for (int i = 0; i < 4; i++)
@@ -140,16 +145,17 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 {
     uint32_t seen = atomic_load(&dev->work);
     atomic_store(&dev->rests, how);
-    /* Sequentially consistent on both sides: either the owner sees the work, or the caller sees it
-     * rest. */
+    /* Both sides are sequentially consistent: either the owner thread sees the work, or the caller
+     * sees that the owner thread rests. */
     if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
         sp_futex_wait(&dev->work, seen, timeout_ns);
     atomic_store(&dev->rests, SP_EGL_AWAKE);
 }
 
-/* The next job. A fence costs more than a small job, and publishing disturbs launching callers. So
- * an open batch waits a little for another job, unless a caller waits for the batch or no job may
- * join it. It waits by spinning, or by a nap if other threads need the core. */
+/* Returns the next job, or NULL to close the batch. A fence costs more than a small job, and
+ * publishing disturbs callers that launch. So an open batch waits a little for another job, unless
+ * a caller waits for the batch or no job may join the batch. The owner thread waits by spinning, or
+ * by a nap if other threads need the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);
@@ -170,7 +176,8 @@ static struct sp_egl_job *next_job(struct sp_egl *dev)
     return NULL;
 }
 
-/* Issues jobs until the list is empty or the batch is full. Returns their number. */
+/* Issues jobs until the list is empty or the batch is full, then closes the batch. Returns the
+ * number of issued jobs. */
 static uint32_t run_jobs(struct sp_egl *dev)
 {
     uint32_t count = 0;
@@ -197,8 +204,9 @@ static uint32_t run_jobs(struct sp_egl *dev)
     return count;
 }
 
-/* Spins for a while, then sleeps. If other threads need the core it naps instead. Then callers that
- * launch one kernel after another need not wake it each time. */
+/* Waits for work: spins for a while, then sleeps. If other threads need the core, the owner thread
+ * first naps instead of spinning. While it naps, callers that launch one kernel after another need
+ * not wake it each time. */
 static void idle(struct sp_egl *dev)
 {
     uint64_t spin = polite_spin_ns(dev);
@@ -245,9 +253,10 @@ static void tell_state(struct sp_egl *dev, uint32_t state)
     sp_futex_wake(&dev->state, INT32_MAX);
 }
 
-/* Under this policy a waking thread does not preempt another (sched(7)). Else a launching caller on
- * a busy machine would lose its turn to other processes each time. Called after the driver has
- * started its own threads, which would inherit the policy. */
+/* Sets the scheduling policy SCHED_BATCH, under which a waking thread does not preempt another
+ * (sched(7)). Otherwise a caller that launches on a busy machine would lose its core to other
+ * processes each time. Called after the driver has started its own threads, which would inherit the
+ * policy. */
 static void stay_behind(void)
 {
     const struct sched_param none = {.sched_priority = 0};

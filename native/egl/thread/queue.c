@@ -1,4 +1,5 @@
-/* Queues of the egl device: one timeline each, over the one list of jobs (egl/device/jobs.c). */
+/* Queues of the egl device. Each queue has a timeline of its own; all share one list of jobs
+ * (egl/device/jobs.c). */
 #include "core/base.h"
 #include "egl/device/jobs.h"
 #include "egl/device/references.h"
@@ -13,8 +14,9 @@
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
 
-/* Appends a job of `records` if `check` accepts them; NULL: no check. With `more`, the first record
- * is a copy to the device. `more` is stored behind the records and becomes the copy's source. */
+/* Appends a job of `records` if `check` accepts them. A `check` of NULL accepts all. With `more`,
+ * the first record is a copy to the device: the data of `more` is stored after the records and
+ * becomes the source of that copy. */
 static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch, check_fn *check,
                        const void *more, size_t more_nbytes)
 {
@@ -75,7 +77,8 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
         return rc;
     uint64_t submitted = sp_queue_newest(&q->common);
     if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted) {
-        memcpy((char *)b->mapping + offset, data, nbytes); /* no earlier work on this queue: copy now */
+        /* the queue has no earlier work, so the caller copies at once */
+        memcpy((char *)b->mapping + offset, data, nbytes);
         return (int64_t)submitted;
     }
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .count = nbytes};

@@ -1,5 +1,5 @@
-/* Compares each decoded word of code with the contents of the caches above memory. Stale code is
- * never run: it is a fault. */
+/* Finds stale code: compares each decoded word of code with the contents of the instruction cache,
+ * GL2 and memory. Stale code is never run: it is a fault. */
 #include "unit.h"
 
 static bool differs(const uint8_t *held, const uint8_t *now, struct sp_stale *stale)

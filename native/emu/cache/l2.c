@@ -1,9 +1,10 @@
 /* GL2. It has no capacity limit of its own: a line stays until it is invalidated, so that a missing
- * invalidation is found. The host's memory sets the limits below.
+ * invalidation is found. The constants below limit the memory that GL2 takes on the host.
  *
- * Agents write while another ring's acquire fetches again or writes back. A store marks its bytes
- * as dirty before and after the write (unit.c). The first mark keeps a fetch from undoing the
- * store. The second one survives a write-back that came between. */
+ * Agents may write while an acquire of another ring fetches a line again or writes it back. So a
+ * store marks its bytes as dirty before and after the write (unit.c). The first mark keeps a fetch
+ * from undoing the store. The second mark survives a write-back between the first mark and the
+ * write. */
 #include "l2.h"
 
 #include <pthread.h>
@@ -62,7 +63,8 @@ static struct sp_l2_grain **place(struct sp_l2 *l2, uint64_t line)
     return at;
 }
 
-/* Dirty bytes stay. It uses compare-and-exchange, because agents may write at the same time. */
+/* Fetches the clean bytes of a piece again; dirty bytes stay. The function uses
+ * compare-and-exchange, because agents may write at the same time. */
 static void fetch_again(struct sp_l2_grain *grain)
 {
     uint32_t *now = (uint32_t *)(void *)grain->now;
@@ -228,8 +230,8 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Pages are freed, and leave the list of written ones, only here: the TLBs of running jobs point to
- * them. */
+/* Ends a job. Pieces leave the list of written ones and are freed only here, because the TLBs of
+ * running jobs point to them. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

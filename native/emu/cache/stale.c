@@ -1,4 +1,4 @@
-/* Names a stale read: the cache that holds the old bytes, and the missing invalidation. */
+/* Reports a stale read: names the cache that holds the old bytes, and the missing invalidation. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* The caches above GL2, and stores. A read copies a whole piece of 1 KiB.
+/* The caches above GL2, and the stores of waves. A read copies a whole piece of 1 KiB.
  *
- * Stores go through to GL2 and change the copies of the storing CU and its array. Copies of other
- * units stay unchanged. */
+ * Stores go through to GL2. They change the copies in the caches of the storing CU and its shader
+ * array. Copies of other units stay unchanged. */
 #include "unit.h"
 
 #include <errno.h>
@@ -27,7 +27,8 @@ uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *
     (*copy)->line = line;
     (*copy)->epoch = d->epoch;
     size_t nbytes = SP_VM_GRAIN;
-    /* calls the library's memcpy, which uses wide registers, instead of inlining it */
+    /* Hides the constant from the compiler: it calls the library's memcpy, which uses wide
+     * registers, instead of inlining the copy. */
     __asm__("" : "+r"(nbytes));
     memcpy((*copy)->bytes, from, nbytes);
     return (*copy)->bytes;
@@ -55,7 +56,8 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
         grain = sp_l2_find(tlb->l2, e->line);
     if (tlb->write_around && e->remote && !grain && !(access & SP_VM_PACKET))
         sp_l2_bus(tlb->l2, write ? SP_BUS_WRITTEN : SP_BUS_DATA, SP_VM_GRAIN);
-    /* later reads look again: bytes that GL2 lacks now may soon be there */
+    /* Makes SDMA look up GL2 again at each later read, because GL2 may soon hold bytes that it
+     * lacks now. */
     if (tlb->write_around) e->rights = write ? SP_VM_WRITE : 0;
     if (grain) {
         e->dirty = grain->dirty;

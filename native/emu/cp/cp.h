@@ -1,30 +1,32 @@
-/* Command processor and SDMA engine: they walk an IB and execute its packets. */
+/* The command processor and the SDMA engine: each walks an IB and executes its packets. */
 #ifndef SP_EMU_CP_H
 #define SP_EMU_CP_H
 #include "emu/exec.h"
 
 enum { SP_IP_GFX = 0, SP_IP_COMPUTE = 1, SP_IP_DMA = 2 };
-/* Rules for an IB's start and length, in bytes, as INFO HW_IP_INFO reports them. */
+/* Alignment of an IB's start, and multiple of its length, in bytes, as INFO HW_IP_INFO reports
+ * them. */
 enum { SP_IB_START = 32, SP_IB_SIZE = 32, SP_IB_START_DMA = 256, SP_IB_SIZE_DMA = 4 };
 /* AMDGPU_IB_FLAG_PREAMBLE: the kernel may skip the IB while the context stays the same */
 enum { SP_IB_PREAMBLE = 2 };
 
-/* One hardware queue. Its registers persist from job to job, also across processes. */
+/* One hardware queue. Its registers keep their values from job to job, even across processes. */
 struct sp_emu_hwq {
     uint32_t ip;
-    uint32_t sh[0x400];      /* SH space: dword offset from 0x2C00 */
-    uint32_t uconfig[0x4000]; /* dword offset from 0xC000 */
-    uint32_t context[0x400]; /* dword offset from 0xA000; GFX only */
+    uint32_t sh[0x400];      /* SH registers, by dword offset from 0x2C00 */
+    uint32_t uconfig[0x4000]; /* UCONFIG registers, by dword offset from 0xC000 */
+    uint32_t context[0x400]; /* context registers, by dword offset from 0xA000; GFX only */
     uint32_t sh_set[0x400 / 32];  /* a bit for each SH register that the job's own IBs have programmed */
-    uint32_t sh_kept[0x400 / 32]; /* the same for preamble IBs of the same owner */
-    uint64_t owner;               /* of the last job */
-    uint64_t base;                /* SET_BASE index 1 */
+    /* a bit for each SH register that preamble IBs of the same context have programmed */
+    uint32_t sh_kept[0x400 / 32];
+    uint64_t owner;               /* identifies the context of the last job; 0: none */
+    uint64_t base;                /* the address that SET_BASE with index 1 has set */
 };
-/* Fills registers as a foreign process may have left them: not with 0. */
+/* Fills registers with values that a foreign process may have left: not with 0. */
 void sp_emu_hwq_reset(struct sp_emu_hwq *q, uint32_t ip);
-/* Begins a job. `owner` identifies the context (never 0). A new owner makes registers foreign, as
- * after a reset. Values from preamble IBs stay valid until then, because the kernel skips those
- * IBs. All other registers must be programmed again. */
+/* Begins a job. `owner` identifies the context (never 0). For a new owner, all registers hold
+ * foreign values, as after a reset. For the same owner, values from preamble IBs stay valid,
+ * because the kernel skips these IBs. All other registers must be programmed again in each job. */
 void sp_emu_hwq_begin(struct sp_emu_hwq *q, uint64_t owner);
 
 struct sp_emu_ib {
@@ -32,10 +34,11 @@ struct sp_emu_ib {
     uint32_t ndw;
     uint32_t flags; /* AMDGPU_IB_FLAG_* */
 };
-/* 0; -EFAULT or -ETIME with x->fault filled; or -ECANCELED. */
+/* Runs one IB. Returns 0; -EFAULT or -ETIME with x->fault filled; or -ECANCELED. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
-/* Call it after the last IB of a job, whose result is `rc`: executes all started packets. If
- * another job follows, they may still be under way then, until sp_late_forget. */
+/* Call it after the last IB of a job. `rc` is the result of that IB. Executes all packets that the
+ * job has started. If another job follows (`followed`), these packets count as under way until
+ * sp_late_forget. */
 int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
 void sp_late_forget(struct sp_emu_exec *x);
 void sp_late_free(struct sp_emu_exec *x);

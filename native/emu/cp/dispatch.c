@@ -1,5 +1,5 @@
-/* DISPATCH packets: the registers that they use, and whether this job has programmed them. launch.c
- * interprets the registers. */
+/* DISPATCH packets: finds the registers that they use, and checks that this job has programmed
+ * them. launch.c interprets the registers. */
 #include "launch.h"
 #include "late.h"
 #include "gen/pm4_packets.h"
@@ -19,7 +19,8 @@ static uint64_t sh_address(const struct sp_cp *cp, uint32_t low)
     return sp_emu_canonical(((uint64_t)sh(cp, low + 1) << 32 | sh(cp, low)) << PGM_SHIFT);
 }
 
-/* SE0 and SE1, SE2 and SE3, SE4 to SE7 are neighbours; the order has no simpler rule. */
+/* Returns the register COMPUTE_STATIC_THREAD_MGMT of shader engine `se`. SE0 and SE1, SE2 and SE3,
+ * SE4 to SE7 have neighbouring registers; no simpler rule exists. */
 static uint32_t thread_mgmt(uint32_t se)
 {
     static const uint32_t at[ALL_SE] = {
@@ -47,8 +48,8 @@ static int need(struct sp_cp *cp, uint32_t first, uint32_t count)
     return 0;
 }
 
-/* Registers persist across jobs and processes. So this job must have programmed every register that
- * the dispatch uses. */
+/* Checks that this job has programmed every register that the dispatch uses. Registers keep their
+ * values across jobs and processes, so any other register may hold a foreign value. */
 static int check_programmed(struct sp_cp *cp, const struct sp_cp_launch *l)
 {
     struct { uint32_t first, count; } wanted[] = {

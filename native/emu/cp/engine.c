@@ -92,7 +92,8 @@ void sp_cp_trace(struct sp_cp *cp, const char *format, ...)
     cp->x->trace(cp->x->trace_self, line);
 }
 
-/* The format of captures of real drivers: the header, then as many dwords as fit into a line. */
+/* Traces a packet in the format of captures of real drivers: the header, then as many dwords as fit
+ * into a line. */
 void sp_cp_trace_packet(struct sp_cp *cp)
 {
     char line[256];

@@ -1,10 +1,11 @@
 /* Packets that the command processor starts without waiting for their end: dispatches, DMA_DATA
- * without CP_SYNC, WRITE_DATA without WR_CONFIRM, RELEASE_MEM. Here they wait in a list, until a
- * packet waits for them, the list is full or the job ends. Then all started, unordered packets are
- * executed in an order drawn from the seed.
+ * without CP_SYNC, WRITE_DATA without WR_CONFIRM, RELEASE_MEM. A started packet goes into a list,
+ * until another packet waits for it, the list is full or the job ends. Then the packets of the list
+ * that have no order between them are executed in an order drawn from the seed.
  *
- * Two of them that touch the same byte are a fault, in any order. Each logs its accesses
- * (emu/order) if others are under way. A single dispatch with a wait after it costs nothing.
+ * Two unordered packets that touch the same byte are a fault, in whichever order they run. Each
+ * packet logs its accesses (emu/order) if others are under way. A single dispatch with a wait after
+ * it costs nothing.
  *
  * Sources for the order: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2. CP_SYNC and RAW_WAIT: Mesa,
  * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle`: no bytes, CP_SYNC). WR_CONFIRM: Mesa sets
@@ -18,21 +19,23 @@
 
 enum { PLACES = 12, UNDER_WAY_MOST = 8, PLACES_ALL = (1 << PLACES) - 1 };
 
-/* A place is free after its packet has ended, if no pending packet needs its log. */
+/* A place in the list, with its packet. The place becomes free when the packet has ended and no
+ * pending packet needs the packet's log. */
 struct late {
     struct sp_log log;
     const struct sp_packet *desc;
     uint64_t va;
-    uint32_t ndw, *p; /* a copy of the packet */
+    uint32_t ndw, *p; /* a copy of the packet: number of dwords, and the dwords */
     struct sp_emu_dispatch d;
-    uint32_t with;  /* places of packets that may run beside it, a bit each */
-    uint32_t after; /* places of packets that must be executed before it */
+    uint32_t with;  /* a bit for each place whose packet may run at the same time as this one */
+    uint32_t after; /* a bit for each place whose packet must be executed before this one */
 };
 
 struct sp_late {
     struct late at[PLACES];
-    uint32_t used, waiting, ended; /* places: in use; not executed; ended for all later packets */
-    uint32_t now;                  /* place of the present packet; PLACES: none */
+    /* a bit for each place: in use; not yet executed; ended for all later packets */
+    uint32_t used, waiting, ended;
+    uint32_t now;                  /* place of the present packet, or PLACES for none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
     uint64_t number, random;
 };
@@ -88,7 +91,8 @@ void sp_late_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* Assigns further accesses to a place; to none if no other packet may run beside it. */
+/* Makes the log of `place` record further accesses. With `beside` 0 no other packet may run at the
+ * same time, and no log records them. */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
@@ -127,8 +131,8 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes the packets in `wanted` and, as drawn, others that may run by now. `alone`: no later
- * packet can run beside those. */
+/* Executes the packets in `wanted`, and randomly others that may run by now. `alone`: no later
+ * packet can run at the same time as those in `wanted`. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -158,7 +162,8 @@ static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 
 enum role { AT_ONCE, STARTED, BY_ITSELF, WAITS_FOR_WAVES, WAITS_FOR_DMA, WAITS_FOR_PIPE };
 
-/* The role of a packet in the list; `*kind`: what later packets wait for it by. */
+/* Returns the role of a packet in the list. `*kind` receives the event by which later packets wait
+ * for the packet's end. */
 static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
 {
     const uint32_t *p = cp->p;
@@ -189,8 +194,9 @@ static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
     }
 }
 
-/* Packets under way that must precede a new one. Stores of the command processor keep their order.
- * So do ends of the pipe, which come after everything. A copy with RAW_WAIT comes after copies. */
+/* Returns the packets under way that must precede a new one. Stores of the command processor keep
+ * their order. RELEASE_MEM comes after all earlier packets. A copy with RAW_WAIT comes after
+ * earlier copies. */
 static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
 {
     const struct sp_late *late = cp->x->late;
@@ -201,8 +207,8 @@ static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
     return 0;
 }
 
-/* Takes a place for the packet at cp->p, which waits there. -errno. If too many are under way, the
- * oldest one ends first. */
+/* Puts the packet at cp->p into a place of the list. Returns the place or -errno. If too many
+ * packets are under way, the oldest one ends first. */
 static int take_place(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -243,8 +249,8 @@ static int is_write(const struct sp_cp *cp)
     return cp->desc->code == PM4_WRITE_DATA || cp->desc->code == PM4_COPY_DATA;
 }
 
-/* A packet that the command processor executes itself, now. As drawn, started packets run before it
- * or not. A clock is copied as early as possible. */
+/* Executes a packet that the command processor performs itself, at once. Chance decides whether
+ * started packets run before it. A clock is copied as early as possible. */
 static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -268,7 +274,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     return rc;
 }
 
-/* Waits until all packets in `of` have ended, of any kind. */
+/* Waits until all packets in `of` have ended. */
 static int wait_for(struct sp_cp *cp, uint32_t of)
 {
     int rc = go(cp, of, 1);
@@ -276,7 +282,8 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
     return rc;
 }
 
-/* Packets that have ended when a RELEASE_MEM has: itself and all before it. */
+/* Returns the packets that have ended when RELEASE_MEM `release` has ended: this packet and all
+ * earlier ones. */
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;
@@ -284,8 +291,8 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* The newest RELEASE_MEM in `of` that writes at `va`, or that a pixel wait sync waits for; PLACES:
- * none. */
+/* Returns the newest RELEASE_MEM in `of` that writes at `va`. With `va` NULL: the newest one that a
+ * pixel wait sync waits for. PLACES: none. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;
@@ -345,7 +352,7 @@ int sp_late_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* No agent could notice a later end. */
+    /* Executes the packet at once, because no agent could notice a later end. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

@@ -1,5 +1,6 @@
-/* Decodes a dispatch's registers into struct sp_emu_dispatch, and checks what would hang silicon.
- * Sources: AMD's register database; LLVM's AMDGPU usage document, compute_pgm_rsrc1 and 2. */
+/* Decodes a dispatch's registers into struct sp_emu_dispatch. Values that would hang silicon are
+ * faults. Sources: AMD's register database; LLVM's AMDGPU usage document, compute_pgm_rsrc1 and
+ * 2. */
 #include "launch.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
@@ -12,7 +13,8 @@ static uint32_t lanes(const struct sp_cp_launch *l)
     return sp_bits(l->initiator, COMPUTE_DISPATCH_INITIATOR_CS_W32_EN) ? 32 : 64;
 }
 
-/* Granules of 8 registers in a wave of 32, of 4 in a wave of 64. */
+/* Returns the number of VGPRs of a lane. RSRC1 counts them in granules: 8 registers in a wave of 32
+ * lanes, 4 in a wave of 64. */
 static uint32_t vgprs(const struct sp_cp_launch *l)
 {
     return (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_VGPRS) + 1) * (lanes(l) == 32 ? 8 : 4);
@@ -23,7 +25,8 @@ static uint32_t lds_bytes(const struct sp_cp_launch *l)
     return sp_bits(l->rsrc2, COMPUTE_PGM_RSRC2_LDS_SIZE) * LDS_GRANULE;
 }
 
-/* Converts dimensions in threads to whole groups and a partial group at each end. */
+/* Converts dimensions in threads to whole groups and a partial group at the end of each
+ * dimension. */
 static int from_threads(struct sp_cp *cp, struct sp_cp_launch *l)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -76,10 +79,12 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is for the whole chip, which
- * divides it among its engines and needs a multiple of them (ROCr asserts that,
- * FillComputeTmpRingSize). On gfx11 it is for each engine. A group's waves are on one compute unit,
- * so one engine must have slots for all of them. Otherwise the launcher waits for ever. */
+/* Decodes TMPRING_SIZE. WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is for
+ * the whole chip, which divides it among its engines and needs a multiple of them (ROCr asserts
+ * that, FillComputeTmpRingSize). On gfx11 WAVES is for each engine.
+ *
+ * The waves of a group are on one compute unit, so one engine must have slots for all of them.
+ * Otherwise the launcher waits for ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;

@@ -6,15 +6,17 @@
 #include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
-    uint32_t groups[3]; /* from the DISPATCH packet: end values if start is not 0 */
+    /* number of groups, from the DISPATCH packet; end values if `start` is not 0 */
+    uint32_t groups[3];
     uint32_t start[3];
-    uint32_t group_size[3];   /* NUM_THREAD FULL */
-    uint32_t partial_size[3]; /* NUM_THREAD PARTIAL: size of the last group if initiator has PARTIAL_TG_EN */
+    uint32_t group_size[3];   /* NUM_THREAD FULL: threads of a group */
+    /* NUM_THREAD PARTIAL: size of the last group if the initiator has PARTIAL_TG_EN */
+    uint32_t partial_size[3];
     uint32_t initiator;       /* COMPUTE_DISPATCH_INITIATOR */
     uint32_t rsrc1, rsrc2, rsrc3;
     uint32_t tmpring_size;
 };
 
-/* Decodes `l` into d. -EFAULT with the fault filled if it cannot be launched. */
+/* Decodes `l` into `d`. Returns 0, or -EFAULT with the fault filled if `l` cannot be launched. */
 int sp_cp_launch_decode(struct sp_cp *cp, struct sp_cp_launch *l, struct sp_emu_dispatch *d);
 #endif

@@ -9,7 +9,7 @@
 
 enum { TICK_BYTES = 1 << 20 };
 
-/* An aligned word does not cross a page. */
+/* Returns the host address of an aligned word, which does not cross a page. */
 static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t access)
 {
     if (va % nbytes != 0) {
@@ -130,8 +130,8 @@ static int compares(uint32_t function, uint64_t value, uint64_t reference)
     }
 }
 
-/* After a timeout: says so if GL2 still holds the awaited word as it was before the CPU wrote
- * it. */
+/* Adds to the fault text of a timeout if GL2 still holds the awaited word as it was before the CPU
+ * wrote it. */
 static void name_old(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     struct sp_emu_fault *fault = &cp->x->fault;

@@ -1,5 +1,5 @@
-/* Walks an IB of a GFX or COMPUTE queue: headers, lengths, declared bits, nesting; one handler per
- * packet. */
+/* Walks an IB of a GFX or COMPUTE queue: checks headers, lengths, declared bits and nesting, and
+ * calls one handler per packet. */
 #include "late.h"
 #include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
@@ -26,16 +26,18 @@ static int cond_exec(struct sp_cp *cp)
     return rc != 0 || value != 0 ? rc : skip(cp, sp_get(cp->p, PM4_COND_EXEC_EXECUTE_COUNT));
 }
 
-/* There is one device: number 0. */
+/* Executes PRED_EXEC. There is one device, number 0, so a device mask without bit 0 skips the
+ * dwords. */
 static int pred_exec(struct sp_cp *cp)
 {
     uint32_t devices = sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_DEVICE_SELECT);
     return devices & 1 ? 0 : skip(cp, sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_COUNT));
 }
 
-/* Every IB, also a nested or chained one, starts at a multiple that INFO HW_IP_INFO reports. Its
- * size may be any number of dwords although INFO says 32 bytes: the kernel tests each ring with an
- * IB of 5 dwords (Linux gfx_v10_0.c and gfx_v11_0.c, ring_test_ib). */
+/* Checks the address of an IB. Every IB, even a nested or chained one, starts at a multiple that
+ * INFO HW_IP_INFO reports. Its size may be any number of dwords, although INFO says 32 bytes: the
+ * kernel tests each ring with an IB of 5 dwords (Linux gfx_v10_0.c and gfx_v11_0.c,
+ * ring_test_ib). */
 static int check_start(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
     if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || va % SP_IB_START == 0)
@@ -136,7 +138,8 @@ int sp_cp_execute(struct sp_cp *cp)
     }
 }
 
-/* 1 for packets that write registers: each register is traced instead. */
+/* Returns 1 for packets that write registers. The trace has their registers instead of the
+ * packets. */
 static int is_set(uint32_t opcode)
 {
     return opcode == PM4_SET_CONTEXT_REG || opcode == PM4_SET_SH_REG || opcode == PM4_SET_UCONFIG_REG ||

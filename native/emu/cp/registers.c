@@ -1,5 +1,5 @@
-/* Register files of a queue: which registers may be written, which were, and the values that a
- * foreign process left. */
+/* The registers of a queue: which of them may be written, which this job has written, and the
+ * values that a foreign process has left. */
 #include "engine.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
@@ -11,7 +11,9 @@ static const char *const space_names[] = {"SH", "CONTEXT", "UCONFIG"};
 static const uint32_t space_base[] = {SPACE_SH, SPACE_CONTEXT, SPACE_UCONFIG};
 static const uint32_t space_count[] = {SH_COUNT, CONTEXT_COUNT, UCONFIG_COUNT};
 
-/* Odd, and different in each register: a dispatch that uses it fails in a recognisable way. */
+/* Returns the value that a foreign process has left in a register. The value is odd and differs
+ * from register to register, so that a dispatch that uses the register fails in a recognisable
+ * way. */
 static uint32_t poison(uint32_t space, uint32_t offset)
 {
     return 0xA5000001u ^ (offset * 0x9E3779B1u & 0x00FFFFFEu) ^ space << 28;
@@ -44,8 +46,8 @@ int sp_cp_programmed(const struct sp_cp *cp, uint32_t offset)
     return (cp->q->sh_set[offset / 32] | cp->q->sh_kept[offset / 32]) >> offset % 32 & 1;
 }
 
-/* 1 for graphics context state: it is the user's by design and compute does not depend on it, so
- * any register may be written. */
+/* Returns 1 for graphics context registers, all of which may be written: they belong to the user by
+ * design, and compute does not depend on them. */
 static int is_free(const struct sp_cp *cp, enum sp_space space)
 {
     return space == SP_SPACE_CONTEXT || sp_cp_lenient(cp, SP_LENIENT_REGISTER);
@@ -77,7 +79,8 @@ int sp_cp_write_register(struct sp_cp *cp, enum sp_space space, uint32_t offset,
     return 0;
 }
 
-/* Splits a dword address into space and offset. -EFAULT: it is in no space. */
+/* Splits a dword address into a register space and an offset. Returns -EFAULT if the address is in
+ * no space. */
 static int split(struct sp_cp *cp, uint64_t dword, enum sp_space *space, uint32_t *offset)
 {
     for (uint32_t s = SP_SPACE_SH; s <= SP_SPACE_UCONFIG; s++)

@@ -1,6 +1,6 @@
-/* Walks an IB of a DMA queue. On silicon the copies of one IB are unordered. Here a copy is a fault
- * if it needs another copy's result, or overwrites what another reads, without a packet between
- * them. NOP, FENCE and all other packets order copies. */
+/* Walks an IB of a DMA queue. On silicon the copies of one IB are unordered. Here two copies
+ * conflict if one reads or overwrites what the other writes. A conflict is a fault, unless a packet
+ * that is no copy or fill, such as NOP or FENCE, stands between the two. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -21,11 +21,12 @@ struct sdma {
     struct span span[OPEN_MAX]; /* ranges touched by copies and fills since the last ordering packet */
     uint32_t open;
     struct late {
-        uint64_t dst, src, nbytes; /* 0: none */
-    } late; /* SP_FLAW_OVERTAKE: the copy that waits for the next one */
+        uint64_t dst, src, nbytes; /* 0 bytes: no copy waits */
+    } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
 };
 
-/* The span that an access must not overtake: reads conflict with writes, writes with both. */
+/* Returns an open span that conflicts with an access, or NULL. A read conflicts with writes, a
+ * write with reads and writes. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
@@ -45,7 +46,7 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Adds a span. Consecutive pieces of one long copy stay one span. */
+/* Adds a span to the open ones. Consecutive pieces of one long copy stay one span. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
@@ -61,7 +62,7 @@ static int remember(struct sdma *s, struct span with)
     return 0;
 }
 
-/* Checks a read of `src` (unless NULL) and a write of dst, both of nbytes, against the open
+/* Checks a read of `nbytes` at `*src` (unless `src` is NULL) and a write at `dst` against the open
  * spans. */
 static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
 {
@@ -131,7 +132,7 @@ static int const_fill(struct sdma *s)
     return rc != 0 ? rc : sp_cp_fill(cp, dst, value, nbytes);
 }
 
-/* The data may exceed the packet buffer: they are read in pieces. */
+/* Executes WRITE. The data may be longer than the packet buffer, so they are read in pieces. */
 static int write(struct sdma *s)
 {
     struct sp_cp *cp = &s->cp;
@@ -173,7 +174,7 @@ static int execute(struct sdma *s)
     switch (cp->desc->code) {
     case SDMA_COPY_LINEAR: return copy_linear(s);
     case SDMA_CONST_FILL: return const_fill(s);
-    default: s->open = 0; /* all other packets order earlier ones */
+    default: s->open = 0; /* all other packets order the copies before them */
     }
     int rc = cp->desc->code == SDMA_NOP ? 0 : run_late(s);
     if (rc != 0)
@@ -194,9 +195,10 @@ static int execute(struct sdma *s)
     }
 }
 
-/* Packets reserved for the kernel's ring: they reach registers, page tables and the GPU's own
- * state. The engine ends a user's IB at them ("SRBM_WRITE command in non-privilege command buffer":
- * sdma_v4_0_process_srbm_write_irq). Numbers: navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
+/* Returns the name of a packet that is reserved for the kernel's ring, or NULL. Such packets reach
+ * registers, page tables and the GPU's own state. The engine ends a user's IB at them ("SRBM_WRITE
+ * command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq). Numbers:
+ * navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
 static const char *privileged(uint32_t code)
 {
     static const struct { uint32_t op; char name[12]; } all[] = {
@@ -223,7 +225,8 @@ static int fetch(struct sp_cp *cp)
     if (rc != 0)
         return rc;
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
-                    (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP)); /* as the tables spell it */
+                    /* opcode and sub-opcode, where the tables of packets have them */
+                    (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP));
     cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
     if (cp->desc == NULL && privileged(code))
         return sp_cp_fault(cp, SP_FAULT_PACKET, "%s: the kernel's only", privileged(code));

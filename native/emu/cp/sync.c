@@ -1,6 +1,5 @@
-/* Packets about order: cache actions, events, fences, waits. All waves have ended before the next
- * packet is read. So only these packets' effects on memory and caches, and their rules, are
- * modelled. */
+/* Packets about order: cache actions, events, fences, waits. late.c models which packets are under
+ * way. This file has the effects on memory and caches, and the rules of the packets. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -17,7 +16,8 @@ static int no_engine_on_compute(struct sp_cp *cp, uint32_t engine)
     return 0;
 }
 
-/* Cache actions by the fields of a packet. They apply to the whole card; ranges are ignored. */
+/* A field of a packet, and the cache action that it stands for. Actions apply to the whole card;
+ * the packet's address range is ignored. */
 struct gcr_field {
     uint32_t field, gcr;
 };
@@ -136,7 +136,8 @@ static int check_release(struct sp_cp *cp)
     return 0;
 }
 
-/* Stores to memory, or only to GL2: then the CPU sees it after a write-back. */
+/* Stores the value of a RELEASE_MEM to memory, or only to GL2. In GL2 the CPU does not see it
+ * before a write-back. */
 static int release_store(struct sp_cp *cp, uint32_t nbytes, uint64_t value)
 {
     uint64_t va = sp_get64(cp->p, PM4_RELEASE_MEM_ADDR);

@@ -14,7 +14,7 @@ static const struct sp_packet *const pm4[LEVELS] = {FOUR(pm4_gfx, ITSELF)};
 static const size_t pm4_count[LEVELS] = {FOUR(pm4_gfx, COUNT)};
 static const struct sp_packet *const sdma[LEVELS] = {FOUR(sdma_gfx, ITSELF)};
 static const size_t sdma_count[LEVELS] = {FOUR(sdma_gfx, COUNT)};
-/* By enum sp_space; each ends with offset 0xffff. */
+/* Registers by enum sp_space. Each list ends with offset 0xffff. */
 static const struct sp_register *const registers[][LEVELS] = {
     {FOUR(sh_gfx, ITSELF)},
     {FOUR(context_gfx, ITSELF)},

@@ -4,8 +4,9 @@
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
-/* Mesa's limit of one DMA_DATA from gfx11 on (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count).
- * PAL uses 2^25 there. The smaller one applies until silicon tells. */
+/* Most bytes of one DMA_DATA from gfx11 on: Mesa's limit (radv_cp_dma.c, si_cp_dma.c:
+ * cp_dma_max_byte_count). PAL uses 2^25. The smaller limit applies until a test on silicon
+ * decides. */
 enum { DMA_MOST_GFX11 = 32767 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
@@ -125,7 +126,7 @@ int sp_cp_dma_data(struct sp_cp *cp)
     int is_data = sp_get(cp->p, PM4_DMA_DATA_CONTROL_SRC_SEL) == DMA_SRC_DATA;
     int rc = check_dma(cp);
     if (rc != 0 || nbytes == 0)
-        return rc; /* no bytes: waits for earlier copies, which are done */
+        return rc; /* a packet without bytes waits for earlier copies, which have ended */
     if (sp_get(cp->p, PM4_DMA_DATA_CONTROL_DST_SEL) == DMA_DST_NOWHERE)
         return is_data ? unmodelled(cp, "data to nowhere: dst_sel", DMA_DST_NOWHERE) : sp_cp_touch(cp, src, nbytes);
     if (!is_data)
@@ -136,7 +137,8 @@ int sp_cp_dma_data(struct sp_cp *cp)
     return sp_cp_fill(cp, dst, (uint32_t)src, nbytes);
 }
 
-/* TC_OP (P, M): bits [4:0] are the operation, bit 5 means 64 bits, bit 6 no return. -1: unknown. */
+/* TC_OP (P, M): bits [4:0] are the operation, bit 5 means 64 bits, bit 6 means that no value is
+ * returned. */
 enum { OP_SWAP = 7, OP_CMPSWAP = 8, OP_ADD = 15, OP_SUB, OP_SMIN, OP_UMIN, OP_SMAX, OP_UMAX, OP_AND, OP_OR, OP_XOR,
        OP_INC, OP_DEC, OP_WIDE = 1 << 5, OP_MASK = (1 << 5) - 1 };
 
@@ -166,7 +168,7 @@ static int combine(uint32_t op, uint32_t nbytes, uint64_t old, uint64_t src, uin
     }
 }
 
-/* One atomic step; `*old` receives the old value. */
+/* Performs the atomic operation once. `*old` receives the old value. */
 static int atomic_step(struct sp_cp *cp, uint32_t op, uint32_t nbytes, uint64_t *old)
 {
     uint64_t va = sp_get64(cp->p, PM4_ATOMIC_MEM_ADDR), value;
@@ -201,7 +203,7 @@ int sp_cp_atomic_mem(struct sp_cp *cp)
         return unmodelled(cp, "command", command);
     for (;;) {
         int rc = atomic_step(cp, op, nbytes, &old);
-        /* The looping form repeats until the comparison holds. */
+        /* the looping command repeats until the comparison holds */
         if (rc != 0 || command == 0 || (op & OP_MASK) != OP_CMPSWAP || old == (nbytes == 8 ? compare : (uint32_t)compare))
             return rc;
         rc = sp_cp_pause(cp);

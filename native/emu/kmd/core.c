@@ -1,4 +1,4 @@
-/* VERSION, GET_CAP, VM. */
+/* The ioctls VERSION, GET_CAP and VM. */
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/state/state.h"
 

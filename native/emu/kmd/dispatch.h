@@ -1,4 +1,4 @@
-/* One ioctl. */
+/* The entry of all ioctls: finds and calls the handler. */
 #ifndef SP_EMU_KMD_DISPATCH_H
 #define SP_EMU_KMD_DISPATCH_H
 #include "emu/kmd/state/state.h"

@@ -1,4 +1,4 @@
-/* INFO: each query fills an answer; the caller gets as much as fits its buffer. */
+/* The ioctl INFO. Each query fills an answer; the caller gets as much of it as fits its buffer. */
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/state/state.h"
 
@@ -9,7 +9,8 @@
 #include <time.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
-enum { HW_IP_NBYTES_USERQ = 40 }; /* kernels with user queues; userq_num_slots is 0 here */
+/* size with userq_num_slots, which newer kernels add and which is 0 here */
+enum { HW_IP_NBYTES_USERQ = 40 };
 
 union answer {
     uint32_t u32;
@@ -33,7 +34,7 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     if (type >= AMDGPU_HW_IP_NUM || in->query_hw_ip.ip_instance)
         return -EINVAL;
     int nbytes = card->kms_minor < KMD_KMS_USERQ ? (int)sizeof(*out) : HW_IP_NBYTES_USERQ;
-    if (type > AMDGPU_HW_IP_DMA) /* no video engines: no rings */
+    if (type > AMDGPU_HW_IP_DMA) /* there are no video engines, so these types have no rings */
         return nbytes;
     uint32_t version = dma ? chip->dma_version : chip->gfx_version;
     const struct sp_emu_flaw_of *off = sp_emu_flaw(&chip->core, SP_FLAW_RING);
@@ -41,8 +42,8 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     uint32_t rings = off && off->a == type ? 0 : dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
     version = other ? (uint32_t)other->a : version;
     out->hw_ip_version_major = version >> 16;
-    /* The version of the driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 are minor 0,
-     * sdma_v5_2 is minor 2. A BC-250 answers 10.0. */
+    /* The version of the kernel driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 have
+     * minor version 0, sdma_v5_2 has 2. A BC-250 answers 10.0. */
     out->hw_ip_version_minor = dma ? version >> 8 & 0xff : 0;
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
     out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;
@@ -88,7 +89,7 @@ static int registers(const struct kmd_card *card, const struct drm_amdgpu_info *
         return -EINVAL;
     for (uint32_t i = 0; i < count; i++) {
         if (first + i != GB_ADDR_CONFIG && first + i != GRBM_STATUS)
-            return -EFAULT; /* not on the kernel's list */
+            return -EFAULT; /* the register is not on the kernel's list of readable ones */
         out[i] = first + i == GB_ADDR_CONFIG ? card->chip.gb_addr_config : 0;
     }
     return (int)(count * 4);
@@ -157,12 +158,14 @@ static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_
         return -EINVAL;
     if (fault->kind >= SP_FAULT_UNMAPPED && fault->kind <= SP_FAULT_UNLISTED) {
         out->addr = fault->va & ~UINT64_C(0xfff);
-        out->status = 1 | (fault->access & SP_VM_WRITE ? 1U << 18 : 0); /* MORE_FAULTS, RW of GCVM_L2_PROTECTION_FAULT_STATUS */
+        /* bits MORE_FAULTS and RW of the register GCVM_L2_PROTECTION_FAULT_STATUS */
+        out->status = 1 | (fault->access & SP_VM_WRITE ? 1U << 18 : 0);
     }
     return sizeof(*out);
 }
 
-/* Bytes of DEV_INFO that a kernel knows: the struct has grown at its end. */
+/* Returns the number of bytes of DEV_INFO that a kernel of this version knows. The struct has grown
+ * at its end. */
 static int device_nbytes(uint32_t kms_minor)
 {
     size_t end = kms_minor < KMD_KMS_MIN_CLOCKS ? offsetof(struct drm_amdgpu_info_device, min_engine_clock)
@@ -207,8 +210,9 @@ static bool is_idle(const struct kmd_card *card)
     return idle;
 }
 
-/* An idle card is off, and wakes up before its clock is read (amdgpu_gfx_off_ctrl in
- * gfx_v10_0_get_gpu_clock_counter). The answer is late by a time that its caller cannot know. */
+/* Returns the clock. An idle card is off and wakes up before its clock is read (amdgpu_gfx_off_ctrl
+ * in gfx_v10_0_get_gpu_clock_counter). So the answer comes late, by a time that the caller cannot
+ * know. */
 static uint64_t clock_of(const struct kmd_card *card)
 {
     struct kmd_machine *machine = card->machine;
@@ -222,7 +226,7 @@ static uint64_t clock_of(const struct kmd_card *card)
     return now;
 }
 
-/* The answer's length, or -errno. */
+/* Answers a query. Returns the length of the answer, or -errno. */
 static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, union answer *out)
 {
     const struct kmd_chip *chip = &card->chip;

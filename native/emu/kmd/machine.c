@@ -1,5 +1,5 @@
 /* A machine: its cards and its memory, from creation to close. */
-#define _GNU_SOURCE /* OFD locks, fallocate */
+#define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "core/syscalls.h"
 #include "emu/cache/l2.h"
 #include "emu/kmd/faults/faults.h"
@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
-static const int64_t MEMFD_NBYTES = INT64_C(1) << 62; /* sparse; offsets are never reused */
-/* offsets below are file positions, which are file numbers */
+/* the memfd is sparse, and offsets are never reused */
+static const int64_t MEMFD_NBYTES = INT64_C(1) << 62;
+/* offsets below this one are file positions of render nodes, which are file numbers */
 static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32;
 
 static void set_options(struct kmd_machine *machine, const struct sp_emu_options *options)
@@ -123,7 +124,7 @@ static void free_machine(struct kmd_machine *machine)
     free(machine);
 }
 
-/* Waits until no other thread is inside a call: wakes waiting threads and lets no thread start to
+/* Waits until no other thread is inside a call. Wakes waiting threads, and lets no thread start to
  * wait. */
 static void await_others(struct kmd_machine *machine)
 {
@@ -144,7 +145,9 @@ void sp_emu_machine_close(struct sp_emu_machine *handle)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (!machine || machine->generation != kmd_generation())
-        return; /* a child's copy: threads that do not exist here may hold its locks */
+        /* in a forked child the machine is a copy, whose locks may be held by threads that do not
+         * exist */
+        return;
     await_others(machine);
     for (uint32_t i = 0; i < machine->cards; i++)
         kmd_stuck_stop(&machine->card[i]);

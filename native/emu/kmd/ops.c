@@ -1,5 +1,5 @@
-/* The calls of `struct sp_kmd_ops` on a machine. Their holder may outlive the machine: an unclosed
- * device that calls later gets -ENODEV. */
+/* The calls of `struct sp_kmd_ops` on a machine. The caller may outlive the machine: a device that
+ * was not closed gets -ENODEV from later calls. */
 #define _GNU_SOURCE
 #include "ops.h"
 #include "dispatch.h"
@@ -11,12 +11,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A few words per machine, never freed: the end of the last device is unknown. */
+/* A machine's entry. It has a few words and is never freed, because nobody knows when the last
+ * device that uses it ends. */
 struct kmd_ops {
     struct sp_kmd_ops table;
-    struct kmd_machine *machine; /* atomic; NULL after the machine's end */
-    uint32_t inside;             /* atomic: calls that hold it */
-    struct kmd_ops *next;        /* list of all, so that a leak checker finds them */
+    struct kmd_machine *machine; /* atomic; NULL after the end of the machine */
+    uint32_t inside;             /* atomic: number of calls that are using `machine` */
+    /* next entry in the list of all entries, which lets a leak checker find them */
+    struct kmd_ops *next;
 };
 static struct kmd_ops *all;
 
@@ -33,7 +35,8 @@ static void let_go(struct kmd_ops *ops)
 
 static int call_ioctl(void *self, int fd, uint32_t request, void *arg)
 {
-    uint64_t began = sp_seam_enter(); /* first and last: this time is not the driver's */
+    /* starts first, because no time in this call is the driver's time */
+    uint64_t began = sp_seam_enter();
     struct kmd_machine *machine = hold(self);
     int rc = machine ? kmd_ioctl(machine, fd, request, arg) : -ENODEV;
     let_go(self);
@@ -60,7 +63,8 @@ static int call_close(void *self, int fd)
     return rc;
 }
 
-/* The kernel's checks before it maps a BO: this file holds it, and the range lies inside. */
+/* Makes the kernel's checks before a BO is mapped: the file has a handle of the BO, and the range
+ * is inside the BO. */
 static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes, const struct kmd_bo **out)
 {
     for (uint32_t i = 0; i < file->bos.capacity; i++) {

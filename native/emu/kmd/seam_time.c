@@ -1,11 +1,12 @@
-/* Measures the time that callers spend inside the emulated kernel, which is not the driver's. Spans
- * of one thread may be nested: the preload library's hook, which checks the descriptor, encloses
- * the machine's. */
+/* Measures the time that a driver's calls spend inside the emulated kernel, because that time is
+ * not the driver's own. Spans of one thread may be nested: the preload library's hook, which checks
+ * the descriptor, calls the machine's ioctl. */
 #include "seam_time.h"
 #include "emu/kmd/state/state.h"
 
 static uint64_t ioctls, submissions, inside_ns;
-/* Accessed without a call of the loader, with which nothing of ours is linked. */
+/* With this TLS model an access does not call __tls_get_addr: that function is in the dynamic
+ * loader, with which the library is not linked. */
 static __thread __attribute__((tls_model("initial-exec"))) int depth;
 
 uint64_t sp_seam_enter(void)

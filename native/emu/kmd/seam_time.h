@@ -2,9 +2,10 @@
 #define SP_EMU_KMD_SEAM_TIME_H
 #include "include/sp_emu.h"
 
-/* Encloses an ioctl at its outermost point in the emulator. Returns the start time; 0 within
- * another span. */
+/* Begins to measure an ioctl. Call it at the ioctl's outermost point in the emulator. Returns the
+ * start time, or 0 within another span. */
 uint64_t sp_seam_enter(void);
-/* `ours`: the ioctl was for the emulated kernel; others are not counted. */
+/* Ends the measurement of an ioctl. `ours`: the ioctl was for the emulated kernel; other ioctls are
+ * not counted. */
 void sp_seam_leave(uint64_t began, uint32_t request, int ours);
 #endif

@@ -1,4 +1,5 @@
-/* Atomic operations on a value, and on memory that several host threads share. */
+/* Atomic operations: their results, and their execution on memory that several host threads
+ * share. */
 #include "lanes_math.h"
 #include "memory.h"
 
@@ -32,7 +33,8 @@ static uint64_t result64(enum sp_atomic op, uint64_t old, uint64_t data, uint64_
     }
 }
 
-/* `nbytes` is 4 or 8; higher bits of the inputs are 0, those of the result are cut off. */
+/* Returns the result of an atomic. `nbytes` is 4 or 8. Bits above that size are 0 in the inputs and
+ * cut off in the result. */
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other)
 {
     uint64_t mask = nbytes == 8 ? UINT64_MAX : UINT32_MAX;

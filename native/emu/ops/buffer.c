@@ -1,8 +1,10 @@
-/* MUBUF: untyped buffers. Addresses follow the buffer descriptor ("Memory Buffer Instructions",
- * RDNA2 and RDNA3 ISA documents): linear or swizzled, range-checked by OOB_SELECT. Loads out of
- * range give 0, stores are dropped. RADV reads arrays this way; clang reads scratch so on gfx10.
- * Formatted access is in texel/typed.c; TFE is not modelled. Loads into LDS: gfx10's LDS bit,
- * gfx11's BUFFER_LOAD_LDS_*. */
+/* MUBUF: untyped buffers. The buffer descriptor determines the addresses ("Memory Buffer
+ * Instructions", RDNA2 and RDNA3 ISA documents): linear or swizzled, range-checked by OOB_SELECT.
+ * Loads out of range give 0, stores out of range do nothing. RADV reads arrays by these
+ * instructions; clang reads scratch by them on gfx10.
+ *
+ * Formatted access is in texel/typed.c; TFE is not modelled. A load goes to LDS with gfx10's LDS
+ * bit, or as gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
 #include "emu/cache/unit.h"
 #include "families.h"
@@ -12,7 +14,7 @@
 struct resource {
     uint64_t base;
     uint32_t stride, records;
-    uint32_t index_stride; /* lanes in a swizzled block */
+    uint32_t index_stride; /* number of lanes in a swizzled block */
     uint32_t oob;
     bool swizzled, adds_tid;
 };
@@ -36,7 +38,7 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     uint64_t inside = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
-        /* wraps around (addr_calc_buffer.h of rocjitsu) */
+        /* the sum wraps around at 32 bits (addr_calc_buffer.h of rocjitsu) */
         uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset);
         bool ok;
         switch (rsrc.oob) {
@@ -56,8 +58,8 @@ uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_
     return inside;
 }
 
-/* On gfx10 compilers access scratch by a swizzled descriptor that adds the lane; its base is the
- * wave's scratch. */
+/* Returns the address of the wave's scratch if the descriptor points to it, else 0. On gfx10
+ * compilers access scratch by a swizzled descriptor that adds the lane number. */
 static uint64_t scratch_slot(struct sp_wave *w, const struct sp_inst *i)
 {
     if (SP_LIKELY(!w->scratch_written)) return 0;
@@ -80,7 +82,8 @@ uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
     return rsrc.swizzled ? 4u * rsrc.index_stride : 4;
 }
 
-/* LDS_ADDR = M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2 ISA document, 8.1.7). */
+/* LDS address: M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2
+ * ISA document, 8.1.7). */
 int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data, uint64_t undefined)
 {
     uint32_t at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + (uint32_t)i->offset;
@@ -200,7 +203,7 @@ HEAD(BUFFER_LOAD_LDS_B32) { return rare_load(w, i, 4, SP_LOAD_DWORDS, true); }
 #define ENTRY_LOAD(SUFFIX, NBYTES, KIND) SP_OP_ENTRY(BUFFER_LOAD_##SUFFIX)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT) SP_OP_ENTRY(BUFFER_STORE_##SUFFIX)
 
-/* Data and result are one field: VDATA. */
+/* Executes an atomic. The register field VDATA names both the data and the result. */
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
 {
     struct sp_atomic_lanes a;

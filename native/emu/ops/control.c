@@ -1,4 +1,5 @@
-/* Program flow, waits, messages, hardware registers: SOPP and the related SOPK instructions. */
+/* Program flow, waits, messages, hardware registers: the SOPP instructions and related SOPK
+ * ones. */
 #include "families.h"
 #include "emu/cache/unit.h"
 #include "emu/race/race.h"
@@ -12,8 +13,8 @@ HEAD(S_ENDPGM)
     return SP_WAVE_END;
 }
 
-/* No effect in a machine without timing or caches of its own. S_WAITCNT_DEPCTR and S_DELAY_ALU wait
- * for ALU results, which are always ready here. */
+/* Instructions without effect in a machine that models no timing. S_WAITCNT_DEPCTR and S_DELAY_ALU
+ * wait for ALU results, which are always ready here. */
 #define NO_EFFECT(X)                                                                                                  \
     X(S_NOP) X(S_SETPRIO) X(S_CLAUSE) X(S_DELAY_ALU) X(S_WAITCNT_DEPCTR)                              \
     X(S_SET_INST_PREFETCH_DISTANCE) X(S_TTRACEDATA) X(S_TTRACEDATA_IMM) X(S_INCPERFLEVEL) X(S_DECPERFLEVEL)           \
@@ -41,7 +42,7 @@ HEAD(S_ICACHE_INV)
     X(S_CBRANCH_VCCNZ, sp_whole_mask(w, i, SP_VCC) != 0)                                                                    \
     X(S_CBRANCH_EXECZ, w->exec == 0)                                                                                  \
     X(S_CBRANCH_EXECNZ, w->exec != 0)                                                                                 \
-    X(S_CBRANCH_CDBGSYS, false) /* flags that only a debugger sets */                                                 \
+    X(S_CBRANCH_CDBGSYS, false) /* only a debugger sets these flags */                                                \
     X(S_CBRANCH_CDBGUSER, false)                                                                                      \
     X(S_CBRANCH_CDBGSYS_OR_USER, false)                                                                               \
     X(S_CBRANCH_CDBGSYS_AND_USER, false)
@@ -53,8 +54,8 @@ HEAD(S_ICACHE_INV)
     }
 BRANCHES(DEFINE_BRANCH)
 
-/* A block of a wave64 runs for the low lanes, then for the high ones; SDST keeps EXEC's other
- * half. */
+/* A block of a wave64 runs for the low lanes, then for the high ones. SDST keeps the half of EXEC
+ * that is not in use. */
 HEAD(S_SUBVECTOR_LOOP_BEGIN)
 {
     uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];
@@ -95,7 +96,8 @@ HEAD(S_SLEEP)
     return SP_WAVE_YIELD;
 }
 
-/* Stores return in order; DEALLOC_VGPRS checks those to scratch. */
+/* Waits until at most `at_most` stores are under way. Stores complete in order. The last store to
+ * scratch is tracked for DEALLOC_VGPRS. */
 static void wait_vs(struct sp_wave *w, uint32_t at_most)
 {
     sp_wave_waited(&w->vs_waited, w->vs_issued, at_most);
@@ -126,7 +128,7 @@ HEAD(S_WAITCNT)
     return 0;
 }
 
-/* SOPK forms: an SGPR (usually NULL) is added to the count. */
+/* In the SOPK forms an SGPR (usually NULL) is added to the count. */
 HEAD(S_WAITCNT_VMCNT)
 {
     sp_wave_wait_vm(w, (sp_s32(w, i, i->dst) + (uint32_t)i->offset) & 63);
@@ -139,7 +141,7 @@ HEAD(S_WAITCNT_LGKMCNT)
     return (int)w->stop;
 }
 
-/* Frees the wave's VGPRs and scratch before its stores have arrived, so no pending store may be to
+/* Frees the wave's VGPRs and scratch. The wave's stores may be under way then, but not stores to
  * scratch (LLVM D153295, pull request 160669). */
 static int dealloc_vgprs(struct sp_wave *w, const struct sp_inst *i)
 {
@@ -157,7 +159,7 @@ enum { MSG_DEALLOC_VGPRS = 3 };
 HEAD(S_SENDMSG)
 {
     uint32_t message = (uint32_t)i->offset & (w->generation == 11 ? 0xFF : 0xF);
-    /* Interrupts have no receiver. */
+    /* no other message is modelled; interrupts have no receiver */
     if (message == MSG_DEALLOC_VGPRS && w->generation == 11) return dealloc_vgprs(w, i);
     return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
 }
@@ -170,7 +172,7 @@ HEAD(S_SETKILL)
     return i->offset & 1 ? SP_WAVE_END : 0;
 }
 
-/* Only a trap handler ends or returns so; the emulated kernel installs none. */
+/* A fault: these instructions are only for trap handlers, and the emulated kernel installs none. */
 HEAD(S_ENDPGM_SAVED) { return sp_wave_fault(w, SP_FAULT_TRAP, "%s without a trap handler", sp_wave_op_name(i->op)); }
 HEAD(S_RFE_B64) { return S_ENDPGM_SAVED(w, i); }
 
@@ -191,7 +193,7 @@ HEAD(S_CODE_END)
     return sp_wave_fault(w, SP_FAULT_OPCODE, "S_CODE_END: the wave ran beyond its program");
 }
 
-/* --- MODE and hardware registers --- */
+/* --- the MODE register and other hardware registers --- */
 static void set_mode(struct sp_wave *w, uint32_t mode)
 {
     w->mode = mode;
@@ -229,7 +231,7 @@ static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
     }
 }
 
-/* The bit of flat_scratch_undefined for a hardware register; 0: none. */
+/* Returns the bit of flat_scratch_undefined that stands for a hardware register, or 0. */
 static uint32_t scratch_half(uint32_t id)
 {
     return id == HW_FLAT_SCR_LO ? 1 : id == HW_FLAT_SCR_HI ? 2 : 0;
@@ -266,8 +268,9 @@ static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
     return 0;
 }
 
-/* FLAT_SCRATCH may be undefined while it is unused: LLVM's prologue fills it from registers that a
- * launch without scratch does not set. All other registers affect results. */
+/* FLAT_SCRATCH may get an undefined value as long as nothing uses it: LLVM's prologue fills it from
+ * registers that a launch without scratch does not set. All other hardware registers affect
+ * results. */
 HEAD(S_SETREG_B32)
 {
     uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;
@@ -284,7 +287,7 @@ HEAD(S_SETREG_IMM32_B32)
     return set_hwreg(w, (uint32_t)i->offset, i->literal);
 }
 
-/* --- messages that answer --- */
+/* --- messages that return a value --- */
 enum { MSG_RTN_GET_REALTIME = 0x83 };
 
 static int message(struct sp_wave *w, const struct sp_inst *i, uint64_t *value)

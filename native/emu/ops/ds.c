@@ -1,10 +1,11 @@
-/* LDS: loads, stores, and the lane permutations that go through its crossbar. Returns in order (lgkmcnt). */
+/* LDS: loads, stores, and the lane permutations that go through its crossbar. They complete in
+ * order (lgkmcnt). */
 #include "ds.h"
 #include "families.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
-/* --- the group's memory --- */
+/* --- the LDS memory of a group --- */
 static int out_of_range(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, uint32_t nbytes)
 {
     sp_wave_fault(w, SP_FAULT_LDS, "%s: %u bytes at LDS 0x%x, the group has %u", sp_wave_op_name(i->op), nbytes, at,
@@ -29,7 +30,8 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     sp_move(to, g->lds + at, nbytes);
-    bool look = (at | nbytes) % 4 != 0; /* unwritten dwords hold SP_POISON */
+    /* whether to look for poison: an unwritten dword holds SP_POISON */
+    bool look = (at | nbytes) % 4 != 0;
     for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
     if (SP_UNLIKELY(look)) was_written(w, at, nbytes);
     return 0;
@@ -73,7 +75,7 @@ void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_L
     sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
 }
 
-/* The addresses of an access with one address, for its second look. */
+/* Describes a load or store with one address per lane to the functions that look for poison. */
 SP_RARE struct sp_touched touched(const struct sp_wave *w, const uint32_t *at, uint32_t offset, uint32_t nbytes, uint64_t *va)
 {
     SP_EACH_LANE(w, l) va[l] = at[l] + offset;
@@ -107,7 +109,7 @@ SP_RARE void stored_poison(struct sp_wave *w, uint32_t src, const uint32_t *at, 
     sp_poison_stored(w, src, &t);
 }
 
-/* --- one address --- */
+/* --- loads and stores with one address --- */
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind)
 {
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, offset = (uint32_t)i->offset & 0xFFFF;
@@ -175,7 +177,7 @@ SP_RARE int rare_store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbyt
 LOADS(DEFINE_LOAD)
 STORES(DEFINE_STORE)
 
-/* --- two addresses --- */
+/* --- loads and stores with two addresses --- */
 SP_RARE int poisoned2(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t first, uint32_t second,
                       uint32_t nbytes, uint32_t (*r)[SP_LANES])
 {
@@ -261,7 +263,7 @@ SP_RARE int rare_store2(struct sp_wave *w, const struct sp_inst *i, uint32_t nby
 #define ENTRY_TWO(SUFFIX, NBYTES, STRIDE) SP_OP_ENTRY(DS_LOAD_##SUFFIX) SP_OP_ENTRY(DS_STORE_##SUFFIX)
 TWO(DEFINE_TWO)
 
-/* M0[15:0] + offset + 4 * lane. */
+/* Returns the LDS address of a lane: M0[15:0] + offset + 4 * lane. */
 static uint32_t add_tid(struct sp_wave *w, const struct sp_inst *i, size_t lane)
 {
     return (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF) + 4 * (uint32_t)lane;
@@ -291,7 +293,7 @@ HEAD(DS_STORE_ADDTID_B32)
     return (int)w->stop;
 }
 
-/* --- lane permutations: no memory is touched --- */
+/* --- lane permutations: they access no memory --- */
 static int put(struct sp_wave *w, const struct sp_inst *i, uint16_t code, const uint32_t *r, uint64_t undefined)
 {
     if (w->stop) return (int)w->stop;
@@ -305,7 +307,7 @@ static int put(struct sp_wave *w, const struct sp_inst *i, uint16_t code, const 
     return 0;
 }
 
-/* Lane `from` of src[1] as lane `to` sees it: inactive lanes give 0. */
+/* Returns the value of lane `from` of src[1], for lane `to`. An inactive lane `from` gives 0. */
 static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t code, uint32_t to, uint32_t from, uint64_t *undefined)
 {
     if (!(w->exec >> from & 1)) return 0;
@@ -314,7 +316,7 @@ static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t 
     return w->v[code & 255][from];
 }
 
-/* Addresses are bytes; in a wave64 each half permutes separately. */
+/* The addresses count bytes. In a wave64 each half permutes separately. */
 HEAD(DS_BPERMUTE_B32)
 {
     uint32_t r[SP_LANES];
@@ -334,8 +336,9 @@ HEAD(DS_PERMUTE_B32)
     return put(w, i, i->src[1], r, 0);
 }
 
-/* OFFSET bit 15: quads, two bits a lane. Else groups of 32: lane = (lane & and | or) ^ xor, five
- * bits each. */
+/* With OFFSET bit 15, each lane of a quad reads the lane that two bits of OFFSET select. Otherwise
+ * lane l of a group of 32 reads lane (l & and | or) ^ xor; each of the three masks has five
+ * bits. */
 HEAD(DS_SWIZZLE_B32)
 {
     uint32_t r[SP_LANES], k = (uint32_t)i->offset & 0xFFFF;

@@ -1,4 +1,5 @@
-/* Atomics on LDS, exchanges and counters: each wave of a group runs alone, lane after lane. */
+/* Atomics on LDS, exchanges and counters. Each wave of a group runs alone, lane after lane, so
+ * plain accesses suffice. */
 #include "ds.h"
 #include "families.h"
 
@@ -10,8 +11,8 @@ static uint64_t value_of(struct sp_wave *w, const uint16_t *code, uint32_t nbyte
     return w->v[r][lane] | (nbytes == 8 ? (uint64_t)w->v[(r + 1) & 255][lane] << 32 : 0);
 }
 
-/* sources: 1, or 2 for those that compare or mask. `swapped`: the comparison value comes first
- * (RDNA2's CMPST). */
+/* Executes an atomic. `sources` is 1, or 2 for a comparison or a mask. With `swapped` the
+ * comparison value comes first (CMPST of RDNA2). */
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes, bool returns,
                   uint32_t sources, bool swapped)
 {
@@ -42,7 +43,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     return 0;
 }
 
-/* X(operation's name, type, operation, bytes, sources, swapped) */
+/* X(name of the operation, type, operation, bytes, sources, swapped) */
 #define ATOMICS(X)                                                                                                    \
     X(ADD, U32, ADD, 4, 1, false) X(SUB, U32, SUB, 4, 1, false) X(RSUB, U32, RSUB, 4, 1, false)                       \
     X(INC, U32, INC, 4, 1, false) X(DEC, U32, DEC, 4, 1, false) X(MIN, I32, SMIN, 4, 1, false)                        \
@@ -68,7 +69,7 @@ HEAD(DS_STOREXCHG_RTN_B32) { return atomic(w, i, SP_ATOMIC_SWAP, 4, true, 1, fal
 HEAD(DS_STOREXCHG_RTN_B64) { return atomic(w, i, SP_ATOMIC_SWAP, 8, true, 1, false); }
 HEAD(DS_WRAP_RTN_B32) { return atomic(w, i, SP_ATOMIC_WRAP, 4, true, 2, false); }
 
-/* Two exchanges; both old values are read before a write. */
+/* Executes two exchanges. Both old values are read before either is written. */
 static int exchange2(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t stride)
 {
     uint32_t r[4][SP_LANES], each = nbytes / 4, first = sp_ds_offset(i, 0, nbytes * stride),
@@ -98,7 +99,7 @@ HEAD(DS_STOREXCHG_2ADDR_RTN_B64) { return exchange2(w, i, 8, 1); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) { return exchange2(w, i, 4, 64); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) { return exchange2(w, i, 8, 64); }
 
-/* Each dword whose new value has bit 31 is stored without it. */
+/* Stores each dword whose new value has bit 31, without that bit. */
 HEAD(DS_CONDXCHG32_RTN_B64)
 {
     uint32_t r[2][SP_LANES];
@@ -118,8 +119,8 @@ HEAD(DS_CONDXCHG32_RTN_B64)
     return 0;
 }
 
-/* Adds the number of active lanes to the counter at M0 + offset; all of them get its old value (M0
- * holds the pointer: LLVM's SelectDSAppendConsume). */
+/* Adds `by` to the counter at M0 + offset: the number of active lanes, or minus that number. All
+ * active lanes get the old value. M0 holds the pointer (LLVM's SelectDSAppendConsume). */
 static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);

@@ -1,6 +1,6 @@
-/* FLAT, GLOBAL and SCRATCH. A FLAT address is in LDS or scratch if its upper half is that of an
- * aperture. Scratch is interleaved by dwords: dword d of all lanes of a wave is contiguous
- * ("Scratch" in the RDNA3 ISA document). */
+/* FLAT, GLOBAL and SCRATCH instructions. A FLAT address is in LDS or scratch if its upper half is
+ * that of the LDS or scratch aperture. Scratch is interleaved by dwords: dword d of all lanes of a
+ * wave is contiguous ("Scratch" in the RDNA3 ISA document). */
 #include "families.h"
 #include "memory.h"
 #include "emu/cache/unit.h"
@@ -9,7 +9,7 @@
 
 enum { SEGMENT_FLAT = 0, SEGMENT_SCRATCH = 1, SEGMENT_GLOBAL = 2 };
 
-/* Lanes' addresses; for scratch, offsets in the lane's own memory. */
+/* Computes the lanes' addresses; for scratch, offsets in the lane's own memory. */
 SP_INLINE void addresses(struct sp_wave *w, const struct sp_inst *i, int segment, uint64_t *va)
 {
     uint64_t base = (uint64_t)(int64_t)i->offset;
@@ -56,7 +56,7 @@ static int scratch(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, ui
     return 0;
 }
 
-/* One lane's access; `segment` is a compile-time constant. */
+/* Reads the data of one lane. `segment` is a compile-time constant. */
 SP_INLINE int lane_read(struct sp_wave *w, const struct sp_inst *i, int segment, struct sp_reach *reach, uint32_t lane,
                         uint64_t va, uint32_t *data, uint32_t nbytes)
 {
@@ -86,15 +86,15 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
     if (!host) return NULL;
     if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    if (sp_emu_is_watched(tlb)) /* and every access is seen by the watch */
+    if (sp_emu_is_watched(tlb)) /* the watch must see every access, so the page is not remembered */
         return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
     r->page = va - in;
     r->host = host - in;
     return host;
 }
 
-/* True if all lanes read one contiguous piece of one page, in lane order; `*host` is its
- * address. */
+/* Returns true if all lanes read one contiguous piece of one page, in the order of lanes. `*host`
+ * receives its address. */
 SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)
 {
     uint64_t first = va[0], odd = 0;
@@ -105,7 +105,8 @@ SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64
     return *host != NULL;
 }
 
-/* Reports an instruction's accesses in LDS and memory to race/; scratch is the lane's own. */
+/* Reports an instruction's accesses in LDS and memory to race/. Scratch is not reported, because
+ * each lane has its own. */
 SP_RARE int raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, int segment, struct sp_race_lanes *a)
 {
     uint64_t in_lds = 0, elsewhere = 0;
@@ -235,7 +236,7 @@ SP_STORES(DEFINE_STORE)
 #define ENTRY_STORE(SUFFIX, NBYTES, SHIFT)                                                                            \
     SP_OP_ENTRY(FLAT_STORE_##SUFFIX) SP_OP_ENTRY(GLOBAL_STORE_##SUFFIX) SP_OP_ENTRY(SCRATCH_STORE_##SUFFIX)
 
-/* SADDR + 4 * lane + offset. */
+/* Address of a lane: SADDR + 4 * lane + offset. */
 HEAD(GLOBAL_LOAD_ADDTID_B32)
 {
     uint64_t base = sp_s64(w, i, i->sbase) + (uint64_t)(int64_t)i->offset, va[SP_LANES];
@@ -268,7 +269,7 @@ HEAD(GLOBAL_STORE_ADDTID_B32)
     return 0;
 }
 
-/* --- atomics --- */
+/* --- atomics of FLAT and GLOBAL --- */
 static int lane_atomic(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, enum sp_atomic op,
                        uint32_t nbytes, const uint64_t *data, uint64_t *old)
 {
@@ -309,7 +310,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
         sp_atomic_keep(&a, l, old);
     }
-    told.lanes = w->exec & ~told.lanes; /* without those in LDS */
+    told.lanes = w->exec & ~told.lanes; /* lanes of the access that are not in LDS */
     if (w->race && i->glc) sp_race_acquires(w, &told);
     w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);

@@ -1,4 +1,5 @@
-/* IEEE half precision in plain C: exact in both directions, rounded by FLOAT_MODE's two bits. */
+/* IEEE half precision in plain C. Conversions from a half are exact; conversions to a half round by
+ * two bits of FLOAT_MODE. */
 #ifndef SP_EMU_OPS_HALF_H
 #define SP_EMU_OPS_HALF_H
 #include "emu/wave/operand.h"
@@ -11,7 +12,7 @@ static inline float sp_half_to_float(uint32_t h)
     return sp_f32(bits | (h & 0x8000) << 16);
 }
 
-/* rounding: 0 nearest even, 1 up, 2 down, 3 toward zero */
+/* Converts a double to a half. `rounding`: 0 nearest even, 1 up, 2 down, 3 toward zero. */
 static inline uint32_t sp_half_from_double(double x, uint32_t rounding)
 {
     uint64_t bits = sp_u64(x), magnitude = bits & ~(UINT64_C(1) << 63);
@@ -19,7 +20,7 @@ static inline uint32_t sp_half_from_double(double x, uint32_t rounding)
     if (magnitude > UINT64_C(0x7FF0000000000000)) return sign | 0x7E00 | (uint32_t)(magnitude >> 42 & 0x3FF);
     if (magnitude == UINT64_C(0x7FF0000000000000)) return sign | 0x7C00;
     int exponent = (int)(magnitude >> 52) - 1023;
-    if (exponent > 15) exponent = 16; /* overflows for any digits */
+    if (exponent > 15) exponent = 16; /* the number overflows, whatever its digits */
     int unit = (exponent < -14 ? -14 : exponent) - 10;
     double scaled = exponent == 16 ? 2047.75 : sp_f64(magnitude) * sp_f64((uint64_t)(1023 - unit) << 52);
     uint32_t digits = (uint32_t)scaled;
@@ -31,8 +32,8 @@ static inline uint32_t sp_half_from_double(double x, uint32_t rounding)
     return sign | digits;
 }
 
-/* a*b + c for halves: the product is exact in double. The sum is rounded to odd, so that only the
- * second rounding counts. */
+/* Returns a*b + c for halves. The product is exact in double. The sum is rounded to odd, so that
+ * only the later rounding to a half counts. */
 static inline double sp_half_fma(double a, double b, double c)
 {
     double product = a * b, sum = product + c, back = sum - product;
@@ -51,9 +52,9 @@ static inline const uint32_t *sp_src16_as(struct sp_wave *w, const struct sp_ins
     return t;
 }
 
-/* src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. An inline 2.0 is
- * a half for float instructions and a float's dword for integer ones (LLVM, AMDGPUBaseInfo.cpp,
- * getInlineEncodingV216). */
+/* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. An inline
+ * 2.0 is a half for float instructions, and the dword of a float for integer ones (LLVM,
+ * AMDGPUBaseInfo.cpp, getInlineEncodingV216). */
 static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     return sp_src16_as(w, i, k, t, SP_B32);
@@ -64,7 +65,8 @@ static inline const uint32_t *sp_src16_float(struct sp_wave *w, const struct sp_
     return sp_src16_as(w, i, k, t, SP_B16);
 }
 
-/* src[k] as halves converted to floats, with modifiers and input denormals applied. */
+/* Returns src[k] as halves converted to floats. Modifiers and the mode of input denormals are
+ * applied. */
 static inline const float *sp_srch(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     uint32_t keep = (i->abs >> k) & 1 ? 0x7FFF : 0xFFFF, flip = (i->neg >> k) & 1 ? 0x8000 : 0;
@@ -78,7 +80,7 @@ static inline const float *sp_srch(struct sp_wave *w, const struct sp_inst *i, u
     return f;
 }
 
-/* Puts a 16-bit result into one half of the register; the other half stays. */
+/* Writes a 16-bit result to one half of the register; the other half keeps its value. */
 static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t *r)
 {
     uint32_t code = i->dst;
@@ -97,7 +99,8 @@ static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t 
 static inline uint32_t sp_half_result(const struct sp_wave *w, const struct sp_inst *i, double x)
 {
     double scale = (double)sp_omod(w, i, SP_MODE_KEEP64_OUT);
-    if (scale != 1.0) { /* as sp_finish_f32: on the rounded and flushed result */
+    /* the factor applies to the rounded and flushed result, as in sp_finish_f32 */
+    if (scale != 1.0) {
         uint32_t h = sp_half_from_double(x, w->mode >> 2 & 3);
         x = (h & 0x7C00) == 0 ? 0.0 : (double)sp_half_to_float(h) * scale;
     }

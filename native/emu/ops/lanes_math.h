@@ -1,4 +1,4 @@
-/* Arithmetic of single lanes, as the ISA documents define it; used inside lane loops. */
+/* Arithmetic of single lanes, as the ISA documents define it. Loops over lanes use it. */
 #ifndef SP_EMU_OPS_LANES_MATH_H
 #define SP_EMU_OPS_LANES_MATH_H
 #include "emu/wave/operand.h"
@@ -14,8 +14,8 @@ static inline bool sp_is_snan64(double x)
     return b > UINT64_C(0x7FF0000000000000) && b < UINT64_C(0x7FF8000000000000);
 }
 
-/* Minimum and maximum: a number wins over a NaN, -0 is less than +0. In IEEE mode a signalling NaN
- * wins and becomes quiet. */
+/* Minimum and maximum. A number wins over a NaN, and -0 is less than +0. In IEEE mode a signalling
+ * NaN wins and becomes quiet. */
 static inline float sp_min32(float a, float b, bool ieee)
 {
     float r = a != a ? b : b != b ? a : a < b ? a : b < a ? b : sp_f32(sp_u32(a) | sp_u32(b));
@@ -51,14 +51,14 @@ static inline float sp_med32(float a, float b, float c, bool ieee)
     return sp_max32(low, sp_min32(high, c, ieee), ieee);
 }
 
-/* Denormals never enter or leave the transcendental unit in any MODE: LLVM scales around it for
- * that reason. */
+/* Flushes a denormal to 0. Denormals never enter or leave the transcendental unit, whatever the
+ * MODE; LLVM scales its operands for that reason. */
 static inline float sp_flush32(float x)
 {
     return (sp_u32(x) & 0x7FFFFFFFu) < 0x00800000u ? sp_f32(sp_u32(x) & 0x80000000u) : x;
 }
 
-/* Conversions saturate; a NaN becomes 0. */
+/* Converts to an integer: saturates, and turns a NaN into 0. */
 static inline int32_t sp_to_i32(double x)
 {
     return x != x ? 0 : x >= 2147483647.0 ? INT32_MAX : x <= -2147483648.0 ? INT32_MIN : (int32_t)x;
@@ -76,7 +76,7 @@ static inline uint32_t sp_to_u32f(float x)
     return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (uint32_t)x;
 }
 
-/* x * 2^e with one rounding: exact in double, then narrowed. */
+/* Returns x * 2^e, rounded once: the product is exact in double, then becomes a float. */
 static inline float sp_ldexp32(float x, int32_t e)
 {
     e = e > 400 ? 400 : e < -400 ? -400 : e;
@@ -88,8 +88,9 @@ static inline int sp_exponent64(double x) { return (int)(sp_u64(x) >> 52 & 2047)
 static inline bool sp_is_denorm32(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 static inline bool sp_is_denorm64(double x) { return x != 0 && fabs(x) < 0x1p-1022; }
 
-/* V_FRACT: below 1 in any rounding; +0 of whole numbers, a negative NaN of either infinity (seen on
- * gfx1201: fract.h of ROCm's rocjitsu). `most` is the format's greatest number below 1. */
+/* V_FRACT: the fraction of `a`, below 1 in any rounding. A whole number gives +0, either infinity a
+ * negative NaN (seen on gfx1201: fract.h of ROCm's rocjitsu). `most` is the format's greatest
+ * number below 1. */
 static inline double sp_fract(double a, double most)
 {
     if (a != a) return sp_f64(sp_u64(a) | UINT64_C(1) << 51);
@@ -98,15 +99,15 @@ static inline double sp_fract(double a, double most)
     return r == 0 ? 0.0 : r < most ? r : most;
 }
 
-/* V_DIV_SCALE decides by the encoded exponents, `ed` of the denominator and `en` of the numerator.
- * Returns the power of two to multiply by; *vcc says that V_DIV_FMAS must undo it. AMD's pseudocode
- * speaks of denormal quotients instead; cards do this (gfx1100 and gfx1201, by division.h of ROCm's
- * rocjitsu). */
+/* Limits of V_DIV_SCALE for a format. sp_div_power decides by the encoded exponents, `ed` of the
+ * denominator and `en` of the numerator. It returns the power of two to multiply by; *vcc says that
+ * V_DIV_FMAS must undo the scaling. AMD's pseudocode speaks of denormal quotients instead; cards do
+ * this (gfx1100 and gfx1201, by division.h of ROCm's rocjitsu). */
 struct sp_div_limits {
-    int apart;     /* difference of exponents from which they are far apart */
+    int apart;     /* least difference of exponents at which the operands are far apart */
     int power;     /* operands are scaled by 2**power */
-    int huge_from; /* exponent from which a denominator's reciprocal is denormal */
-    int tiny_to;   /* exponent up to which numerators lose digits */
+    int huge_from; /* least exponent of a denominator whose reciprocal is denormal */
+    int tiny_to;   /* greatest exponent of a numerator that loses digits */
 };
 static const struct sp_div_limits sp_div_limits32 = {96, 64, 253, 24}, sp_div_limits64 = {768, 128, 2045, 53};
 
@@ -122,7 +123,7 @@ static inline int sp_div_power(const struct sp_div_limits *k, int ed, int en, bo
     return en <= k->tiny_to ? k->power : 0;
 }
 
-/* s0 is the operand to scale, s1 the denominator, s2 the numerator. */
+/* V_DIV_SCALE: s0 is the operand to scale, s1 the denominator, s2 the numerator. */
 static inline float sp_div_scale32(float s0, float s1, float s2, uint32_t *vcc)
 {
     bool is_denominator = sp_u32(s0) == sp_u32(s1);
@@ -137,13 +138,16 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
-/* V_DIV_FMAS with VCC set: a * b + c times the factor that V_DIV_SCALE left out, by the size of c,
- * rounded once. `sum` is a * b + c rounded, `lost` its rounding error. A denormal result is rounded
- * again; if that looks like a tie, `lost` decides the side. (A tie goes to an even number, so
- * `lost` matters only on the far side.) */
+/* Corrects the result of V_DIV_FMAS with VCC set, as if it had been rounded only once. The result
+ * is a * b + c times the factor that V_DIV_SCALE left out; the size of c tells which factor.
+ *
+ * `sum` is a * b + c rounded, `lost` its rounding error. A denormal `result` was rounded a second
+ * time. If the second rounding looks like a tie, `lost` decides the side. (A tie went to an even
+ * number, so `lost` changes the result only if it points to the other side.) */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
-    double left = sum - result / scale; /* exact: both are multiples of sum's last bit */
+    /* the difference is exact, because both numbers are multiples of sum's last bit */
+    double left = sum - result / scale;
     if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
     return result + (left > 0 ? unit : -unit);
 }
@@ -163,12 +167,12 @@ static inline double sp_div_fmas64(double a, double b, double c)
     if (sp_exponent64(c) > 1023) return fma(a, b, c) * 0x1p128;
     double product = a * b, sum = fma(a, b, c), result = sum * 0x1p-128;
     if (!sp_is_denorm64(result)) return result;
-    /* c is near the sum and a * b far smaller: c - sum is exact. */
+    /* `c - sum` is exact, because c is near the sum and a * b is far smaller */
     double lost = ((c - sum) + product) + fma(a, b, -product);
     return sp_rounded_once(result, sum, lost, 0x1p-1074, 0x1p-128);
 }
 
-/* V_DIV_FIXUP: s0 the quotient, s1 the denominator, s2 the numerator. */
+/* V_DIV_FIXUP: s0 is the quotient, s1 the denominator, s2 the numerator. */
 static inline float sp_div_fixup32(float s0, float s1, float s2)
 {
     uint32_t sign = (sp_u32(s1) ^ sp_u32(s2)) & 0x80000000u;
@@ -179,7 +183,8 @@ static inline float sp_div_fixup32(float s0, float s1, float s2)
     if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
     if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
     if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
-    if (s0 != s0) return sp_f32(sign | 0x7F800000u); /* the refinement met infinities: the quotient overflows */
+    /* s0 is a NaN because its refinement met infinities: the quotient overflows */
+    if (s0 != s0) return sp_f32(sign | 0x7F800000u);
     return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
 }
 
@@ -220,7 +225,8 @@ static inline int32_t sp_frexp_exp64(double x)
     return e;
 }
 
-/* Sum of the absolute differences of bytes; `masked`: without bytes that are 0 in b. */
+/* Returns the sum of the absolute differences of the bytes of a and b. `masked`: bytes that are 0
+ * in b do not count. */
 static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
 {
     uint32_t r = 0;
@@ -231,7 +237,8 @@ static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
     return r;
 }
 
-/* Dot product of elements of `bits`, added to c; CLAMP saturates the sum. */
+/* Returns the dot product of elements of `bits`. sp_dot_sum adds it to c; CLAMP saturates the
+ * sum. */
 static inline int64_t sp_dot(uint32_t a, uint32_t b, uint32_t bits, bool a_signed, bool b_signed)
 {
     int64_t sum = 0;

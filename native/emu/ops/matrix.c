@@ -1,22 +1,25 @@
-/* Dot products of two halves, and the matrix instructions (WMMA), which chain them.
+/* Dot products of two halves, and the matrix instructions (WMMA), which are chains of them.
  *
- * RDNA3 does not compute them as IEEE sums. It truncates the three terms to a common grid and adds
- * them as integers. The sum is rounded once, to the nearest even number. MODE has no effect. The
- * grid, the lost bits and the bits of NaNs were measured on gfx1100 and gfx1151 (ROCm rocm-systems
- * issue 12056; gfx11_dot2.h of its rocjitsu). WMMA adds two products per step by the same rule, and
- * rounds a packed result after each step (ibid.). Layouts: "RDNA3 ISA" 7.9. Unpublished: whether
- * CLAMP of the integer forms saturates after each DOT4 or DOT8, as here, or once. */
+ * RDNA3 does not compute a dot product as an IEEE sum. It truncates the three terms to a common
+ * grid and adds them as integers. The sum is rounded once, to the nearest even number. MODE has no
+ * effect. The grid, the lost bits and the bits of NaNs were measured on gfx1100 and gfx1151 (ROCm
+ * rocm-systems issue 12056; gfx11_dot2.h of its rocjitsu). WMMA adds two products per step by the
+ * same rule, and rounds a packed result after each step (ibid.). Layouts: "RDNA3 ISA" 7.9. It is
+ * not published whether CLAMP of the integer forms saturates once, or after each DOT4 or DOT8, as
+ * here. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 
-enum { GROUP = 16 }; /* lanes that hold one copy of A and B; also rows, columns and depth of a matrix */
+/* number of lanes that hold one copy of A and B; also rows, columns and depth of a matrix */
+enum { GROUP = 16 };
 enum kind { F16, BF16 };
 enum { NAN_FACTOR = 0xFFC00A3D, NAN_INVALID = 0xFFC00000, INF = 0x7F800000, NOTHING = -1024 };
 
-/* A number of 16 bits: digits * 2^(exponent - digits after the point). bfloat16 has no denormals here. */
+/* A number of 16 bits as digits and exponent. The first digit is before the point. A denormal
+ * bfloat16 is 0 here. */
 struct factor {
     uint32_t digits;
     int exponent;
@@ -41,7 +44,7 @@ struct term {
 static int top_of(struct term t) { return t.digits ? t.unit + 63 - __builtin_clzll(t.digits) : NOTHING; }
 static int max_of(int a, int b) { return a > b ? a : b; }
 
-/* Rounds off the last `drop` bits, to the nearest, ties to even. */
+/* Drops the last `drop` bits; rounds to the nearest, ties to even. */
 static uint64_t round_off(uint64_t value, int drop)
 {
     if (drop <= 0) return value << -drop;
@@ -50,8 +53,8 @@ static uint64_t round_off(uint64_t value, int drop)
     return kept + (rest > half || (rest == half && (kept & 1)));
 }
 
-/* |sum| * 2^unit as a float. It is rounded before the comparison with the least normal number;
- * below that it is +0. */
+/* Returns |sum| * 2^unit as a float. The number is rounded first; if the result is below the least
+ * normal number, it becomes +0. */
 static uint32_t to_float(uint64_t sum, int unit, bool minus)
 {
     int top = 63 - __builtin_clzll(sum), exponent = top + unit;
@@ -62,7 +65,7 @@ static uint32_t to_float(uint64_t sum, int unit, bool minus)
     return (uint32_t)minus << 31 | (exponent > 127 ? INF : (uint32_t)(exponent + 127) << 23 | (uint32_t)digits);
 }
 
-/* |sum| * 2^unit as a half, denormals included; a result that rounds to 0 is +0. */
+/* Returns |sum| * 2^unit as a half, denormals included. A result that rounds to 0 is +0. */
 static uint32_t to_half(uint64_t sum, int unit, bool minus)
 {
     int top = 63 - __builtin_clzll(sum), exponent = max_of(top + unit, -14);
@@ -81,7 +84,7 @@ static uint32_t special(enum kind kind, bool packed, uint32_t bits)
 
 static bool invalid(struct factor a, struct factor b) { return (a.is_inf && !b.digits) || (b.is_inf && !a.digits); }
 
-/* Product of the low halves + product of the high halves + `c`, a float. */
+/* Returns the product of the low halves + the product of the high halves + `c`, a float. */
 static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32_t c)
 {
     struct factor fa[2] = {factor(kind, a & 0xFFFF), factor(kind, a >> 16)};
@@ -90,7 +93,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
                              .minus = c >> 31}};
     bool is_nan = false, wrong = false, inf[2] = {false, false};
     int grid = NOTHING, top = top_of(terms[0]);
-    if (packed && kind == F16) top = max_of(top, -14); /* also for a denormal accumulator */
+    /* the grid has this limit even for a denormal accumulator */
+    if (packed && kind == F16) top = max_of(top, -14);
     for (unsigned k = 0; k < 2; k++) {
         bool minus = fa[k].minus != fb[k].minus;
         int exponent = fa[k].exponent + fb[k].exponent;
@@ -108,7 +112,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     if (inf[0] || inf[1]) return special(kind, packed, inf[0] && inf[1] ? NAN_INVALID : inf[1] ? 1u << 31 | INF : INF);
     if (!(terms[0].digits | terms[1].digits | terms[2].digits)) return 0;
     grid = max_of(grid, top - 26);
-    /* in units of 2^grid, with c's sign; a term of the other sign is added as its complement */
+    /* The sum is in units of 2^grid, with c's sign. A term of the other sign is added as its
+     * complement. */
     int64_t sum = 0;
     for (unsigned k = 0; k < 3; k++) {
         int shift = terms[k].unit - grid;
@@ -122,7 +127,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     return to_float(size, grid, minus) >> (packed ? 16 : 0);
 }
 
-/* RDNA2: no measurement is known. Rounds the sum of the exact products once; denormals by MODE. */
+/* Returns the dot product of RDNA2, of which no measurement is known. Rounds the sum of the exact
+ * products once; MODE decides about denormals. */
 static uint32_t dot2_rdna2(const struct sp_wave *w, uint32_t a, uint32_t b, uint32_t c)
 {
     double sum = sp_flush32_in(w) ? (double)sp_flush32(sp_f32(c)) : (double)sp_f32(c), part = 0;
@@ -135,14 +141,14 @@ static uint32_t dot2_rdna2(const struct sp_wave *w, uint32_t a, uint32_t b, uint
     return sp_u32((float)(part + sum));
 }
 
-/* --- operands --- */
+/* --- operands of dot products and matrices --- */
 
 static uint32_t widen(enum kind kind, uint32_t bits)
 {
     return kind == BF16 ? bits << 16 : sp_u32(sp_half_to_float(bits));
 }
 
-/* An inline constant of 16 bits; for bfloat16 the upper half of the float. */
+/* Returns an inline constant of 16 bits. For bfloat16 it is the upper half of the float. */
 static uint32_t constant(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum kind kind)
 {
     bool is_float = code >= 240 && code <= 248;
@@ -150,8 +156,8 @@ static uint32_t constant(struct sp_wave *w, const struct sp_inst *i, uint32_t co
     return kind == BF16 && is_float ? bits >> 16 : bits;
 }
 
-/* Both halves of src[k] as the instruction selects and negates them. Without VOP3P each half has
- * its place, and modifiers apply to both. */
+/* Stores both halves of src[k] in `to`, as the instruction selects and negates them. Without VOP3P
+ * each half stays in its place, and modifiers apply to both. */
 static void pairs(struct sp_wave *w, const struct sp_inst *i, unsigned k, enum kind kind, uint32_t *to)
 {
     uint32_t t[SP_LANES], code = i->src[k], low = 0, high = 16, flip = 0, keep = UINT32_MAX;
@@ -205,11 +211,11 @@ static int dot2_16(struct sp_wave *w, const struct sp_inst *i, enum kind kind)
 HEAD(V_DOT2_F16_F16) { return dot2_16(w, i, F16); }
 HEAD(V_DOT2_BF16_BF16) { return dot2_16(w, i, BF16); }
 
-/* --- matrices: D = A * B + C, for any EXEC --- */
+/* --- matrices: D = A * B + C, whatever EXEC is --- */
 
-/* A and B exist in `copies` groups of 16 lanes. Lane n has row n of A and column n of B, first
- * elements in the low bits. Row m of C and D is in group m % copies, register m / copies; a lane
- * has a column. */
+/* Registers of A, B and C. A and B exist in `copies` groups of 16 lanes. Lane n has row n of A and
+ * column n of B, first elements in the low bits. Row m of C and D is in group m % copies, register
+ * m / copies; each lane has one column. */
 struct tile {
     uint32_t copies;
     const uint32_t *a[8], *b[8], *c[8];
@@ -221,8 +227,9 @@ static bool overlaps(uint32_t first, uint32_t count, uint32_t other, uint32_t ot
     return first < other + other_count && other < first + count;
 }
 
-/* Points to[n] at all lanes' values of VGPR n of operand k, for n < count. If `copied`, lanes from
- * 16 on must repeat the values of lanes 0 to 15 ("RDNA3 ISA" 7.9): a strict card faults if not. */
+/* Sets to[n] to the values of VGPR n of operand k in all lanes, for n < count. If `copied`, lanes
+ * from 16 on must repeat the values of lanes 0 to 15 ("RDNA3 ISA" 7.9): otherwise a strict card
+ * faults. */
 static int columns(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t count, bool copied, const uint32_t **to)
 {
     for (uint32_t n = 0; n < count; n++) {
@@ -281,7 +288,7 @@ static int wmma_float(struct sp_wave *w, const struct sp_inst *i, enum kind kind
     return put_tile(w, i, d, GROUP / t.copies);
 }
 
-/* Elements of `bits`; NEG says which matrix is signed. */
+/* Executes an integer WMMA with elements of `bits`. NEG says which of A and B is signed. */
 static int wmma_int(struct sp_wave *w, const struct sp_inst *i, uint32_t bits)
 {
     struct tile t;
@@ -297,7 +304,7 @@ static int wmma_int(struct sp_wave *w, const struct sp_inst *i, uint32_t bits)
     return put_tile(w, i, d, GROUP / t.copies);
 }
 
-/* All lanes take part ("RDNA3 ISA" 7.9). */
+/* X(name, call). All lanes take part, whatever EXEC is ("RDNA3 ISA" 7.9). */
 #define WMMA(X)                                                                                                       \
     X(V_WMMA_F32_16X16X16_F16, wmma_float(w, i, F16, false))                                                          \
     X(V_WMMA_F32_16X16X16_BF16, wmma_float(w, i, BF16, false))                                                        \

@@ -1,5 +1,5 @@
-/* Vector memory: from lanes' addresses to bytes, from bytes to registers. flat.c, buffer.c and ds.c
- * compute the addresses. */
+/* Vector memory: from the lanes' addresses to bytes, and from bytes to registers. flat.c, buffer.c
+ * and ds.c compute the addresses. */
 #ifndef SP_EMU_OPS_MEMORY_H
 #define SP_EMU_OPS_MEMORY_H
 #include "emu/race/race.h"
@@ -8,11 +8,13 @@
 
 #define SP_INLINE static inline __attribute__((always_inline))
 
-/* The page of the last access: neighbouring lanes mostly share it. */
+/* The page of an instruction's last access. It saves look-ups, because neighbouring lanes mostly
+ * share a page. */
 struct sp_reach {
     struct sp_wave *w;
-    uint64_t page; /* first byte of the TLB's unit of look-up; 1: none */
-    uint64_t mask; /* of the bits within it */
+    /* address of the first byte of the page, or of the TLB's smaller unit; 1: no page yet */
+    uint64_t page;
+    uint64_t mask; /* mask of the address bits within the page */
     uint8_t *host;
     uint32_t access;
 };
@@ -22,11 +24,12 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* flat.c: sp_reach_at for another page than the last one; a read that may meet poison sets
- * poison_seen. */
+/* flat.c: does what sp_reach_at does, for another page than the last one. Sets poison_seen at a
+ * read that may meet poison. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
-/* Host address of `nbytes` at `va`. NULL: they cross pages (fault.kind stays 0), or a fault. */
+/* Returns the host address of `nbytes` at `va`, or NULL. After NULL, fault.kind is 0 if the bytes
+ * cross pages; otherwise there is a fault. */
 SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
 {
     uint64_t in = va & r->mask;
@@ -34,7 +37,7 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     return sp_reach_turn(r, va, nbytes);
 }
 
-/* As memcpy, without a call also if the width is known late. */
+/* Copies as memcpy does, but calls no function, even if the compiler learns the width late. */
 SP_INLINE void sp_move(void *to, const void *from, uint32_t nbytes)
 {
     switch (nbytes) {
@@ -67,7 +70,7 @@ SP_INLINE int sp_reach_write(struct sp_reach *r, uint64_t va, const void *from, 
     return 0;
 }
 
-/* Conversion of loaded bytes to a register. D16: to half of it; HI: to the upper half. */
+/* How loaded bytes become a register. D16 fills half of the register; HI fills the upper half. */
 enum sp_load { SP_LOAD_U8, SP_LOAD_I8, SP_LOAD_U16, SP_LOAD_I16, SP_LOAD_DWORDS, SP_LOAD_D16_U8, SP_LOAD_D16_I8,
                SP_LOAD_D16_B16, SP_LOAD_D16_HI_U8, SP_LOAD_D16_HI_I8, SP_LOAD_D16_HI_B16 };
 
@@ -89,8 +92,8 @@ SP_INLINE uint32_t sp_loaded(enum sp_load kind, uint32_t bytes, uint32_t old)
     }
 }
 
-/* Loaded registers: ready only after the wait, and not checked against loads under way (both halves
- * of one may be). */
+/* Writes loaded registers, which are ready only after their wait. Loads under way for the same
+ * register are no fault, because each may load one half. */
 SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *value)
 {
     uint32_t r = code & 255;
@@ -99,11 +102,12 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
         if (w->exec >> l & 1) w->v[r][l] = value[l];
 }
 
-/* A dword has code of its own; all other widths share one function, which takes the width. */
+/* Marks functions that are not inlined. A load of one dword has code of its own; all other widths
+ * share one function, to which the width is passed. */
 #define SP_RARE static __attribute__((noinline))
 
-/* X(suffix, bytes, kind) of every family's loads and stores; HI stores take the upper half of the
- * data register. Half registers are spelled differently in DS. */
+/* X(suffix, bytes, kind) of the loads and stores that every family has. HI stores take the upper
+ * half of the data register. DS spells the names of half registers differently. */
 #define SP_LOADS_WHOLE(X)                                                                                             \
     X(U8, 1, SP_LOAD_U8)                                                                                              \
     X(I8, 1, SP_LOAD_I8)                                                                                              \
@@ -133,46 +137,48 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
     X(D16_HI_B8, 1, 16)                                                                                               \
     X(D16_HI_B16, 2, 16)
 
-/* Data of a store: undefined data are stored as poison. */
+/* Returns the data of a store. Undefined data are stored as poison. */
 SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, true);
     return w->v[code & 255];
 }
 
-/* LDS of the group. 0, or the wave's stop. sp_lds_use is for values that decide: unwritten bytes
- * are a fault. */
+/* The next functions access the group's LDS. Each returns 0, or w->stop. sp_lds_use reads values
+ * that decide, so unwritten bytes are a fault. */
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
 
-/* The kind under which a load is reported to race/. */
+/* Returns the kind under which a load is reported to race/. */
 SP_INLINE enum sp_race_kind sp_race_load(uint32_t access) { return access & SP_VM_DEVICE ? SP_RACE_DEVICE : SP_RACE_LOAD; }
 SP_INLINE enum sp_race_kind sp_race_atomic(const struct sp_inst *i) { return i->glc ? SP_RACE_RETURNING : SP_RACE_ATOMIC; }
 
-/* --- atomics.c --- */
+/* --- functions of atomics.c --- */
 enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB, SP_ATOMIC_RSUB, SP_ATOMIC_CSUB,
                  SP_ATOMIC_SMIN, SP_ATOMIC_UMIN, SP_ATOMIC_SMAX, SP_ATOMIC_UMAX, SP_ATOMIC_AND, SP_ATOMIC_OR,
                  SP_ATOMIC_XOR, SP_ATOMIC_INC, SP_ATOMIC_DEC, SP_ATOMIC_FADD, SP_ATOMIC_FMIN, SP_ATOMIC_FMAX,
                  SP_ATOMIC_FCMPSWAP, SP_ATOMIC_MSKOR, SP_ATOMIC_WRAP };
 
-/* `old` combined with `data`; `other`: the comparison value, or the second operand of MSKOR and
- * WRAP. */
+/* Returns `old` combined with `data`. `other` is the comparison value, or the second operand of
+ * MSKOR and WRAP. */
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
-/* On naturally aligned host memory, atomically. Returns the old value. */
+/* Executes an atomic on naturally aligned host memory. Returns the old value. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
-/* As above for a wave: acts on `va` in GL2 and updates the wave's own copies. */
+/* Executes an atomic of a wave on `va` in GL2, and updates the wave's own copies. Returns the old
+ * value. */
 uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
                           const uint64_t data[2]);
 
-/* Checks an atomic on `va`, whose host address is `host`. 0; a fault if the memory is unwritten. */
+/* Checks an atomic on `va`, whose host address is `host`. Returns 0, or a fault if the memory is
+ * unwritten. */
 int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes, const uint8_t *host);
 
-/* Operands and results of an atomic's lanes, in FLAT and in buffers: the data, then the comparison
- * value. */
+/* Operands and results of an atomic's lanes, in FLAT and buffer instructions. The data come first,
+ * then the comparison value. */
 struct sp_atomic_lanes {
     const uint32_t *from[4];
-    uint32_t each, dwords; /* dwords of a value; of all operands */
+    uint32_t each, dwords; /* number of dwords of one value, and of all operands */
     uint32_t old[2][SP_LANES];
 };
 
@@ -196,7 +202,7 @@ SP_INLINE void sp_atomic_keep(struct sp_atomic_lanes *a, uint32_t lane, uint64_t
     a->old[1][lane] = (uint32_t)(old >> 32);
 }
 
-/* With GLC the old values are returned. */
+/* Writes the old values to registers, if the instruction asks for them (GLC). */
 SP_INLINE void sp_atomic_return(struct sp_wave *w, const struct sp_inst *i, const struct sp_atomic_lanes *a, uint32_t dst,
                                 enum sp_pending_kind kind)
 {

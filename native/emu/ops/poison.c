@@ -1,6 +1,6 @@
-/* Poison in memory, LDS and scratch: a second look at accesses that may have touched it. LDS and
- * scratch have a written bit per dword. An unwritten dword of memory holds SP_POISON in a marked
- * page (vm.h). */
+/* Poison in memory, LDS and scratch. When an access may have touched poison, the functions here
+ * find out where. LDS and scratch have a "written" mark per dword. An unwritten dword of memory
+ * holds SP_POISON in a marked page (vm.h). */
 #include "poison.h"
 #include "emu/cache/unit.h"
 #include "emu/wave/operand.h"
@@ -11,14 +11,15 @@ static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
     return va >> 32 == SP_SHARED_HIGH ? SP_PLACE_LDS : va >> 32 == SP_PRIVATE_HIGH ? SP_PLACE_SCRATCH : SP_PLACE_MEMORY;
 }
 
-/* For a descriptor of scratch: the bit of a dword, or SP_NO_POISON beyond this wave's scratch. */
+/* Returns the number of the dword at `va` within the wave's scratch, for an access by a scratch
+ * descriptor. Returns SP_NO_POISON for any other access, and beyond the wave's scratch. */
 static uint64_t slot_bit(const struct sp_wave *w, const struct sp_touched *t, uint64_t va)
 {
     uint64_t bit = (va - t->slot) / 4;
     return t->slot && w->scratch_written && bit < w->scratch_bytes / 4 ? bit : SP_NO_POISON;
 }
 
-/* Address of the first poison in `nbytes` at `va`, or SP_NO_POISON. */
+/* Returns the address of the first poison in `nbytes` at `va`, or SP_NO_POISON. */
 static uint64_t find(struct sp_wave *w, const struct sp_touched *t, uint32_t lane, uint64_t va, uint32_t nbytes, uint32_t access)
 {
     enum sp_place place = place_of(t, va);
@@ -90,7 +91,8 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-/* A dword is poison as a whole: poison of single bytes or halves is not tracked. */
+/* Ends a store of undefined registers. A dword is poison as a whole: poison of single bytes or
+ * halves is not tracked. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
     w->poison_seen = 0;

@@ -1,40 +1,44 @@
-/* A wave's accesses to unwritten data: loads bring poison, stores keep it. */
+/* A wave's accesses to unwritten data. Loads give poison; stores of poison keep it. */
 #ifndef SP_EMU_OPS_POISON_H
 #define SP_EMU_OPS_POISON_H
 #include "emu/wave/wave.h"
 
-/* Upper halves of FLAT addresses: LDS, scratch. */
+/* Upper halves of FLAT addresses in LDS and in scratch. */
 enum { SP_SHARED_HIGH = 0x20000000, SP_PRIVATE_HIGH = 0x10000000 };
 
 enum sp_place { SP_PLACE_MEMORY, SP_PLACE_LDS, SP_PLACE_SCRATCH, SP_PLACE_FLAT };
 
-/* The bytes that an instruction has just loaded or stored, for a second look: dword k of lane l at
- * va[l] + k * step. */
+/* The bytes that an instruction has just loaded or stored: dword k of lane l at va[l] + k * step.
+ * The functions below look for poison in them. */
 struct sp_touched {
-    /* SCRATCH: `va` are offsets in the lane's own memory; FLAT: decided by apertures */
+    /* SCRATCH: `va` are offsets in the lane's own memory. FLAT: the apertures decide where `va`
+     * is. */
     enum sp_place place;
-    uint32_t nbytes;      /* of a lane */
+    uint32_t nbytes;      /* bytes of one lane */
     const uint64_t *va;
     uint64_t lanes, step;
-    uint64_t slot;        /* MEMORY: beginning of this wave's scratch if a scratch descriptor led there; else 0 */
+    /* for MEMORY: start of this wave's scratch if a scratch descriptor led there, else 0 */
+    uint64_t slot;
 };
 
-/* Ends a load after w->poison_seen: some of its `dwords` registers from `dst` on may be poison. */
+/* Ends a load after w->poison_seen was set: some of its `dwords` registers from `dst` on may be
+ * poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
-/* Finds the poisoned lanes of each dword. Returns the number of their origin; 0: none. */
+/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin;
+ * 0: none is poison. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
-/* The origin of poison that a load found at `at`. If memory was written after a cache took it, that
- * is the origin. */
+/* Returns the number of the origin of poison that a load found at `at`. If memory was written after
+ * a cache fetched it, the stale cache is the origin. */
 uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
-/* Ends a load of texels: marks all registers of these lanes as poison, with the origin of the first
- * one's texel. */
+/* Ends a load of texels: marks all registers of the lanes `undefined` as poison. The origin is the
+ * texel of the first such lane. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
-/* Ends a store of undefined registers, `src` and the following ones. */
+/* Ends a store of the register `src` and the following ones, which hold undefined values. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *touched);
 
-/* Bit number of a dword in this wave's scratch. */
+/* Returns the bit number of a dword in this wave's scratch. */
 static inline uint64_t sp_scratch_bit(const struct sp_wave *w, uint64_t offset, uint32_t lane)
 {
     return offset / 4 * w->lanes + lane;

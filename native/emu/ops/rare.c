@@ -1,6 +1,6 @@
 /* Rarely used vector instructions: sums of absolute differences over four positions, cube maps,
- * 2/pi for the reduction of angles, interpolation, the LDS broadcast. Compiled once for any host.
- * Semantics: AMD's RDNA2 and RDNA3 ISA documents, by the instruction's name. */
+ * 2/pi for the reduction of angles, interpolation, the LDS broadcast. They are compiled once, for
+ * any host. Semantics: AMD's RDNA2 and RDNA3 ISA documents, under the name of the instruction. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
@@ -9,7 +9,7 @@
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 #define EACH(l) for (uint32_t l = 0; l < w->lanes; l++)
 
-/* --- sums of absolute differences: four bytes against those at each of four positions --- */
+/* --- sums of absolute differences: four bytes are compared with those at four positions --- */
 
 static uint32_t sum_at(uint64_t a, uint32_t b, uint32_t position, bool masked)
 {
@@ -50,7 +50,7 @@ HEAD(V_MQSAD_U32_U8)
     return (int)w->stop;
 }
 
-/* --- cube maps: the face that a direction meets, and the position on it --- */
+/* --- cube maps: the face that a direction meets, and the position on that face --- */
 
 enum axis { X, Y, Z };
 static enum axis major(float x, float y, float z)
@@ -79,8 +79,8 @@ static float cube_ma(float x, float y, float z)
     return 2 * (axis == X ? x : axis == Y ? y : z);
 }
 
-/* The specular term of a light: a power that is -infinity, NaN or no light at all gives the least
- * float. */
+/* Returns the specular term of a light, a * b. If b is a NaN, -infinity or the least float, or c is
+ * not above 0, the term is the least float. */
 static float mullit(float a, float b, float c)
 {
     const float least = -0x1.fffffep127f;
@@ -101,7 +101,8 @@ HEAD(V_CUBETC_F32) { return of_three(w, i, cube_tc); }
 HEAD(V_CUBEMA_F32) { return of_three(w, i, cube_ma); }
 HEAD(V_MULLIT_F32) { return of_three(w, i, mullit); }
 
-/* --- 53 of the first 1201 fraction bits of 2/pi, selected by the size of the angle --- */
+/* --- V_TRIG_PREOP: 53 of the first 1201 fraction bits of 2/pi, selected by the size of the angle
+ * --- */
 
 static const uint64_t two_over_pi[20] = {
     0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
@@ -133,7 +134,8 @@ HEAD(V_TRIG_PREOP_F64)
 
 /* --- interpolation: an attribute's values at the corners are in lanes 0 to 2 of each quad, active or not --- */
 
-/* src[k] of the quad's lane `from`; -1: of each lane itself. */
+/* Stores in `to` the value of src[k] in lane `from` of each quad. With `from` -1, each lane gets
+ * its own value. */
 static void corner(struct sp_wave *w, const struct sp_inst *i, unsigned k, int from, bool half, float *to)
 {
     uint32_t t[SP_LANES], code = i->src[k], shift = (i->op_sel >> k & 1) * 16u, flip = (i->neg >> k & 1u) << 31;
@@ -186,7 +188,8 @@ HEAD(V_INTERP_P10_RTZ_F16_F32) { return interpolate_f32(w, i, 1, 0, true); }
 HEAD(V_INTERP_P2_F16_F32) { return interpolate_f16(w, i, w->mode >> 2 & 3); }
 HEAD(V_INTERP_P2_RTZ_F16_F32) { return interpolate_f16(w, i, 3); }
 
-/* --- one LDS value for all lanes: M0 has the address and, from bit 16, its type --- */
+/* --- the LDS broadcast: M0 has the address and, from bit 16, the type of one value for all lanes
+ * --- */
 HEAD(LDS_DIRECT_LOAD)
 {
     uint32_t m0 = sp_s32(w, i, SP_SRC_M0), type = m0 >> 16 & 7, value = 0, nbytes = type == 2 ? 4 : 1 + (type & 1);

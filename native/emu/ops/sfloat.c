@@ -1,6 +1,6 @@
-/* Floats of the scalar ALU: RDNA3.5 (gfx11.5). MODE's rounding and denormals apply as for vectors;
- * only compares set SCC. A 16-bit result clears the upper half: no source says otherwise, LLVM
- * never reads it. */
+/* Floating-point instructions of the scalar ALU: RDNA3.5 (gfx11.5). MODE's rounding and denormals
+ * apply as for vectors; only compares set SCC. A 16-bit result clears the upper half: no source
+ * says otherwise, and LLVM never reads that half. */
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
@@ -33,7 +33,8 @@ static int put_f16(struct sp_wave *w, const struct sp_inst *i, double x)
     return (int)w->stop;
 }
 
-/* X(name, type, conversion of the result, sources beyond the first, expression of a, b, c) */
+/* X(name, type, conversion of the result, number of sources beyond the first, expression of a, b,
+ * c) */
 #define ONE(X)                                                                                                        \
     X(S_CEIL_F32, float, f32, ceilf(a)) X(S_FLOOR_F32, float, f32, floorf(a)) X(S_TRUNC_F32, float, f32, truncf(a))   \
     X(S_RNDNE_F32, float, f32, __builtin_roundevenf(a)) X(S_CEIL_F16, double, f16, ceil(a))                           \
@@ -65,7 +66,7 @@ HEAD(S_FMAAK_F32) { return put_f32(w, i, fmaf(f32(w, i, i->src[0]), f32(w, i, i-
 HEAD(S_FMAMK_F32) { return put_f32(w, i, fmaf(f32(w, i, i->src[0]), f32(w, i, SP_SRC_LITERAL), f32(w, i, i->src[1]))); }
 HEAD(S_FMAC_F16) { return put_f16(w, i, sp_half_fma(f16(w, i, i->src[0]), f16(w, i, i->src[1]), f16(w, i, i->dst))); }
 
-/* --- conversions --- */
+/* --- conversions to and from floats --- */
 HEAD(S_CVT_F32_I32) { return put_f32(w, i, (float)(int32_t)sp_s32(w, i, i->src[0])); }
 HEAD(S_CVT_F32_U32) { return put_f32(w, i, (float)sp_s32(w, i, i->src[0])); }
 HEAD(S_CVT_F16_F32) { return put_f16(w, i, (double)f32(w, i, i->src[0])); }
@@ -96,7 +97,7 @@ HEAD(S_CVT_PK_RTZ_F16_F32)
     return (int)w->stop;
 }
 
-/* --- compares --- */
+/* --- compares, which set SCC --- */
 #define COMPARES(X)                                                                                                   \
     X(LT, a < b) X(EQ, a == b) X(LE, a <= b) X(GT, a > b) X(LG, a < b || a > b) X(GE, a >= b) X(O, a == a && b == b)  \
     X(U, a != a || b != b) X(NGE, !(a >= b)) X(NLG, !(a < b || a > b)) X(NGT, !(a > b)) X(NLE, !(a <= b))             \
@@ -117,7 +118,7 @@ HEAD(S_CVT_PK_RTZ_F16_F32)
 COMPARES(DEFINE_COMPARE)
 #define ENTRY_COMPARE(NAME, EXPR) SP_OP_ENTRY(S_CMP_##NAME##_F32) SP_OP_ENTRY(S_CMP_##NAME##_F16)
 
-/* A hint about registers of the next instruction. */
+/* Does nothing: the instruction is a hint about registers of the next instruction. */
 HEAD(S_SINGLEUSE_VDST)
 {
     (void)w, (void)i;

@@ -1,4 +1,4 @@
-/* Scalar memory: loads through the constant cache, 4-byte aligned, into SGPRs. They return in any
+/* Scalar memory: loads through the scalar cache, 4-byte aligned, into SGPRs. They complete in any
  * order. */
 #include "families.h"
 #include "memory.h"
@@ -19,13 +19,15 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
-/* GLC as for vector loads, but on the scalar cache. */
+/* Returns how a scalar load reads. GLC means what it means for vector loads, but for the scalar
+ * cache. */
 static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
 }
 
-/* As put, for a load from memory that read `inside` words: unwritten words are poison. */
+/* Writes loaded words to SGPRs, as put() does. The first `inside` words come from memory: unwritten
+ * ones are poison. */
 static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, const uint32_t *data, uint32_t count,
                       uint32_t inside)
 {
@@ -57,7 +59,7 @@ static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
     return put_loaded(w, i, va, data, count, count);
 }
 
-/* A buffer's words beyond NUM_RECORDS (bytes, or times STRIDE) read as 0. */
+/* Loads words of a buffer. Words beyond NUM_RECORDS (in bytes, or times STRIDE) read as 0. */
 static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
     uint32_t data[16] = {0};
@@ -104,7 +106,7 @@ HEAD(S_GL1_INV)
     return 0;
 }
 
-/* These prefetch address translations, with no visible effect. */
+/* Instructions that prefetch address translations, with no visible effect. */
 HEAD(S_ATC_PROBE)
 {
     (void)w, (void)i;

@@ -1,9 +1,9 @@
-/* Scalar ALU, one source or a constant: SOP1 and SOPK, and those that change the program counter.
- * One function per instruction, named as in RDNA3's ISA document. */
+/* Scalar ALU with one source or a constant: SOP1, SOPK, and the instructions that change the
+ * program counter. One function per instruction, named as in RDNA3's ISA document. */
 #include "families.h"
 #include "salu.h"
 
-/* --- one source --- */
+/* --- instructions with one source --- */
 static uint32_t ctz32(uint32_t a) { return a ? (uint32_t)__builtin_ctz(a) : UINT32_MAX; }
 static uint32_t ctz64(uint64_t a) { return a ? (uint32_t)__builtin_ctzll(a) : UINT32_MAX; }
 static uint32_t clz32(uint32_t a) { return a ? (uint32_t)__builtin_clz(a) : UINT32_MAX; }
@@ -18,7 +18,7 @@ static uint64_t reverse(uint64_t a, uint32_t bits)
     return r;
 }
 
-/* For each nonzero group of four bits: one bit of the result, or four. */
+/* Returns one bit, or four bits if `whole`, for each group of four bits that is not 0. */
 static uint64_t quads(uint64_t a, bool whole)
 {
     uint64_t r = 0;
@@ -126,7 +126,7 @@ HEAD(S_BITREPLICATE_B64_B32)
     }
 BITSET(DEFINE_BITSET)
 
-/* --- EXEC --- e: old value, a: the source */
+/* --- EXEC: e is its old value, a the source --- */
 #define SAVEEXEC(X)                                                                                                   \
     X(S_AND_SAVEEXEC, a &e)                                                                                           \
     X(S_OR_SAVEEXEC, a | e)                                                                                           \
@@ -227,7 +227,7 @@ HEAD(S_MULK_I32)
     return (int)w->stop;
 }
 
-/* --- indirect registers: M0 is added to the number --- */
+/* --- indirect registers: M0 is added to the register's number --- */
 static uint32_t relative_by(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t offset, uint32_t most)
 {
     uint32_t at = code + offset;
@@ -255,7 +255,7 @@ HEAD(S_MOVRELD_B64)
     return (int)w->stop;
 }
 
-/* M0 has two offsets. */
+/* M0 has two offsets: one for the source, one for the destination. */
 HEAD(S_MOVRELSD_2_B32)
 {
     uint32_t m0 = sp_s32(w, i, SP_SRC_M0), from = relative_by(w, i, i->src[0], m0 & 0x3FF, 105);
@@ -263,7 +263,7 @@ HEAD(S_MOVRELSD_2_B32)
     return (int)w->stop;
 }
 
-/* --- the program counter --- */
+/* --- instructions that read or change the program counter --- */
 HEAD(S_GETPC_B64) { RESULT64_KEEP(w->next) }
 
 HEAD(S_SETPC_B64)

@@ -1,4 +1,4 @@
-/* Scalar ALU, two sources: SOP2 and SOPC. One function per instruction, named as in RDNA3's ISA
+/* Scalar ALU with two sources: SOP2 and SOPC. One function per instruction, named as in RDNA3's ISA
  * document. */
 #include "families.h"
 #include "salu.h"
@@ -16,7 +16,7 @@ static uint64_t bfe_i(uint64_t value, uint32_t shift, uint32_t width, uint32_t b
     return (value ^ sign) - sign;
 }
 
-/* --- two sources, 32 bits --- */
+/* --- two sources of 32 bits --- */
 #define SOP2_32(X)                                                                                                    \
     X(S_ADD_U32, a + b, r < a)                                                                                        \
     X(S_SUB_U32, a - b, a < b)                                                                                        \
@@ -89,7 +89,7 @@ SOP2_CARRY(DEFINE_SOP2_CARRY)
     }
 SOP2_32_KEEP(DEFINE_SOP2_32_KEEP)
 
-/* --- two sources, 64 bits; the second source of shifts has 32 bits --- */
+/* --- two sources of 64 bits; the second source of shifts has 32 bits --- */
 #define SOP2_64(X)                                                                                                    \
     X(S_AND_B64, a & b, r)                                                                                            \
     X(S_OR_B64, a | b, r)                                                                                             \
@@ -138,7 +138,7 @@ HEAD(S_BFM_B64)
     RESULT64_KEEP(low_ones(a & 63) << (b & 63))
 }
 
-/* --- compares --- */
+/* --- compares, which set SCC --- */
 #define SOPC_32(X)                                                                                                    \
     X(S_CMP_EQ_I32, a == b)                                                                                           \
     X(S_CMP_LG_I32, a != b)                                                                                           \

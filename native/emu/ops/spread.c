@@ -1,15 +1,17 @@
-/* Poison in the ALU. No instruction has a rule of its own. It is executed several times, each with
- * other bits for its undefined operands; bits in which the results differ are undefined. So the
- * result stays defined if the undefined half is not read, the undefined lane is not chosen, or a
- * mask clears the undefined bits. Undefined values that decide are faults: in compares, branches,
- * EXEC, and the choice of a register or a lane. */
+/* Poison in the ALU. An instruction with undefined operands is executed several times, each time
+ * with other bits in place of the undefined ones. Result bits that differ between these runs are
+ * undefined; no instruction needs a rule of its own. So a result stays defined if the undefined
+ * half is not read, the undefined lane is not chosen, or a mask clears the undefined bits.
+ *
+ * Undefined values that decide are faults: in compares, branches, EXEC, and the choice of a
+ * register or a lane. */
 #include "table.h"
 #include "emu/wave/operand.h"
 
-/* How often an instruction is run; how many VGPRs it can read and write in all. */
+/* RUNS: how often an instruction is run. REGISTERS: how many VGPRs it can read and write in all. */
 enum { RUNS = 4, REGISTERS = 16 };
 
-/* Everything that an instruction may read and write. */
+/* A copy of everything that an instruction may read and write. */
 struct image {
     uint32_t s[SP_SGPRS], scc;
     uint64_t next;
@@ -17,7 +19,9 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    bool by_lane, merge; /* a copy; one of a register with defined lanes */
+    /* `by_lane`: the instruction copies a register. `merge`: that register also has defined
+     * lanes. */
+    bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];
     uint8_t sgpr_ready[SP_SGPRS];
@@ -46,8 +50,8 @@ static void take(const struct trial *t, struct image *to)
     for (uint32_t n = 0; n < t->count; n++) memcpy(to->v[n], t->w->v[t->reg[n]], sizeof to->v[n]);
 }
 
-/* Test bits: 0, 1, arbitrary ones, and their opposites. So a dependence on a single bit or on a
- * limit is not missed. */
+/* Returns `value` with test bits in place of the undefined ones: 0, 1, arbitrary bits, and their
+ * opposites. So a dependence on a single bit or on a limit is not missed. */
 static uint32_t tried(uint32_t value, uint32_t run, uint32_t reg, uint32_t lane, uint32_t undefined)
 {
     uint32_t any = (reg * SP_LANES + lane + 1) * 0x9E3779B1u;
@@ -90,8 +94,8 @@ static void compare(struct trial *t, uint32_t run)
         for (uint32_t l = 0; l < SP_LANES; l++) t->differs.v[n][l] |= now.v[n][l] ^ t->first.v[n][l];
 }
 
-/* A register that was not ready before and is not now is unwritten. Returns true if a register is
- * undefined. */
+/* Marks the SGPRs whose bits differed between the runs as undefined. A register that was not ready
+ * before, and is not now, stays unwritten. Returns true if any register is undefined. */
 static bool settle_scalars(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -109,7 +113,8 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
-/* Unwritten lanes stay unwritten when they are copied, if other lanes were written. */
+/* Marks the VGPR lanes whose bits differed between the runs as undefined. Unwritten lanes that were
+ * copied stay unwritten if other lanes of the source were written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -132,7 +137,8 @@ static void settle_vectors(struct trial *t, uint8_t why)
     }
 }
 
-/* True if a vector compare reads undefined bits: equal results of the runs would not show that. */
+/* Returns true if a vector compare reads undefined bits. The results of the runs may be equal
+ * nevertheless, so they cannot show that. */
 static bool compares(const struct sp_wave *w, const struct sp_inst *i)
 {
     bool half = strstr(sp_wave_op_name(i->op), "16") != NULL;
@@ -199,7 +205,8 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
         w->scc = t.before.scc;
     } else if (t.differs.scc & 1) {
-        if (!scalar) return sp_wave_decides(w, i, reg); /* a compare with one bit */
+        /* only SCC differs: a compare with one bit */
+        if (!scalar) return sp_wave_decides(w, i, reg);
         w->scc |= SP_SCC_UNDEFINED;
     }
     return 0;

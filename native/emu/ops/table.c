@@ -1,5 +1,5 @@
-/* Maps instructions to functions: puts the families' lists into one array by enum sp_op, with lane
- * loops for the best instruction set of this host. */
+/* Maps instructions to functions. It puts the lists of all families into one array, by enum sp_op,
+ * with lane loops for the best instruction set of this host. */
 #include "table.h"
 #include "families.h"
 #include "include/sp_emu_wave.h"

@@ -1,8 +1,10 @@
-/* VOPD: two vector instructions at once (RDNA3, wave32). Both read before either writes. */
+/* VOPD: two vector instructions in one (RDNA3, wave32). Both read their sources before either
+ * writes. */
 #include "table.h"
 #include <stddef.h>
 
-/* The decoder names each half by its own instruction; each half becomes an instruction. */
+/* Makes an instruction of each half of a VOPD. The decoder has already found the name that the half
+ * has as a single instruction. */
 int sp_vopd_split(struct sp_slot *slot)
 {
     struct sp_inst *x = &slot->inst, *y = &slot->second;
@@ -11,7 +13,7 @@ int sp_vopd_split(struct sp_slot *slot)
     y->dst = x->dsty;
     y->src[0] = x->srcy[0];
     y->src[1] = x->srcy[1];
-    x->src[2] = y->src[2] = SP_VCC; /* for V_DUAL_CNDMASK_B32 */
+    x->src[2] = y->src[2] = SP_VCC; /* V_DUAL_CNDMASK_B32 reads VCC */
     x->dst_ndw = y->dst_ndw = 1;
     slot->half[0] = sp_wave_function(x->op);
     slot->half[1] = sp_wave_function(y->op);

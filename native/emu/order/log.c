@@ -1,6 +1,6 @@
-/* Logs touched bytes exactly. Unordered accesses may both read a byte, or both be atomics on it;
- * all others conflict. Memory that is mapped UC is not logged: agents communicate through it by
- * design. */
+/* Logs touched bytes exactly. Two unordered accesses to a byte conflict, unless both read it or
+ * both are atomics on it. Memory that is mapped UC is not logged, because agents communicate
+ * through it by design. */
 #include "log.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@ enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
-    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte */
+    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte, for each kind of access */
 };
 
-/* One lock for all logs: jobs of several rings read each other's. */
+/* One lock for all logs, because jobs of several rings read each other's logs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void clear(struct sp_log *log)
@@ -59,7 +59,8 @@ static void grow(struct sp_log *log)
     *log = more;
 }
 
-/* NULL: no room; accesses there are not logged. */
+/* Returns the log's entry for a line, a new one if there is none. NULL: no room, so accesses to the
+ * line are not logged. */
 static struct sp_touched_grain *enter(struct sp_log *log, uint64_t line)
 {
     if (2 * log->count >= log->room) grow(log);
@@ -78,8 +79,8 @@ static uint64_t word_of(uint32_t at, uint32_t end, uint32_t word)
     return (last < 64 ? (UINT64_C(1) << last) - 1 : UINT64_MAX) & UINT64_MAX << first;
 }
 
-/* First byte where `touch` conflicts with `other`'s accesses, and the kind of that access; -1:
- * none. */
+/* Returns the first byte where `touch` conflicts with `other`'s accesses, or -1. `*was` receives
+ * the kind of the other access. */
 static int meeting(const struct sp_touched_grain *other, uint32_t at, uint32_t end, enum sp_touch touch, enum sp_touch *was)
 {
     static const uint8_t against[SP_TOUCHES] = {

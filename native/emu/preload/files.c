@@ -1,8 +1,8 @@
-/* The C library's calls that take a file name, redirected to the tree if they name a card's file
- * (tree.h). Opening a render node opens the emulated GPU. Its status is that of character device
- * 226:128 and up.
+/* The C library's calls that take a file name. A name of a card's file is redirected to the tree
+ * (tree.h). Opening a render node opens the emulated GPU. The node's status is that of character
+ * device 226:128 and up.
  *
- * Programs use more than the standard's names: the 64-bit variants, the checked ones of fortified
+ * Programs use more names than the standard has: the 64-bit variants, the checked ones of fortified
  * programs (__open_2), and the __xstat of programs built before glibc 2.33. All of them are
  * here. */
 #define _GNU_SOURCE 1
@@ -25,7 +25,7 @@ static const char *lead(const char *path, char *inside)
     return sp_preload_ready() ? sp_tree_redirect(path, inside) : path;
 }
 
-/* The card whose render node `path` names, or -1. */
+/* Returns the card whose render node `path` names, or -1. */
 static int node(const char *path)
 {
     char inside[SP_TREE_PATH];
@@ -33,7 +33,7 @@ static int node(const char *path)
     return card >= 0 && !SP_NEXT(access)(lead(path, inside), F_OK) ? card : -1;
 }
 
-/* ---- open ---- */
+/* ---- calls that open a file ---- */
 
 typedef int open_call(const char *, int, ...);
 typedef int openat_call(int, const char *, int, ...);
@@ -136,7 +136,7 @@ SP_HOOK DIR *opendir(const char *path)
     return SP_NEXT(opendir)(lead(path, inside));
 }
 
-/* ---- names ---- */
+/* ---- other calls that take a file name ---- */
 
 SP_HOOK int access(const char *path, int mode)
 {
@@ -183,7 +183,7 @@ SP_HOOK ssize_t __readlink_chk(const char *path, char *out, size_t nbytes, size_
     return SP_NEXT(__readlink_chk)(lead(path, inside), out, nbytes, capacity);
 }
 
-/* ---- status ---- */
+/* ---- status of a file ---- */
 
 /* struct stat and struct stat64 are one type on 64-bit Linux. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "a 64-bit system");
@@ -233,7 +233,8 @@ SP_HOOK int fstat64(int fd, struct stat64 *out)
     return as_node(SP_NEXT(fstat64)(fd, out), sp_preload_card(fd), out);
 }
 
-/* An empty path with AT_EMPTY_PATH means the descriptor itself. */
+/* Returns the card that a path names. An empty path with AT_EMPTY_PATH means the descriptor
+ * itself. */
 static int card_at(int folder, const char *path)
 {
     return path && *path ? node(path) : sp_preload_card(folder);

@@ -1,17 +1,17 @@
-/* The emulated machine behind the hooks. The first call that may need it starts it, from the
- * environment.
+/* The emulated machine that the hooks use. The first call that may need the machine starts it. The
+ * environment describes the machine:
  *
- * SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: no effect
+ *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: no effect
  *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  leniencies for foreign drivers
  *                                     (native/emu/README.md); default strict
  *   SPARKLE_EMU_JOB_LIMIT_S=SECONDS   a job that runs longer ends like a hang; default 10
  *   SPARKLE_EMU_TRACE=FILE            log of ioctls and jobs
- *   SPARKLE_EMU=record[:gfx1100...]   records the program's ioctls (record.c); without chips, of a
- *   real card
+ *   SPARKLE_EMU=record[:gfx1100...]   records the program's ioctls (record.c); without chips,
+ *                                     those on a real card
  *
- * A request that cannot be satisfied ends the program with exit code 2: otherwise the program would
- * reach a real card. Each fault is printed on stderr at once: a driver would only report a lost
- * job, and an aborting program nothing. */
+ * If a request cannot be satisfied, the program ends with exit code 2; otherwise it would reach a
+ * real card. Each fault is printed on stderr at once, because a driver would only report a lost
+ * job, and an aborting program would report nothing. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "include/sp_amdgpu_drm.h"
@@ -29,21 +29,23 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { PCI_VENDOR_AMD = 0x1002, CARD_TEXT = 128 }; /* the PCI SIG's list of vendors */
-enum { LIMIT_MOST_S = 1000000000 };               /* as sparkle_drv.testing.emulator takes it */
+/* PCI vendor id of AMD, from the PCI SIG's list */
+enum { PCI_VENDOR_AMD = 0x1002, CARD_TEXT = 128 };
+/* the same limit as in sparkle_drv.testing.emulator */
+enum { LIMIT_MOST_S = 1000000000 };
 
 static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Set while a thread is inside the machine, which must see real files and descriptors. */
+/* 1 while a thread is inside the machine, which must see real files and descriptors */
 static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    flockfile(stderr); /* threads of jobs print too */
+    flockfile(stderr); /* threads of jobs print too, so a line is locked */
     fputs("sparkle: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
@@ -51,12 +53,12 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_end(arguments);
 }
 
-/* Ends the program after a message with the reason. Destructors do not run, so it removes the
- * tree. */
+/* Ends the program after a message with the reason. Destructors do not run, so the macro removes
+ * the tree. */
 #define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
 
-/* Splits "gfx1100,gfx1036" into the texts of cards; returns their number. An invalid card ends the
- * program. */
+/* Splits "gfx1100,gfx1036" into the texts of the cards. Returns their number. An invalid card ends
+ * the program. */
 static uint32_t cut(const char *text, char names[][CARD_TEXT])
 {
     char why[256];
@@ -86,12 +88,13 @@ static int describe(uint32_t card, struct sp_tree_card *out)
         return fd;
     int rc = ops->ioctl(ops->self, fd, DRM_IOCTL_AMDGPU_INFO, &ask);
     ops->close(ops->self, fd);
-    /* A driver for the chip ignores the subsystem, which the board's maker adds. */
+    /* The subsystem ids are made up: the board's maker chooses them, and a driver for the chip
+     * ignores them. */
     *out = (struct sp_tree_card){PCI_VENDOR_AMD, device.device_id, PCI_VENDOR_AMD, device.device_id, device.pci_rev};
     return rc;
 }
 
-/* Bits of enum sp_emu_lenient: none, all, or those named. */
+/* Returns bits of enum sp_emu_lenient: none, all, or those that `mode` names. */
 static uint32_t leniency(const char *mode)
 {
     static const char *const WORDS[] = {"unlisted", "uninitialised", "reserved", "padding", "unprogrammed",
@@ -112,8 +115,8 @@ static uint32_t leniency(const char *mode)
     return bits;
 }
 
-/* "2.5" as nanoseconds; 0: not a number. Not strtod, whose decimal point depends on the program's
- * locale. */
+/* Returns "2.5" seconds as nanoseconds, or 0 if `text` is not a number. It does not use strtod,
+ * because strtod's decimal point depends on the program's locale. */
 static uint64_t nanoseconds(const char *text)
 {
     const uint64_t second = 1000000000;
@@ -210,7 +213,7 @@ int sp_preload_open(int card, int flags)
         errno = -fd;
         return -1;
     }
-    /* the number's former descriptor may have been closed unnoticed */
+    /* an earlier descriptor with this number may have been closed unnoticed */
     sp_preload_record_forget(fd);
     if (!(flags & O_CLOEXEC))
         fcntl(fd, F_SETFD, 0);
@@ -227,7 +230,7 @@ int sp_preload_card(int fd)
     return card;
 }
 
-/* 1 with the result if `fd` is the machine's. */
+/* Makes the ioctl if `fd` belongs to the machine, and sets `*rc`. Returns 1 if it does, else 0. */
 static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *recording = sp_preload_record_ops();
@@ -242,7 +245,8 @@ static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ours;
 }
 
-/* 1 with the result if it is recorded as a real card's; other nodes bypass the recorder. */
+/* Makes the ioctl through the recorder if a real card is recorded, and sets `*rc`. Returns 1 if it
+ * does, else 0. */
 static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *ops = machine || inside ? NULL : sp_preload_record_ops();
@@ -251,7 +255,7 @@ static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ops != NULL;
 }
 
-/* glibc's name for the second argument's type; the kernel looks at 32 bits of it. */
+/* The second parameter has glibc's type; the kernel looks at 32 bits of it. */
 SP_HOOK int ioctl(int fd, unsigned long request, ...)
 {
     va_list rest;
@@ -269,7 +273,8 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     return rc < 0 ? -1 : rc;
 }
 
-/* For programs that find it by dlsym: the time their driver spent inside the emulated kernel. */
+/* Reports the time that the driver spent inside the emulated kernel. Programs find this function by
+ * dlsym. */
 SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
 {
     sp_emu_seam(out);

@@ -1,11 +1,12 @@
-/* The library that is loaded before a foreign driver (LD_PRELOAD) and shows it emulated cards. */
+/* The library that is loaded before a foreign driver (LD_PRELOAD) and shows the driver emulated
+ * cards. */
 #ifndef SP_PRELOAD_H
 #define SP_PRELOAD_H
 #include <dlfcn.h>
 
 #define SP_HOOK __attribute__((visibility("default")))
 
-/* The function that a hook replaces, looked up once. */
+/* The C library's function that a hook replaces, looked up once. */
 #define SP_NEXT(function) \
     ({ \
         static void *found; \
@@ -14,24 +15,25 @@
         (__typeof__(&(function)))found; \
     })
 
-/* Starts the machine that SPARKLE_EMU names, at the first call. 0: no machine; all calls pass
- * through. */
+/* Starts the machine that SPARKLE_EMU names, at the first call. Returns 0 if there is no machine:
+ * all calls pass through then. */
 int sp_preload_ready(void);
-/* Opens a card's render node: a descriptor, or -1 and errno. */
+/* Opens a card's render node. Returns a descriptor, or -1 and errno. */
 int sp_preload_open(int card, int flags);
-/* The card that a descriptor is open on, or -1. */
+/* Returns the card whose render node a descriptor is open on, or -1. */
 int sp_preload_card(int fd);
-/* record.c: SPARKLE_EMU=record[:CHIPS]. The part of SPARKLE_EMU that names chips: all of `wanted`
- * unless it asks for a recording. NULL: a recording of real cards. */
+/* record.c: returns the part of SPARKLE_EMU (`wanted`) that names chips. With "record:CHIPS" that
+ * part follows the colon. NULL for "record": real cards are recorded. */
 const char *sp_preload_recorded(const char *wanted);
-/* Begins the requested recording, of the machine's calls or, with NULL, the kernel's. 0 or
- * -errno. */
+/* Begins the requested recording, of the machine's calls or, with NULL, of the kernel's. Returns 0
+ * or -errno. */
 struct sp_kmd_ops;
 int sp_preload_record(const struct sp_kmd_ops *machine);
-/* Path of the recording, from SPARKLE_RECORD. */
+/* Returns the path of the recording: SPARKLE_RECORD, or the default. */
 const char *sp_preload_record_path(void);
-/* The recording calls; NULL: no recording. */
+/* Returns the calls that record, or NULL if there is no recording. */
 const struct sp_kmd_ops *sp_preload_record_ops(void);
-/* A descriptor was opened or is about to be closed. */
+/* Tells the recorder that a descriptor was opened or is about to be closed, so that it forgets the
+ * descriptor's former node. */
 void sp_preload_record_forget(int fd);
 #endif

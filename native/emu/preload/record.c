@@ -1,13 +1,13 @@
-/* Recording (native/kmd/record.c) under a foreign program: of a real card's kernel, whose calls
- * pass through, or of the emulator.
+/* Recording (native/kmd/record.c) under a foreign program: of a real card's kernel driver, whose
+ * calls pass through, or of the emulator. The environment says what is recorded:
  *
- * SPARKLE_EMU=record           amdgpu render nodes of this machine
+ *   SPARKLE_EMU=record           amdgpu render nodes of this machine
  *   SPARKLE_EMU=record:gfx1100   emulated cards
  *   SPARKLE_RECORD=FILE          default: sparkle-PID.rec in the working directory;
  *                                FILE.PID if another process writes FILE
  *   SPARKLE_RECORD_MAX=MIB       size limit; default 1024
- *   SPARKLE_RECORD_MEMORY=1      also writes of CPU and jobs, which a replay needs: waits for every
- *   job */
+ *   SPARKLE_RECORD_MEMORY=1      also writes of CPU and jobs, which a replay needs: the recorder
+ *                                waits for every job */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "include/sp_record.h"
@@ -99,7 +99,8 @@ void sp_preload_record_forget(int fd)
     errno = kept;
 }
 
-/* A reused number must not be taken for its former node. */
+/* Tells the recorder first, because the number of the descriptor may be used again for another
+ * file. */
 SP_HOOK int close(int fd)
 {
     sp_preload_record_forget(fd);

@@ -1,6 +1,7 @@
-/* File names and contents follow Linux and libdrm (xf86drm.c: drmGetDevices2,
- * drmParseSubsystemType, drmParsePciBusInfo, drmParsePciDeviceInfo). There is a folder /dev/dri,
- * and for each node MAJOR:MINOR its device with subsystem, uevent and PCI ids. */
+/* Makes the tree of files in which a driver finds its cards: a folder /dev/dri, and for each node
+ * MAJOR:MINOR its device with subsystem, uevent and PCI ids. File names and contents follow Linux
+ * and libdrm (xf86drm.c: drmGetDevices2, drmParseSubsystemType, drmParsePciBusInfo,
+ * drmParsePciDeviceInfo). */
 #define _GNU_SOURCE 1
 #include "tree.h"
 #include <errno.h>
@@ -15,11 +16,11 @@
 
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128, FIRST_BUS = 3 };
 
-static char root[1024]; /* "" until the tree is made */
-static pid_t maker;     /* a forked child must not remove its parent's tree */
+static char root[1024]; /* path of the tree's folder; "" until the tree is made */
+static pid_t maker;     /* process that made the tree: a forked child must not remove it */
 static const char *const led[] = {"/dev/dri", "/sys/dev/char/226:"};
 
-/* mkdir -p for everything before the last '/'. */
+/* Makes all folders before the last '/' of `path`, as mkdir -p does. */
 static int make_parents(char *path)
 {
     for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
@@ -32,7 +33,7 @@ static int make_parents(char *path)
     return 0;
 }
 
-/* Makes a file with the given text below the root, and its parents. */
+/* Makes a file with the given text below the root, and the folders above the file. */
 __attribute__((format(printf, 2, 3))) static int put(const char *name, const char *format, ...)
 {
     char path[SP_TREE_PATH];

@@ -1,4 +1,4 @@
-/* Memory of one dispatch, which the next one reuses. */
+/* An arena: memory of one dispatch that the next dispatch reuses. */
 #ifndef SP_EMU_RACE_ARENA_H
 #define SP_EMU_RACE_ARENA_H
 #include <stddef.h>
@@ -8,11 +8,12 @@ struct sp_arena_block;
 struct sp_arena {
     struct sp_arena_block *used, *free;
     size_t left;
-    uint32_t blocks; /* blocks of both lists */
+    uint32_t blocks; /* number of blocks in both lists */
 };
-/* Zeroed memory, a multiple of 8 bytes. NULL: out of memory, or beyond a dispatch's limit. */
+/* Returns zeroed memory. `nbytes` is a multiple of 8. NULL: out of memory, or beyond the limit of a
+ * dispatch. */
 void *sp_arena_get(struct sp_arena *arena, size_t nbytes);
-/* Frees all memory that was taken; returns all but a few blocks to the host. */
+/* Frees all memory that was taken. Returns all but a few blocks to the host. */
 void sp_arena_reset(struct sp_arena *arena);
 void sp_arena_free(struct sp_arena *arena);
 #endif

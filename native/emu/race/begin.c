@@ -1,4 +1,4 @@
-/* Bookkeeping between dispatches, groups and barriers. */
+/* Prepares the state for the next dispatch, group or barrier. */
 #include "shadow.h"
 
 #include <stdlib.h>
@@ -42,7 +42,8 @@ struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const u
     if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->racer[thread], r, __ATOMIC_RELEASE);
     if (!r) return NULL;
     if (!r->lds && !(r->lds = calloc(SP_RACE_LDS_LINES, sizeof *r->lds))) return NULL;
-    for (uint32_t n = 0; n < SP_RACE_LDS_LINES; n++) r->lds[n].dword = NULL; /* the last dispatch's */
+    /* these marks belonged to the last dispatch */
+    for (uint32_t n = 0; n < SP_RACE_LDS_LINES; n++) r->lds[n].dword = NULL;
     r->all = races;
     r->name_at = name_at;
     r->wgp_mode = wgp_mode;

@@ -1,4 +1,4 @@
-/* LDS: accesses of a group's waves without a barrier between. */
+/* Races in LDS: accesses of a group's waves without a barrier between them. */
 #include "shadow.h"
 
 bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
@@ -8,7 +8,8 @@ bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
     return *late || (passed == 0 && !(k->r->wave[k->w->id].after >> wave & 1));
 }
 
-/* A returning atomic comes after the previous one, and after what preceded that. */
+/* Orders a returning atomic after the atomic that wrote last, and after what preceded the
+ * latter. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);
@@ -19,10 +20,13 @@ void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted)
 {
     uint32_t seq = counted ? w->lds_issued + 1 : w->lds_waited, *synced = &w->race->wave[w->id].lds_synced;
-    bool releases = kind == SP_RACE_STORE && *synced; /* LDS keeps a wave's order */
+    /* LDS performs a wave's accesses in order, so a store releases after the wave's earlier
+     * accesses */
+    bool releases = kind == SP_RACE_STORE && *synced;
     struct sp_look k = {.w = w, .r = w->race, .i = i, .a = a, .kind = kind, .lds = 1};
     for (uint64_t left = kind >= SP_RACE_STORE ? a->lanes : 0; left; left &= left - 1)
-        if (a->va[__builtin_ctzll(left)] + a->nbytes > w->group->lds_bytes) return 0; /* a fault follows */
+        /* the access itself will fault */
+        if (a->va[__builtin_ctzll(left)] + a->nbytes > w->group->lds_bytes) return 0;
     k.now.who = sp_race_who(w);
     k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) |
                 (releases ? SP_MARK_MAYBE : 0);

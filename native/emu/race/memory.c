@@ -1,4 +1,5 @@
-/* Memory: pages of lines, found by address; accesses of waves of one group or several. */
+/* Races in memory: accesses of waves of one or several groups. Lines are in pages, which are found
+ * by address. */
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
@@ -24,7 +25,7 @@ static struct sp_race_page *find(struct sp_races *races, uint64_t page)
     return p;
 }
 
-/* NULL: no room; races there are not found. */
+/* Returns the page of `va`. NULL: no room, so races there are not found. */
 struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va)
 {
     uint64_t page = va >> SP_VM_GRAIN_BITS;
@@ -65,7 +66,7 @@ bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *lat
     if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
         uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who);
         const struct sp_race_wave *other = &k->r->wave[sp_who_wave(m->who)];
-        /* In CU mode the waves of a group share one L0, which keeps the order. */
+        /* in CU mode the waves of a group share one L0, which keeps the order */
         *late = passed == 1 && k->r->wgp_mode &&
                 sp_race_is_open(m->how & SP_MARK_STORES ? &other->stores : &other->loads, m->how >> SP_MARK_SEQ & 255);
         if (passed && !*late) return false;
@@ -78,8 +79,9 @@ static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, 
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* A load: the wave that stored the value may have released. An atomic hides the store that did,
- * whose release stays. */
+/* Records what an atomic access has seen. After a load: the store that wrote the value may be a
+ * release. An atomic replaces a store as the last write, so the release by that store is recorded
+ * now. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {
     bool atomic = write->how & SP_MARK_ATOMIC;

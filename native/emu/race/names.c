@@ -1,5 +1,5 @@
-/* The text of a race: both instructions, their places, their waves, and the missing order between
- * them. */
+/* Writes the text of a race: both instructions with their addresses and waves, and the order that
+ * is missing between them. */
 #include "racer.h"
 
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low)
@@ -53,7 +53,7 @@ static bool differ(const struct sp_race_lanes *a, uint32_t l, uint32_t m)
     return memcmp(one + away, two, a->nbytes - away) != 0;
 }
 
-/* The second lane of a store that writes other values to another lane's bytes; -1: none. */
+/* Returns a lane of a store that writes other values to bytes of an earlier lane, or -1. */
 static int lanes_clash(const struct sp_race_lanes *a)
 {
     for (uint64_t left = a->lanes; left; left &= left - 1) {

@@ -1,13 +1,14 @@
 /* The order between groups: releases and acquires of atomic values. An acquire at an address comes
- * after every earlier release there. With it comes all that the releasing wave has done, and its
- * group before its last barrier. A wave's accesses between a release and its next store count as
- * done before the release. */
+ * after every earlier release at that address. The acquiring wave then also comes after everything
+ * that the releasing wave has done, and that its group has done before its last barrier. Accesses
+ * of a wave between a release and its next store count as done before the release. */
 #include "racer.h"
 #include "races.h"
 
 enum { DEPTH = 4, STEPS = 4096 };
 
-/* By address and group; releases of one address also form a list, the newest first. */
+/* A release. A hash table has all releases by address and group. The releases of one address also
+ * form a list, the newest first. */
 struct sp_release {
     uint64_t va, who, when;
     struct sp_release *chain, *older;
@@ -44,7 +45,7 @@ static struct sp_release *releases_of(struct sp_races *races, uint64_t va, uint3
     return r;
 }
 
-/* The next one of the same address and group, in the same bucket. */
+/* Returns the next release of the same address and group in the same bucket, or NULL. */
 static struct sp_release *next_of(const struct sp_release *of)
 {
     struct sp_release *r = of->chain;
@@ -93,7 +94,8 @@ static void acquire(struct sp_races *races, uint64_t who, const struct sp_race_s
     struct sp_acquire **to = acquires_of(races, who), *a = *to;
     if (!place || !place->newest) return;
     while (a && (a->va != seen->va || a->who != who)) a = a->chain;
-    if (a && a->when >= place->newest->when) return; /* no new release: a loop that polls */
+    /* there is no new release: the wave polls in a loop */
+    if (a && a->when >= place->newest->when) return;
     if (!(a = sp_arena_get(&races->arena, sizeof *a))) {
         races->full = 1;
         return;
@@ -109,7 +111,7 @@ void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race
     pthread_mutex_unlock(&races->lock);
 }
 
-/* True if a release by `who` also covers `before`. */
+/* Returns true if a release by `who` also covers the access `before`. */
 static bool covers(uint64_t who, uint64_t before)
 {
     if (sp_who_group(who) != sp_who_group(before)) return false;
@@ -127,7 +129,7 @@ static bool reaches(struct sp_races *races, uint64_t before, uint64_t now, uint6
             if (r->when <= a->when && covers(r->who, before)) return true;
         struct sp_place_of_releases *place = depth ? place_at(races, a->va, false) : NULL;
         for (struct sp_release *r = place ? place->newest : NULL; r; r = r->older) {
-            if (++*steps > STEPS) return true; /* too many steps to exclude an order */
+            if (++*steps > STEPS) return true; /* too many steps to prove that there is no order */
             if (r->when > a->when || sp_who_group(r->who) == sp_who_group(now)) continue;
             if (reaches(races, before, r->who, r->when, depth - 1, steps)) return true;
         }

@@ -4,7 +4,8 @@
 #define SP_EMU_RACE_RACE_H
 #include "emu/wave/wave.h"
 
-/* DEVICE: past the caches, as atomic loads. RETURNING: an atomic that returns the old value. */
+/* DEVICE: a load past the caches, as atomic loads are. RETURNING: an atomic that returns the old
+ * value. */
 enum sp_race_kind { SP_RACE_LOAD, SP_RACE_DEVICE, SP_RACE_STORE, SP_RACE_ATOMIC, SP_RACE_RETURNING };
 
 /* The accesses of an instruction's lanes: `nbytes` each, dword k of lane l at va[l] + k * step. */
@@ -12,32 +13,37 @@ struct sp_race_lanes {
     const uint64_t *va;
     uint64_t lanes, step;
     uint32_t nbytes;
-    uint32_t one_piece; /* all lanes access contiguous, aligned dwords */
-    const uint32_t *const *from; /* of a store: registers with its data (NULL: unknown), and their shift */
+    uint32_t one_piece; /* 1 if all lanes together access contiguous, aligned dwords */
+    /* for a store: registers with its data (NULL: unknown), and by how many bits to shift the
+     * data */
+    const uint32_t *const *from;
     uint32_t shift;
 };
 
-struct sp_races; /* of a ring: the accesses of its present dispatch */
-struct sp_racer; /* of a host thread: its present group */
+struct sp_races; /* accesses of a ring's present dispatch */
+struct sp_racer; /* present group of a host thread */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
-/* `groups`: their numbers in x and y, from ids `first` on. `name_at`: names the instruction at a
- * pc. NULL: out of memory. */
+/* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`
+ * names the instruction at a pc. Returns NULL if memory is short. */
 struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
 void sp_racer_group(struct sp_racer *r, uint64_t number);
-/* A wave arrives at s_barrier; all have arrived and go on. */
+/* sp_race_arrives: a wave arrives at s_barrier. sp_racer_barrier: all waves have arrived and go
+ * on. */
 void sp_race_arrives(struct sp_wave *w);
 void sp_racer_barrier(struct sp_racer *r);
 
-/* 0, or the wave's stop. Report loads after they are done, stores and atomics before. So a
- * concurrent access of another host thread is ordered if its result was seen. Do not call it if
- * w->race is NULL. */
+/* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Report loads after they
+ * are done, stores and atomics before: so the store is known when another host thread sees its
+ * value. Do not call it if w->race is NULL. */
 int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
-/* va: offsets in LDS. `counted`: lgkmcnt counts it as a DS instruction. */
+/* Checks accesses to LDS; `va` has offsets in LDS. `counted`: lgkmcnt counts the access as a DS
+ * instruction. */
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted);
-/* These lanes' atomics have returned old values. Earlier releases there precede the accesses after
- * the wave's next invalidation of its caches, sp_race_invalidated. */
+/* Records that the atomics of these lanes have returned old values. Earlier releases at their
+ * addresses precede the wave's accesses after its next invalidation of caches
+ * (sp_race_invalidated). */
 void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a);
 void sp_race_invalidated(struct sp_wave *w);
 #endif

@@ -9,11 +9,12 @@
 enum { SP_ORDER_BUCKETS = 4096, SP_PAGE_BUCKETS = 16384 };
 
 struct sp_races {
-    pthread_mutex_t lock; /* for everything except the pages' contents */
+    pthread_mutex_t lock; /* guards everything except the contents of pages */
     struct sp_arena arena;
     uint32_t threads, pages;
-    uint32_t full;        /* no room for an order: everything counts as ordered */
-    uint64_t when;        /* atomic: increases with each release */
+    /* 1 if there was no room for a release or acquire: all accesses count as ordered then */
+    uint32_t full;
+    uint64_t when;        /* atomic: number of releases so far */
     struct sp_release *release[SP_ORDER_BUCKETS];
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];

@@ -1,12 +1,14 @@
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
-enum { GATHERED = 4 }; /* lines: neighbouring lanes mostly share one */
+/* number of lines that are gathered at once; neighbouring lanes mostly share one */
+enum { GATHERED = 4 };
 
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
-/* --- is it a race? --- */
-/* True if both are atomic, or may be: an atomic store may look like any other store. */
+/* --- the check of two accesses for a race --- */
+/* Returns true if both accesses are atomic, or may be: an atomic store may look like any other
+ * store. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -15,7 +17,8 @@ static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool w
     return now && m->how & (SP_MARK_ATOMIC | SP_MARK_MAYBE);
 }
 
-/* True if those bytes of this store change the memory. A store that does not is invisible. */
+/* Returns true if the store changes `bytes` at `at`. A store of the value that is already there is
+ * no race. */
 static bool changes(const struct sp_look *k, uint64_t at, uint32_t bytes, const uint8_t *host)
 {
     const struct sp_race_lanes *a = k->a;
@@ -49,14 +52,16 @@ static int found(struct sp_look *k, const struct sp_mark *m, bool wrote, bool la
     return sp_race_found(k->w, k->i, &pair);
 }
 
-/* Usually it is this wave's, or its group's before a barrier at which no wave arrived early. */
+/* Returns true if the marked access surely precedes this one: it is of the same wave, or of the
+ * same group before a barrier at which no wave arrived early. */
 static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
 {
     if (!sp_who_other(m->who, k->now.who)) return true;
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Checks for a race with that access. `mask`: dwords of a line, or bytes of a dword. */
+/* Checks this access against one mark. `mask` is this access's dwords of a line, or bytes of dword
+ * `dword`. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -69,7 +74,7 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
     return 0;
 }
 
-/* A line, or a dword of it. */
+/* Checks this access against all marks of a line, or of a dword of it. */
 static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword)
 {
     uint32_t both = to->write.mask & mask;
@@ -87,8 +92,9 @@ static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword
     return 0;
 }
 
-/* --- marks --- */
-/* Replaces the mark of a line; false: its dwords must keep separate marks. */
+/* --- replacing and splitting marks --- */
+/* Replaces the mark of a line by a new one. Returns false if the line's dwords must keep separate
+ * marks. */
 static bool put(struct sp_mark *m, const struct sp_mark *new)
 {
     uint32_t differ = m->how ^ new->how;
@@ -145,10 +151,11 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* Later accesses of other waves are checked when they happen. */
+        /* a repeated load by the same wave is no new race; accesses of other waves are checked when
+         * they happen */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
-            /* no race */
+            /* the last write precedes this load, so there is no race */
         } else if (meet(k, to, bytes, (int)d)) {
             return SP_WAVE_FAULT;
         }
@@ -170,13 +177,14 @@ static int in_line(struct sp_look *k, struct sp_line *line, uint32_t dwords, uin
     return each_dword(k, line, dwords, bytes);
 }
 
-/* The same bytes of each of these dwords of a line. */
+/* Checks an access to the bytes `bytes` of each of the dwords `dwords` of line `number` for races,
+ * and marks it. */
 static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t bytes)
 {
     k->line = number;
     if (k->lds) {
         struct sp_line *line = &k->r->lds[number % SP_RACE_LDS_LINES];
-        /* all accesses are before a completed barrier, and so is the next one */
+        /* all marked accesses are before a completed barrier that precedes this access */
         if (line->epoch + 1 < k->r->lds_epoch) {
             memset(&line->all, 0, sizeof line->all);
             line->apart = 0;
@@ -229,7 +237,8 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
-/* Whole dwords, one per lane: as gather, without a call for each. */
+/* Checks accesses of one whole dword per lane. It does what gather does, without a call for each
+ * lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

@@ -1,6 +1,6 @@
-/* Decoded instructions: a page of code becomes an array of slots, filled on first use. Each thread
- * and dispatch has its own cache, so code changed by the CPU or an earlier dispatch is decoded
- * again. */
+/* Decoded instructions. A page of code becomes an array of slots, filled on first use. Each thread
+ * has a cache of its own for each dispatch. So code that the CPU or an earlier dispatch has changed
+ * is decoded again. */
 #include "code.h"
 #include "emu/cache/unit.h"
 #include "emu/ops/table.h"
@@ -54,7 +54,7 @@ static bool runs_old(const struct sp_wave *w)
     return flaw && flaw->a & SP_GCR_GLI_INV;
 }
 
-/* Checks that the decoded words equal memory. */
+/* Checks that the decoded words are not stale. Returns a fault if they are. */
 static int check_fresh(struct sp_wave *w, uint32_t count)
 {
     struct sp_stale stale;
@@ -79,13 +79,14 @@ static bool fetch_word(struct sp_wave *w, uint64_t va, uint32_t *word)
     return true;
 }
 
-/* Fetches the mapped words at `va`, at most as many as an instruction can have. */
+/* Reads the words at `va` up to the end of the page, at most as many as an instruction can have.
+ * Returns their number, or 0 after a fault. */
 static uint32_t fetch(struct sp_wave *w, uint64_t va, uint32_t words[MOST_WORDS])
 {
     uint32_t count = 0;
     for (; count < MOST_WORDS; count++) {
         uint64_t at = va + 4u * count;
-        /* Only an instruction that reaches into the second page touches it. */
+        /* The next page is read only for an instruction that reaches into it. */
         if (count && at % SP_VM_PAGE == 0) break;
         if (!fetch_word(w, at, &words[count])) return 0;
     }
@@ -99,12 +100,12 @@ static int decode(struct sp_wave *w, const uint32_t *words, uint32_t count, stru
                                : sp_inst_decode_gfx10(words, count, inst, reserved, why, why_nbytes);
 }
 
-/* VGPRs beyond the allocation: hardware silently uses v0. */
+/* Checks that VGPRs are within the wave's allocation. Beyond it, hardware silently uses v0. */
 static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
 {
     const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
     const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
-    /* WMMA: C and D have as many bits in a wave64 */
+    /* C and D of a WMMA have half as many registers in a wave64 */
     bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8;
     for (unsigned k = 0; k < 4; k++) {
         uint32_t halved = matrix && w->lanes == 64 && (k == 0 || k == 3);
@@ -116,7 +117,7 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
     return 0;
 }
 
-/* Additions of gfx11.5: instructions, and a scalar as src1 with DPP. */
+/* Checks for additions of gfx11.5 on other chips: instructions, and a scalar as src1 with DPP. */
 static int check_version(struct sp_wave *w, const struct sp_inst *inst)
 {
     uint32_t minor = w->x->chip->minor;
@@ -136,7 +137,7 @@ int sp_code_fill(struct sp_wave *w, struct sp_slot *slot)
     if (!count) return sp_wave_fault_at(w, 0);
     int rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     if (rc == -ENODATA) {
-        for (; count < MOST_WORDS; count++) /* into the next page */
+        for (; count < MOST_WORDS; count++) /* the instruction reaches into the next page */
             if (!fetch_word(w, w->pc + 4u * count, &words[count])) return sp_wave_fault_at(w, 0);
         rc = decode(w, words, count, &slot->inst, &reserved, why, sizeof why);
     }
@@ -166,7 +167,7 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    w->pc = pc; /* another thread has run it; this one may not have */
+    w->pc = pc; /* decodes the instruction at `pc`, which perhaps only another thread has run */
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;
     return slot && !rc ? sp_wave_op_name(slot->inst.op) : "?";

@@ -11,8 +11,8 @@ struct sp_code_page {
 struct sp_code *sp_code_new(uint32_t generation);
 void sp_code_free(struct sp_code *code);
 struct sp_code_page *sp_code_page(struct sp_code *code, uint64_t va);
-/* Decodes the slot at w->pc. */
+/* Decodes the instruction at w->pc into `slot`. Returns 0, or w->stop if the wave must stop. */
 int sp_code_fill(struct sp_wave *w, struct sp_slot *slot);
-/* Name of the instruction at `pc`. */
+/* Returns the name of the instruction at `pc`. */
 const char *sp_code_name(struct sp_wave *w, uint64_t pc);
 #endif

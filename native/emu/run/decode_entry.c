@@ -1,4 +1,4 @@
-/* The functions of sp_emu_isa.h: the decoder for callers from Python. */
+/* The functions of sp_emu_isa.h, by which Python uses the decoder. */
 #include "include/sp_emu_isa.h"
 
 #include <errno.h>

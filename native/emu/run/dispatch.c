@@ -1,9 +1,9 @@
-/* Runs a dispatch as groups of waves: the launcher's (SPI) initial SGPRs and VGPRs, LDS and
- * scratch, and the order in which groups and waves run.
+/* Runs a dispatch as groups of waves. It sets what the launcher (SPI) sets: initial SGPRs and
+ * VGPRs, LDS and scratch. It also decides the order in which groups and waves run.
  *
  * native/emu/cp/launch.c, which knows the registers, has checked the dispatch. A thread runs one
- * group at a time, its waves in turn, a slice each: deterministic for one thread. Source: LLVM's
- * AMDGPU usage document, initial register contents. */
+ * group at a time, and the waves of the group in turn, a slice each. With one thread the order is
+ * always the same. Source: LLVM's AMDGPU usage document, initial register contents. */
 #include "dispatch.h"
 #include "code.h"
 #include "run.h"
@@ -15,15 +15,15 @@
 
 enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 
-/* State shared by all groups. */
+/* State of a dispatch that all host threads share. */
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;
-    uint32_t waves_most; /* of a group */
+    uint32_t waves_most; /* most waves of a group */
     uint32_t threads;
     uint64_t groups;
     uint64_t next;   /* atomic: number of the next group */
-    struct sp_races *races; /* NULL: races are not looked for */
+    struct sp_races *races; /* NULL: the dispatch is not checked for races */
     uint32_t failed; /* atomic */
 };
 
@@ -35,14 +35,15 @@ struct worker {
     uint64_t lane_ops;
     struct sp_emu_fault fault;
     struct sp_emu_tlb *tlb;
-    struct sp_caches *caches; /* NULL: none, all waves share `tlb` */
+    struct sp_caches *caches; /* NULL: there are no caches, and all waves share `tlb` */
     struct sp_racer *race;
-    uint64_t number; /* of its group */
-    uint64_t since_check; /* instructions since its last check of the job's time */
+    uint64_t number; /* number of the worker's present group */
+    uint64_t since_check; /* instructions since the worker last looked at the job's time */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
-    uint64_t *scratch_written[WAVES_MOST]; /* strict: one bit per dword of each wave's scratch */
+    /* in strict mode: one bit per dword of each wave's scratch, set when it is written */
+    uint64_t *scratch_written[WAVES_MOST];
     pthread_t thread;
 };
 
@@ -51,8 +52,8 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* The scratch slot of a wave: from the top, so that a ring smaller than TMPRING_SIZE says is
- * detected. */
+/* Returns the offset of a wave's scratch slot. Slots are taken from the top, so that a ring smaller
+ * than TMPRING_SIZE says is detected. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -66,7 +67,7 @@ static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
     w->sgpr_ready[(*n)++] = 1;
 }
 
-/* Initial SGPRs: user SGPRs, then those that the dispatch enables, in this order. */
+/* Sets the initial SGPRs: user SGPRs, then those that the dispatch enables, in this order. */
 static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -78,19 +79,20 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
     }
     for (uint32_t dim = 0; dim < 3; dim++)
         if (d->group_ids >> dim & 1) set_sgpr(w, &n, k->group.id[dim]);
-    /* TG_SIZE: waves [5:0]; the wave's number in both [11:6] and [24:20]: Mesa's versions read
-     * different ones. */
+    /* TG_SIZE has the number of waves in [5:0], and the wave's number in both [11:6] and [24:20],
+     * because versions of Mesa read different ones. */
     if (d->tg_size) set_sgpr(w, &n, waves | w->id << 6 | w->id << 20 | (uint32_t)(w->id == 0) << 26);
     if (w->generation == 10 && d->scratch) set_sgpr(w, &n, (uint32_t)scratch_offset(k, w->id));
     w->s[SP_EXEC] = (uint32_t)w->exec;
     w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
     w->s[SP_SRC_NULL] = 0;
-    /* M0 and VCC are not initialised on gfx10 and later, but waves may save them. */
+    /* On gfx10 and later M0 and VCC are not initialised, but waves may save them. */
     if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
 }
 
-/* Thread ids: v0 packed by tens of bits on gfx11, v0 v1 v2 before. */
+/* Sets the thread ids: on gfx11 v0 has all three, ten bits each; on gfx10 they are in v0, v1,
+ * v2. */
 static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint32_t size[3])
 {
     uint32_t dims = k->launch->d->thread_ids, threads = size[0] * size[1] * size[2];
@@ -118,11 +120,11 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
-/* Bytes for one bit per dword of scratch. */
+/* Returns the number of bytes for one bit per dword of scratch. */
 static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
 
-/* Registers that hardware does not initialise hold the last wave's values: here, in strict mode, a
- * pattern. */
+/* Fills the registers that hardware does not initialise. On hardware they hold the values of an
+ * earlier wave. Here they get a pattern in strict mode, else 0. */
 static void poison(struct sp_wave *w, uint32_t vgprs)
 {
     bool lenient = !w->strict;
@@ -163,20 +165,22 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
     initial_sgprs(k, w);
 }
 
-/* --- running --- */
+/* --- running the groups of a dispatch --- */
 static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fault)
 {
     const struct sp_emu_exec *x = l->x;
     struct timespec t;
     if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
-    if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED; /* it may wait for the group that failed */
+    /* this group may be waiting for the group that failed */
+    if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED;
     if (!x->deadline_ns) return 0;
     clock_gettime(CLOCK_MONOTONIC, &t);
     if ((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < x->deadline_ns) return 0;
     return sp_emu_fault_set(fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
 }
 
-/* A barrier counts the waves that are still running. */
+/* Releases a barrier when all waves of the group that still run have arrived. Returns true if it
+ * did. */
 static bool release_barrier(struct worker *k)
 {
     bool any = false;
@@ -195,7 +199,7 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    /* Waves that share scratch by mistake disturb each other when they take turns. */
+    /* with short slices, waves that share scratch by mistake disturb each other */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {
@@ -305,7 +309,8 @@ static uint32_t threads_of(const struct launch *l)
     return (uint32_t)(n ? n : 1);
 }
 
-/* The first worker that failed by itself determines the dispatch's error. */
+/* Collects the results of the workers. The first worker that failed by itself, and was not stopped
+ * by another's failure, determines the dispatch's error. */
 static int collect(struct launch *l, struct worker *workers)
 {
     int rc = 0;
@@ -318,8 +323,8 @@ static int collect(struct launch *l, struct worker *workers)
     return rc;
 }
 
-/* With these defects waves race that would not on a healthy card: a race would not show the real
- * defect. */
+/* Returns true for flaws with which waves race that would not on a healthy card. Races are not
+ * looked for then, because a race would not show the real flaw. */
 static bool mixes_waves_up(const struct sp_emu_chip *chip)
 {
     return sp_emu_flaw(chip, SP_FLAW_IDS) || sp_emu_flaw(chip, SP_FLAW_WAVE64) || sp_emu_flaw(chip, SP_FLAW_SCRATCH);
@@ -331,7 +336,8 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     uint32_t started = 0;
     int rc = 0;
     if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
-    for (int dim = 0; dim < 3; dim++) /* more than 64 bits of groups end with the job's time anyway */
+    /* a number of groups beyond 64 bits is cut: such a job reaches its time limit anyway */
+    for (int dim = 0; dim < 3; dim++)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);

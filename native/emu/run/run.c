@@ -1,4 +1,4 @@
-/* The main loop: runs one wave until it ends, waits or its slice is over. */
+/* The main loop: runs one wave until it ends or waits, or its slice is over. */
 #include "run.h"
 #include "code.h"
 #include "emu/ops/table.h"

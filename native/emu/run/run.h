@@ -3,6 +3,7 @@
 #define SP_EMU_RUN_RUN_H
 #include "emu/wave/wave.h"
 
-/* Runs until it stops, or until `budget` instructions are done (SP_WAVE_GO). */
+/* Runs a wave until it stops, or until `budget` instructions are done (SP_WAVE_GO). Returns why it
+ * stopped. */
 int sp_wave_run(struct sp_wave *w, uint64_t budget);
 #endif

@@ -1,5 +1,5 @@
 /* Operands: converts a source to 64 lanes, and a result to a register. Every family of instructions
- * includes it. The hot cases are inline, DPP and SDWA are in slow.c. Sources are named by the 9-bit
+ * includes this file. The hot cases are inline; DPP and SDWA are in slow.c. Sources have the 9-bit
  * codes of inst.h. */
 #ifndef SP_EMU_WAVE_OPERAND_H
 #define SP_EMU_WAVE_OPERAND_H
@@ -8,11 +8,13 @@
 
 #define SP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SP_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* All lanes of the wave in blocks of 32. The constant inner length, an index without wrap and
- * independent lanes let it vectorise without a tail and without checks for overlap. */
+/* Loops over all lanes of the wave in blocks of 32. The compiler can vectorise the loop without a
+ * remainder and without checks for overlap: the inner length is constant, the index does not wrap,
+ * and lanes are independent. */
 #define SP_EACH_LANE(w, l) for (size_t l##_b = 0; l##_b < (w)->lanes; l##_b += 32) \
     _Pragma("GCC ivdep") for (size_t l = l##_b, l##_n = 0; l##_n < 32; l++, l##_n++)
-/* As above, lane by lane, for rare or slow instructions: vectors would add bytes to the wheel. */
+/* Loops over all lanes one by one, for rare or slow instructions. A vectorised loop would add bytes
+ * to the wheel. */
 #define SP_LANE_BY_LANE(w, l) for (uint32_t l = 0; l < (w)->lanes; l++)
 
 static inline float sp_f32(uint32_t bits) { union { uint32_t u; float f; } c = {bits}; return c.f; }
@@ -20,19 +22,20 @@ static inline uint32_t sp_u32(float value) { union { float f; uint32_t u; } c = 
 static inline double sp_f64(uint64_t bits) { union { uint64_t u; double f; } c = {bits}; return c.f; }
 static inline uint64_t sp_u64(double value) { union { double f; uint64_t u; } c = {value}; return c.u; }
 
-/* Widths of constants. */
+/* Width and type of an operand. It decides the value of an inline constant. */
 enum sp_width { SP_B16, SP_B32, SP_F64, SP_B64, SP_I64 };
 
-/* slow.c: constants, apertures, VCCZ.. as `width`; DPP and SDWA applied to src[0] or src[1]. */
+/* slow.c: returns a constant, an aperture or VCCZ, EXECZ, SCC as `width`. sp_operand_lanes applies
+ * DPP and SDWA to src[0] or src[1]. */
 uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum sp_width width);
 const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, unsigned k, const uint32_t *from,
                                  uint32_t *to);
 void sp_operand_sdwa_result(const struct sp_inst *i, const uint32_t *old, uint32_t *result, uint32_t lanes);
 int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
-/* --- scalars --- */
+/* --- scalar operands --- */
 
-/* slow.c: constants, and registers that are not ready. */
+/* slow.c: returns a constant, or a register that is not ready. */
 uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
@@ -60,7 +63,8 @@ static inline void sp_exec_changed(struct sp_wave *w)
     w->active = (uint32_t)__builtin_popcountll(w->exec);
 }
 
-/* slow.c: NULL, M0, EXEC, and registers while loads are under way; no effect if the wave stops. */
+/* slow.c: writes NULL, M0 or EXEC, or any register while loads are under way. No effect if the wave
+ * stops. */
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
 
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
@@ -86,18 +90,18 @@ static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
     return w->scc & 1;
 }
 
-/* slow.c: a copied or stored VGPR with undefined lanes. */
+/* slow.c: handles a copied or stored VGPR with undefined lanes. */
 void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored);
 
-/* As sp_vgpr, for data that are only copied: they may be undefined. */
+/* Returns a VGPR, as sp_vgpr does, for data that are only copied: they may be undefined. */
 static inline const uint32_t *sp_vgpr_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (SP_UNLIKELY(w->exec & ~w->vgpr_ready[code & 255])) sp_vgpr_undefined(w, i, code, false);
     return w->v[code & 255];
 }
 
-/* A lane mask is in one SGPR of a wave32, in two of a wave64. Its bits for inactive lanes may be
- * undefined. */
+/* Returns a lane mask, which is in one SGPR of a wave32 and in two of a wave64. The bits for
+ * inactive lanes may be undefined. */
 static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     if (w->lanes == 64 ? SP_LIKELY(sp_pair_ready(w, code)) : SP_LIKELY(code < SP_SGPRS && w->sgpr_ready[code]))
@@ -105,7 +109,7 @@ static inline uint64_t sp_mask(struct sp_wave *w, const struct sp_inst *i, uint3
     return sp_mask_slow(w, i, code);
 }
 
-/* As sp_mask, if all of its bits matter. */
+/* Returns a lane mask of which all bits must be defined. */
 static inline uint64_t sp_whole_mask(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     return w->lanes == 64 ? sp_s64(w, i, code) : sp_s32(w, i, code);
@@ -119,9 +123,10 @@ static inline void sp_put_mask(struct sp_wave *w, const struct sp_inst *i, uint3
         sp_put_s32(w, i, code, (uint32_t)value);
 }
 
-/* --- vectors --- */
+/* --- vector operands --- */
 
-/* The VGPR of a code; beyond the allocation hardware reads v0: here it is a fault. */
+/* Returns the VGPR with this operand code. Beyond the allocation hardware reads v0; here that is a
+ * fault. */
 static inline const uint32_t *sp_vgpr(struct sp_wave *w, const struct sp_inst *i, uint32_t code)
 {
     uint32_t r = code & 255;
@@ -135,7 +140,8 @@ static inline void sp_fill(struct sp_wave *w, uint32_t *to, uint32_t value)
     SP_EACH_LANE(w, l) to[l] = value;
 }
 
-/* src[k] as 32-bit lanes, in `t` unless it is a plain VGPR. Lanes outside EXEC are arbitrary. */
+/* Returns src[k] as 32-bit lanes, in `t` unless it is a plain VGPR. Lanes outside EXEC are
+ * arbitrary. */
 static inline const uint32_t *sp_src_as(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
                                         enum sp_width width)
 {
@@ -156,7 +162,8 @@ static inline const uint32_t *sp_src(struct sp_wave *w, const struct sp_inst *i,
     return sp_src_as(w, i, k, t, SP_B32);
 }
 
-/* src[k] of a copying instruction: unwritten data are undefined lane by lane. */
+/* Returns src[k] of an instruction that copies. Lanes of it that were never written stay
+ * undefined. */
 static inline const uint32_t *sp_src_copied(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     uint32_t code = i->src[k];
@@ -167,7 +174,7 @@ static inline const uint32_t *sp_src_copied(struct sp_wave *w, const struct sp_i
 static inline bool sp_flush32_in(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_IN); }
 static inline bool sp_flush32_out(const struct sp_wave *w) { return !(w->mode & SP_MODE_KEEP32_OUT); }
 
-/* src[k] as floats: input denormals and modifiers applied. */
+/* Returns src[k] as floats, with modifiers and the mode of input denormals applied. */
 static inline const float *sp_srcf(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     const uint32_t *from = sp_src(w, i, k, t);
@@ -183,7 +190,7 @@ static inline const float *sp_srcf(struct sp_wave *w, const struct sp_inst *i, u
     return (const float *)t;
 }
 
-/* src[k] as 64-bit lanes. */
+/* Returns src[k] as 64-bit lanes. */
 static inline const uint64_t *sp_src64_as(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint64_t *t,
                                           enum sp_width width)
 {
@@ -219,7 +226,7 @@ static inline const double *sp_srcd(struct sp_wave *w, const struct sp_inst *i, 
     return (const double *)t;
 }
 
-/* Lanes that this instruction writes. */
+/* Returns the lanes that the instruction writes. */
 static inline uint64_t sp_write_mask(struct sp_wave *w, const struct sp_inst *i)
 {
     return SP_UNLIKELY(i->lane_mode == SP_LANE_DPP16) ? w->exec & w->lane_enable : w->exec;
@@ -245,7 +252,7 @@ static inline void sp_put_lanes(struct sp_wave *w, const struct sp_inst *i, uint
     }
 }
 
-/* Writes the result of a vector instruction. 0, or the wave's stop. */
+/* Writes the result of a vector instruction. Returns 0, or w->stop if the wave must stop. */
 static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r)
 {
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
@@ -254,9 +261,9 @@ static inline int sp_put(struct sp_wave *w, const struct sp_inst *i, uint32_t *r
     return (int)w->stop;
 }
 
-/* The factor of OMOD. 1 where the hardware ignores it: in IEEE mode, and if denormal results of the
- * format are kept (`keep`, a bit of MODE). Mesa's ACO and LLVM's SIFoldOperands use it by these
- * rules. */
+/* Returns the factor of OMOD. It is 1 where hardware ignores OMOD: in IEEE mode, and if denormal
+ * results of the format are kept (`keep`, a bit of MODE). Mesa's ACO and LLVM's SIFoldOperands rely
+ * on these rules. */
 static inline float sp_omod(const struct sp_wave *w, const struct sp_inst *i, uint32_t keep)
 {
     static const float FACTOR[] = {1.0f, 2.0f, 4.0f, 0.5f};
@@ -269,8 +276,9 @@ static inline void sp_flush_f32(const struct sp_wave *w, float *r)
     SP_EACH_LANE(w, l) bits[l] = (bits[l] & 0x7FFFFFFFu) < 0x00800000u ? bits[l] & 0x80000000u : bits[l];
 }
 
-/* OMOD turns each zero or denormal into +0. A number that it halves to a denormal becomes a zero of
- * its sign (seen on gfx1010 and gfx1030: output_modifier.h of ROCm's rocjitsu). */
+/* Applies OMOD and CLAMP to float results. OMOD turns each zero or denormal into +0. A number that
+ * OMOD halves to a denormal becomes a zero of its sign (seen on gfx1010 and gfx1030:
+ * output_modifier.h of ROCm's rocjitsu). */
 static inline void sp_finish_f32(const struct sp_wave *w, const struct sp_inst *i, float *r)
 {
     float scale = sp_omod(w, i, SP_MODE_KEEP32_OUT);
@@ -327,7 +335,7 @@ static inline int sp_putd(struct sp_wave *w, const struct sp_inst *i, double *r)
     return sp_put64(w, i, bits);
 }
 
-/* Bits of `r` (0 or 1 per lane) as a mask, inactive lanes 0. */
+/* Returns the values of `r` (0 or 1 per lane) as a mask. Inactive lanes give 0. */
 static inline uint64_t sp_gather_mask(const struct sp_wave *w, const uint32_t *r, uint64_t lanes)
 {
     uint64_t mask = 0;

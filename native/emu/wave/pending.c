@@ -1,7 +1,7 @@
-/* Loads under way. Memory is read at once. In strict mode the registers are ready only after the
- * s_waitcnt that hardware needs. VMEM loads and LDS return in order, each by its own counter. SMEM
- * and FLAT return in any order, so only a wait for 0 completes them (RDNA2 ISA document, "Data
- * dependency resolution"). */
+/* Loads under way. Memory is read at once, but in strict mode the registers are ready only after
+ * the s_waitcnt that hardware needs. VMEM loads complete in order by one counter, LDS loads by
+ * another. SMEM and FLAT loads complete in any order, so only a wait for 0 completes them (RDNA2
+ * ISA document, "Data dependency resolution"). */
 #include "operand.h"
 #include <stdio.h>
 
@@ -28,7 +28,8 @@ static void not_arrived(struct sp_wave *w, const struct sp_pending *p)
     }
 }
 
-/* Removes entry n; the order is kept because an older load of the same register arrives first. */
+/* Removes entry n. The order of the others is kept, because an older load of the same register
+ * arrives first. */
 static void drop(struct sp_wave *w, uint32_t n)
 {
     w->pending_count--;
@@ -38,7 +39,8 @@ static void drop(struct sp_wave *w, uint32_t n)
 static void add(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count, uint64_t undefined, uint8_t why)
 {
     if (!count || reg == SP_SRC_NULL) return;
-    if (w->pending_count == SP_PENDING) { /* counters saturate long before: the wave would have waited */
+    /* the counters saturate long before this number, so the wave would have waited */
+    if (w->pending_count == SP_PENDING) {
         arrived(w, &w->pending[0]);
         drop(w, 0);
     }
@@ -77,8 +79,9 @@ static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm
     }
 }
 
-/* FLAT counts in both: the first wait turns it into an SMEM-like or VMEM-like one. A register may
- * have two loads under way (its halves): it is ready after the last. */
+/* Completes the loads that a wait covers. FLAT counts in both counters: the first wait turns a FLAT
+ * load into an SMEM-like or VMEM-like one. A register may have two loads under way, for its halves:
+ * it is ready after the last one. */
 static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 {
     for (uint32_t n = 0; n < w->pending_count;) {
@@ -162,7 +165,8 @@ static void not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg, 
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, false); }
 void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg) { not_ready(w, i, reg, true); }
 
-/* A result for a register with a pending load, which would overwrite it. */
+/* Raises a fault if a result would go to a register whose load is under way: the load would
+ * overwrite the result. */
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
     char name[16];

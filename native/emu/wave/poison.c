@@ -1,6 +1,6 @@
 /* Poison in registers: values loaded from unwritten LDS, scratch or memory, and values computed
- * from them. They may be stored, but must not decide. A register that is not ready is poisoned or
- * unwritten: the origin distinguishes the two. */
+ * from them. Poison may be stored, but must not decide. A register that is not ready is either
+ * poisoned, and has an origin, or was never written. */
 #include "wave.h"
 #include <stdio.h>
 
@@ -9,10 +9,11 @@ static void begin(struct sp_wave *w)
     if (w->origins) return;
     memset(w->why, 0, sizeof w->why);
     memset(w->poison, 0, sizeof w->poison);
-    w->origins = 1; /* number 0 is unused */
+    w->origins = 1; /* number 0 means that there is no origin */
 }
 
-/* One origin per instruction; without room, the newest replaces the last one. */
+/* Returns the number of a new origin. An instruction has one origin; if the list is full, the
+ * newest replaces the last one. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at)
 {
     uint32_t n = 1;
@@ -39,7 +40,9 @@ void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t 
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg)
 {
     uint64_t ready = w->vgpr_ready[reg & 255];
-    /* Some lanes have it: an unused merge of values. But a loaded value was needed. */
+    /* If some lanes are ready, never-written lanes of the register are no error: compilers merge
+     * values that they do not use. A lane that loaded poison is an error, because the program
+     * loaded the value for use. */
     return ready ? w->origins ? w->poison[reg & 255] & ~ready : 0 : UINT64_MAX;
 }
 

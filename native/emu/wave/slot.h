@@ -4,9 +4,9 @@
 #include "wave.h"
 
 struct sp_slot {
-    sp_wave_fn fn; /* NULL: not yet decoded */
+    sp_wave_fn fn; /* NULL: the slot has not been decoded yet */
     uint32_t vector;
-    struct sp_inst inst, second; /* second: VOPD's other half */
-    sp_wave_fn half[2];          /* of VOPD */
+    struct sp_inst inst, second; /* `second` is the second instruction of a VOPD */
+    sp_wave_fn half[2];          /* functions of the two instructions of a VOPD */
 };
 #endif

@@ -1,5 +1,5 @@
-/* The rarer operands: constants, apertures, sources moved across lanes (DPP16, DPP8) or through
- * byte selects (SDWA). "DPP" and "SDWA" in AMD's RDNA2 and RDNA3 ISA documents define which lane
+/* The rarer operands: constants, apertures, sources moved across lanes (DPP16, DPP8) or selected by
+ * byte or word (SDWA). "DPP" and "SDWA" in AMD's RDNA2 and RDNA3 ISA documents define which lane
  * reads which. */
 #include "operand.h"
 
@@ -19,7 +19,7 @@ static uint64_t literal(const struct sp_inst *i, enum sp_width width)
 
 static uint64_t small_float(uint32_t which, enum sp_width width)
 {
-    /* 1/(2 pi) is the format's own constant, not the rounded float. */
+    /* 1/(2 pi) has an exact constant for each format, so it is not converted from the float. */
     if (width == SP_F64 || width == SP_B64 || width == SP_I64)
         return which == 8 ? UINT64_C(0x3FC45F306DC9C882) : sp_u64((double)SMALL[which]);
     if (width == SP_B16) return SMALL_HALF[which];
@@ -34,8 +34,8 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code >= 193 && code <= 208) return wide ? (uint64_t)(192 - (int64_t)code) : (uint32_t)(192 - (int32_t)code);
     if (code >= 240 && code <= 248) return small_float(code - 240, width);
     if (code == SP_SRC_LITERAL) return literal(i, width);
-    /* Apertures: 64-bit values whose low half is 0 (LLVM reads them only as pairs); limits are the
-     * last byte. */
+    /* Apertures are 64-bit values whose low half is 0 (LLVM reads them only as pairs). Their limits
+     * are the address of the last byte. */
     if (code == 235) return wide ? UINT64_C(0x20000000) << 32 : 0;
     if (code == 236) return wide ? (UINT64_C(0x20000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 237) return wide ? UINT64_C(0x10000000) << 32 : 0;
@@ -89,7 +89,7 @@ void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code
     if (stored && w->strict) w->poison_seen = 1;
 }
 
-/* The lane that lane `l` reads by DPP_CTRL; -1: none. */
+/* Returns the lane that lane `l` reads by DPP_CTRL; -1: no lane; -2: a reserved value. */
 static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
 {
     uint32_t row = l & ~15u, in = l & 15, n = ctrl & 15;
@@ -101,7 +101,7 @@ static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
     if (ctrl == 0x141) return (int)(row + (in ^ 7));
     if (ctrl >= 0x150 && ctrl <= 0x15F) return (int)(row + n);
     if (ctrl >= 0x160 && ctrl <= 0x16F) return (int)(row + (in ^ n));
-    /* RDNA has no ROW_BCAST:15; a card is said to give the row's lane 0 (tinygrad,
+    /* RDNA has no ROW_BCAST:15. A card is said to give lane 0 of the row (tinygrad,
      * test/amd/hw/test_dpp.py). */
     return ctrl == 0x142 && w->x->lenient & SP_LENIENT_RESERVED ? (int)row : -2;
 }
@@ -133,7 +133,7 @@ static void dpp8(struct sp_wave *w, const struct sp_inst *i, const uint32_t *fro
     }
 }
 
-/* SDWA selects: 0-3 byte, 4-5 word, 6 dword. */
+/* Returns the part of a value that SDWA selects: 0-3 a byte, 4-5 a word, 6 the dword. */
 static uint32_t sdwa_select(uint32_t value, uint32_t sel, bool sign)
 {
     if (sel < 4) {
@@ -167,7 +167,8 @@ const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, uns
     return to;
 }
 
-/* DST_SEL places the result; DST_UNUSED: 0 zeros, 1 sign, 2 keeps the rest of the old value. */
+/* Places results by DST_SEL. DST_UNUSED says what the other bits become: 0 zeros, 1 the sign, 2 the
+ * old value. */
 void sp_operand_sdwa_result(const struct sp_inst *i, const uint32_t *old, uint32_t *result, uint32_t lanes)
 {
     uint32_t sel = i->dst_sel, bits = sel < 4 ? 8 : 16, shift = sel < 4 ? sel * 8 : (sel - 4) * 16;

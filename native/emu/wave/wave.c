@@ -1,5 +1,5 @@
-/* Functions that every instruction may need of its wave: faults with their place, the clock, the
- * access of loads, and the host's rounding. */
+/* Functions that any instruction may need: faults with their place, the clock, how a load goes
+ * through the caches, and the host's rounding. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
@@ -33,15 +33,16 @@ uint64_t sp_wave_realtime(const struct sp_wave *w)
     return sp_emu_gpu_clock(w->x->chip);
 }
 
-/* GLC: past L0; past GL1 too, with DLC on gfx10 and without it on gfx11 (LLVM, AMDGPUUsage, "Memory
- * Model GFX10-GFX11"). */
+/* Returns how a load reads: SP_VM_*. GLC bypasses L0. It also bypasses GL1, on gfx10 only together
+ * with DLC (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     if (!i->glc) return SP_VM_READ;
     return SP_VM_READ | (w->generation == 11 || i->dlc ? SP_VM_DEVICE : SP_VM_PAST_L0);
 }
 
-/* FLOAT_MODE: 0 nearest even, 1 +inf, 2 -inf, 3 zero. */
+/* Sets the host's rounding by two bits of FLOAT_MODE: 0 to nearest even, 1 to +inf, 2 to -inf, 3 to
+ * zero. */
 void sp_wave_rounding(uint32_t bits)
 {
     static const int HOST[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};

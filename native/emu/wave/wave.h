@@ -11,19 +11,22 @@
 enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128,
        SP_ORIGINS = 32, SP_SRC_SCC = 253, SP_SCC_UNDEFINED = 2 };
 
-/* Result of a handler: 0 continues with the next instruction, any other value leaves the loop. */
+/* Result of a handler. 0: the next instruction follows. Any other value leaves the loop. */
 enum sp_wave_stop {
     SP_WAVE_GO = 0,
     SP_WAVE_END,     /* s_endpgm */
-    SP_WAVE_BARRIER, /* waits for the rest of its group */
-    SP_WAVE_YIELD,   /* s_sleep: the next wave's turn */
-    SP_WAVE_FAULT,   /* exec.fault has the reason */
-    SP_WAVE_POISON   /* never returned: an operand is undefined; no effect has happened yet (ops/spread.c) */
+    SP_WAVE_BARRIER, /* the wave waits for the other waves of its group */
+    SP_WAVE_YIELD,   /* s_sleep: it is the next wave's turn */
+    SP_WAVE_FAULT,   /* the wave has faulted; exec.fault has the reason */
+    /* Never returned to the caller: an operand is undefined, and the instruction has had no effect
+     * yet (ops/spread.c). */
+    SP_WAVE_POISON
 };
 
 /* Fields of the MODE register that this emulator implements. */
 enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_MODE_KEEP32_OUT = 0x20,
-       SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80, /* denormals are kept, not flushed; 64: halves too */
+       /* KEEP: denormals are kept, not flushed; the KEEP64 bits also apply to halves */
+       SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80,
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
 /* A load that the wave has issued but not yet waited for. Its registers are not ready. */
@@ -32,16 +35,16 @@ struct sp_pending {
     uint8_t kind;
     uint8_t count; /* registers */
     uint16_t reg;
-    uint32_t seq; /* the load's number: how many loads its counter had issued */
+    uint32_t seq; /* value of the counter of loads when the load was issued */
     uint64_t lanes;
     uint64_t undefined; /* VGPR: the lanes that load poison. SGPR: nonzero if it loads poison */
     uint8_t why;        /* the origin of the poison: index of a struct sp_origin */
 };
 
-/* The origin of poison in a register that was written nevertheless. */
+/* The origin of poison in a register that was written. */
 enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
-    uint64_t pc, at; /* the instruction, and the address or register that it read */
+    uint64_t pc, at; /* address of the instruction, and the address or register that it read */
     const char *cache, *lacks; /* for SP_FROM_CACHE: the cache with old bytes, and the missing invalidation */
     uint16_t op;
     uint8_t from;
@@ -66,52 +69,66 @@ struct sp_code;
 struct sp_racer;
 
 struct sp_wave {
-    uint32_t s[SP_SGPRS]; /* by operand code: VCC 106, M0 125 (gfx11's place), EXEC 126 */
-    uint64_t exec;        /* s[126:127], bits beyond the wave cut off */
-    uint64_t full;        /* all lanes of the wave */
+    /* scalar registers by operand code: VCC 106, M0 125 (as on gfx11), EXEC 126 */
+    uint32_t s[SP_SGPRS];
+    uint64_t exec;        /* s[126:127], without bits beyond the wave */
+    uint64_t full;        /* mask of all lanes of the wave */
     uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
     uint64_t pc, next;    /* address of this instruction, and of the next one */
-    uint32_t scc; /* 0 or 1, and SP_SCC_UNDEFINED: no defined value has set it */
+    uint32_t scc; /* 0 or 1; with SP_SCC_UNDEFINED: no defined value has set SCC */
     uint32_t lanes; /* 32 or 64 */
     uint32_t generation;
     uint32_t mode;
-    uint32_t stop; /* of sp_wave_stop, set by failed operand reads */
+    uint32_t stop; /* enum sp_wave_stop; set when reading an operand fails */
     uint32_t strict;
-    uint32_t state; /* of sp_wave_stop: why it is not running */
-    uint32_t id;    /* in its group */
+    uint32_t state; /* enum sp_wave_stop: why the wave is not running */
+    uint32_t id;    /* number of the wave in its group */
     uint32_t active, active_at_top;
     struct sp_emu_exec *x;
     struct sp_emu_tlb *tlb;
     struct sp_emu_fault *fault;
     struct sp_group *group;
     struct sp_code *code;
-    struct sp_racer *race; /* NULL: races are not looked for */
-    uint64_t flat_scratch;  /* this wave's scratch; gfx10: the value of s_setreg FLAT_SCR_LO/HI */
-    uint32_t flat_scratch_undefined; /* bits 0 and 1: s_setreg wrote an undefined value to its half */
-    uint64_t scratch_bytes; /* of this wave; 0: none */
+    struct sp_racer *race; /* NULL: the dispatch is not checked for races */
+    /* address of the wave's scratch; on gfx10 the value that s_setreg wrote to FLAT_SCR_LO/HI */
+    uint64_t flat_scratch;
+    /* bit 0 or 1: s_setreg wrote an undefined value to the low or high half of FLAT_SCRATCH */
+    uint32_t flat_scratch_undefined;
+    uint64_t scratch_bytes; /* bytes of scratch of this wave; 0: no scratch */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
-    uint32_t vm_waited, lds_waited, vs_waited; /* issued operations that the wave has waited for */
-    uint32_t vs_issued, scratch_stored; /* stores; the last of them to scratch */
-    uint32_t poison_seen;       /* by the access in progress: it needs a second look (ops/poison.c) */
-    uint32_t poison_reg, poison_scc; /* of SP_WAVE_POISON: the operand; the old SCC */
-    uint32_t poison_by_lane;    /* of SP_WAVE_POISON: a copy, for which unwritten lanes matter */
-    uint32_t spreading;         /* undefined operands are being tried: reads of them pass */
-    uint32_t origins;           /* 0: no register has loaded poison, and the members behind `v` are invalid */
+    /* number of issued operations of each counter that the wave has waited for */
+    uint32_t vm_waited, lds_waited, vs_waited;
+    /* number of stores, and number of the last store to scratch */
+    uint32_t vs_issued, scratch_stored;
+    /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
+    uint32_t poison_seen;
+    /* for SP_WAVE_POISON: the undefined operand, and SCC before the instruction */
+    uint32_t poison_reg, poison_scc;
+    /* for SP_WAVE_POISON: 1 if the instruction copies, so that unwritten lanes matter */
+    uint32_t poison_by_lane;
+    /* 1 while spread.c tries values of undefined operands, which may be read then */
+    uint32_t spreading;
+    /* number of origins; 0: no register holds poison, and the members after `v` are invalid */
+    uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
-    uint64_t wmma_end; /* end of the last WMMA, and its first result, which the next WMMA may not read */
+    /* address after the last WMMA, and its first result register, which the next WMMA may not
+     * read */
+    uint64_t wmma_end;
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
     uint8_t sgpr_ready[SP_SGPRS];
-    uint64_t vgpr_ready[SP_VGPRS]; /* lanes that were written and have arrived */
+    uint64_t vgpr_ready[SP_VGPRS]; /* lanes that have been written, and whose load has completed */
     uint32_t v[SP_VGPRS][SP_LANES] __attribute__((aligned(64)));
-    /* Not cleared at a wave's launch. */
+    /* These members are not cleared when a wave is launched. */
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
-    uint8_t why[SP_SRC_VGPR + SP_VGPRS]; /* by operand code: a number of `origin`; 0: never written */
-    uint64_t poison[SP_VGPRS];           /* lanes that are not ready because an instruction made them so */
-    uint32_t s_undefined[SP_SGPRS];      /* undefined bits of such an SGPR, and of such lanes */
+    /* by operand code: index into `origin` for a register with poison; 0: never written */
+    uint8_t why[SP_SRC_VGPR + SP_VGPRS];
+    /* lanes that are not ready because an instruction made them poison */
+    uint64_t poison[SP_VGPRS];
+    uint32_t s_undefined[SP_SGPRS];      /* undefined bits of a poisoned SGPR */
     uint32_t v_undefined[SP_VGPRS][SP_LANES];
 };
 
@@ -123,18 +140,18 @@ struct sp_wave_op {
 #define SP_OP_ENTRY(NAME, ...) {SP_OP_##NAME, NAME},
 #define SP_OP_END {SP_OP_NUM, NULL}
 
-/* Records the fault with pc, group and wave. Returns SP_WAVE_FAULT. Only the first fault is
- * kept. */
+/* Records a fault with pc, group and wave. Returns SP_WAVE_FAULT. Only the first fault is kept. */
 int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Adds the place to a fault that the TLB has filled. */
+/* Adds pc, group, wave and lane to a fault that the TLB has filled. Returns SP_WAVE_FAULT. */
 int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 
-/* pending.c: loads under way. `reg`: an operand code. */
+/* pending.c: loads under way. sp_wave_load_begins records a load into `count` registers; `reg` is
+ * the operand code of the first one. */
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
-/* As sp_wave_load_begins, once for the counter; undefined[k]: lanes of register k that get
- * poison. */
+/* Records a load that may bring poison; the counter counts it once. undefined[k]: the lanes of
+ * register k that get poison. */
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);
 static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at_most)
@@ -142,35 +159,38 @@ static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at
     if (issued - *waited > at_most) *waited = issued - at_most;
 }
 bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
-/* An operand was not ready: a fault if its load is under way; else, in strict mode,
- * SP_WAVE_POISON. */
+/* Call it when an operand is not ready. If its load is under way, that is a fault. Else, in strict
+ * mode, w->stop becomes SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
-/* As above for one lane, or for a copying instruction: unwritten lanes are not accepted. */
+/* Does what sp_wave_not_ready does, for one lane or an instruction that copies: lanes that were
+ * never written are not accepted. */
 void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
-/* The fault of an undefined operand that decides. */
+/* Raises the fault of an undefined operand that decides. Returns SP_WAVE_FAULT. */
 int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
-/* poison.c: written registers that hold poison. `reg`: an operand code. */
+/* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
+ * of the instruction's origin. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
-/* Poisons these lanes, or clears poison in `defined`, in all bits, with this origin; SGPRs have no
- * lanes. */
+/* Poisons all bits of `lanes`, with the origin `why`, and clears the poison of the lanes `defined`.
+ * An SGPR has no lanes. */
 void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why);
-/* Undefined lanes of a VGPR, with unwritten ones; undefined bits of one of them, or of an SGPR. */
+/* sp_wave_undefined_lanes returns the undefined or never written lanes of a VGPR.
+ * sp_wave_undefined_bits returns the undefined bits of a lane, or of an SGPR. */
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg);
 uint32_t sp_wave_undefined_bits(const struct sp_wave *w, uint32_t reg, uint32_t lane);
-/* The origin of an undefined register; 0: none. */
+/* Returns the number of the origin of an undefined register, or 0. */
 uint8_t sp_wave_origin_of(const struct sp_wave *w, uint32_t reg);
-/* Why a register is undefined, as a text that follows its name. */
+/* Returns why a register is undefined, as a text that follows the register's name. */
 const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes);
 
 static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
 
-/* The shader's clock; it equals the constant clock, because there is no other. */
+/* Returns the shader's clock, which is the card's only one. */
 uint64_t sp_wave_realtime(const struct sp_wave *w);
-/* How a load reads, by its GLC and DLC: SP_VM_*. */
+/* Returns how a load goes through the caches, by its GLC and DLC: SP_VM_*. */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);
-/* Applies MODE's rounding to the host. */
+/* Sets the host's rounding as MODE says. */
 void sp_wave_rounding(uint32_t mode_bits);
 #endif

@@ -1,31 +1,39 @@
-/* Operations and plans as objects that try the call table before a line of Python runs.
+/* Operations and plans as callable objects. A call first looks in the call table for an equal
+ * earlier call, before a line of Python runs.
  *
- * A class written in Python is called through a tuple of its arguments and a dict of their names. That costs as much as a small
- * product, so `direct` makes a subclass whose objects CPython calls by its vectorcall protocol. What the table leaves alone is a
- * call of the Python function, which begins again from the arguments. */
+ * CPython calls an object of a Python class through a tuple of its arguments and a dict of their
+ * names. That costs as much as a small product. So `direct` makes a subclass whose objects CPython
+ * calls by its vectorcall protocol. If the call table has no row for a call, the Python function is
+ * called with the same arguments. */
 #include "calls.h"
 #include "row.h"
 #include "table.h"
 
-/* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS: cpython/object.h, object.h and cpython/abstract.h of 3.10
- * and 3.11, where the flag is _Py_TPFLAGS_HAVE_VECTORCALL as well; part of the stable ABI from 3.12 on. */
+/* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS are part of the stable ABI from
+ * 3.12 on. In 3.10 and 3.11 they are in cpython/object.h, object.h and cpython/abstract.h, the flag
+ * also as _Py_TPFLAGS_HAVE_VECTORCALL. */
 typedef PyObject *vectorcall_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names);
 static const unsigned long HAVE_VECTORCALL = 1UL << 11;
 static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
 
 struct hot_callable {
     PyObject_HEAD
-    PyObject *function; /* Python's way, called with the object first; the site of the calls in the table */
-    PyObject *table;    /* a plan's; NULL: that of the device, which is the first argument */
-    PyObject *meaning;  /* a tuple, which owns what follows */
+    /* the Python function, called with this object first; also the `site` of its calls in the call
+     * table */
+    PyObject *function;
+    /* the call table of a plan; NULL: the table of the device, which is the first argument */
+    PyObject *table;
+    PyObject *meaning; /* a tuple that owns `names` and `defaults` */
     vectorcall_function *vectorcall;
     size_t nvalues, npositional;
-    PyObject *names[HOT_MOST_VALUES], *defaults[HOT_MOST_VALUES]; /* NULL: it has to be given */
+    /* a default of NULL: the argument is required */
+    PyObject *names[HOT_MOST_VALUES], *defaults[HOT_MOST_VALUES];
 };
 
 static PyTypeObject *base_type;
 
-/* Which parameter has this name; nvalues: none, or it is spelt as nobody spells it. */
+/* Returns the index of the parameter whose name is this very string object, or nvalues if there is
+ * none. */
 static size_t which(const struct hot_callable *c, const PyObject *name)
 {
     size_t i = 0;
@@ -34,7 +42,8 @@ static size_t which(const struct hot_callable *c, const PyObject *name)
     return i;
 }
 
-/* The values of a call. 0: not as usual. */
+/* Sorts the arguments of a call into `values`, by parameter. Returns 0 if the arguments do not fit
+ * the parameters. */
 static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names, PyObject **values)
 {
     if (nargs > c->npositional)
@@ -54,11 +63,12 @@ static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t 
     return 1;
 }
 
-/* The result of a call that the table knows; NULL: nothing was done, or with an exception. */
+/* Runs a call that the call table has a row for and returns its result. Returns NULL if nothing was
+ * done, or with an exception. */
 static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names)
 {
     PyObject *values[HOT_MOST_VALUES], *table = c->table;
-    const size_t first = table == NULL; /* the device */
+    const size_t first = table == NULL; /* 1: args[0] is the device */
     if (nargs < first || !sort_out(c, args + first, nargs - first, names, values))
         return NULL;
     PyObject *device = NULL;
@@ -76,7 +86,8 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
     return made;
 }
 
-/* Where CPython knows nothing of vectorcall: subclasses in Python before 3.12, and `object.__call__`. */
+/* Calls the Python function with a tuple and a dict. CPython uses this for subclasses in Python
+ * before 3.12, and for `object.__call__`. */
 static PyObject *call_by_tuple(PyObject *self, PyObject *given, PyObject *named)
 {
     PyObject *const function = ((const struct hot_callable *)(const void *)self)->function;
@@ -109,7 +120,8 @@ static PyObject *call_vector(PyObject *self, PyObject *const *args, size_t nargs
     return made;
 }
 
-/* _begin(function, table, (names, npositional, defaults)): `defaults` is a dict; table None: that of the device. Once. */
+/* _begin(function, table, (names, npositional, defaults)): sets up the object, once. `defaults` is
+ * a dict. A table of None stands for the device's table. */
 static PyObject *begin(PyObject *self, PyObject *given)
 {
     struct hot_callable *const c = (void *)self;
@@ -122,7 +134,8 @@ static PyObject *begin(PyObject *self, PyObject *given)
     if (c->function || n > HOT_MOST_VALUES || npositional < 0 || npositional > n ||
         (table != Py_None && Py_TYPE(table) != hot_table_type))
         return PyErr_Format(PyExc_ValueError, "_begin: expected up to %d names, a Table or None, once", HOT_MOST_VALUES), NULL;
-    PyObject *const own = PyDict_Copy(defaults); /* nobody else takes anything out of it */
+    /* a copy, so that no one else removes a default from it */
+    PyObject *const own = PyDict_Copy(defaults);
     for (Py_ssize_t i = 0; own && i < n; i++) {
         c->names[i] = PyTuple_GetItem(names, i);
         c->defaults[i] = PyDict_GetItemWithError(own, c->names[i]);
@@ -152,7 +165,8 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *named)
     return (PyObject *)c;
 }
 
-/* "module.name", which the type keeps a pointer to in 3.10: never freed. NULL with an exception. */
+/* Returns "module.name" of a class, or NULL with an exception. The string is never freed, because
+ * in 3.10 the type keeps a pointer to it. */
 static const char *full_name(PyObject *base)
 {
     PyObject *const dot = PyUnicode_FromString(".");
@@ -165,7 +179,7 @@ static const char *full_name(PyObject *base)
     return bytes ? PyBytes_AsString(bytes) : NULL;
 }
 
-/* direct(class): a subclass whose objects are called faster, and are otherwise the same. */
+/* direct(class): returns a subclass whose objects are called faster and are otherwise the same. */
 static PyObject *direct(PyObject *module, PyObject *base)
 {
     PyMemberDef members[] = {
@@ -173,7 +187,7 @@ static PyObject *direct(PyObject *module, PyObject *base)
         {NULL, 0, 0, 0, NULL},
     };
     PyType_Slot slots[] = {
-        {Py_tp_call, call_by_tuple}, /* a type with the flag has to have one of its own */
+        {Py_tp_call, call_by_tuple}, /* a type with this flag needs a tp_call of its own */
         {Py_tp_members, members},
         {0, NULL},
     };

@@ -1,4 +1,5 @@
-/* Repeated calls: make the types of this room, 0, or -1 with an exception. */
+/* The types for repeated calls. Each function adds its type to the module. Returns 0, or -1 with an
+ * exception. */
 #ifndef SP_HOT_CALLS_H
 #define SP_HOT_CALLS_H
 #include "hot/launch/objects.h"

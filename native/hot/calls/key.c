@@ -1,4 +1,5 @@
-/* What calls are found by: types, shapes and strides as words, and values such as "relu" by comparison. */
+/* Keys of calls in the call table: types, shapes and strides as words. Values such as "relu" are
+ * compared as objects. */
 #include "key.h"
 
 #include <stddef.h>
@@ -7,13 +8,14 @@ struct hot_class hot_constants;
 
 enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
 
-/* Is it certainly no pointer and no constant? To look through its bases costs more than all the rest. */
+/* Returns 1 for values that are certainly no pointer and no constant. Searching their base classes
+ * would cost more than the rest of the key. */
 static inline int is_usual(PyObject *value)
 {
     return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
 }
 
-/* A list may stand for a tuple. */
+/* Returns the type of a value as a word. A list counts as a tuple. */
 static inline uint64_t type_of(PyObject *value)
 {
     PyTypeObject *const type = Py_TYPE(value);
@@ -34,7 +36,8 @@ int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t
             return 0;
         words[n++] = type_of(values[i]);
         if (is_array) {
-            const int ndim = a->ndim, nstrides = a->flags & HOT_ROW_MAJOR ? 0 : ndim; /* read once: `words` could be there */
+            /* read once, because the compiler must assume that `words` overlaps the array */
+            const int ndim = a->ndim, nstrides = a->flags & HOT_ROW_MAJOR ? 0 : ndim;
             const Py_ssize_t *const shape = a->shape, *const strides = a->strides;
             words[n++] = (uint64_t)(uintptr_t)a->dtype;
             words[n++] = (uint64_t)(a->flags & SEEN) | (uint64_t)ndim << 32;
@@ -85,7 +88,8 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Puts two items that tell `value` apart from others in its place. 0 with an exception. */
+/* Sets items[at] and items[at + 1] to what distinguishes `value` from others. Calls `other` for
+ * other kinds of values and sets *asked then. Returns 0 with an exception. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

@@ -1,8 +1,10 @@
-/* What one call amounted to: a packed record, and which of its addresses come from the values of a call.
+/* A row of the call table: the packed record of an earlier call, and which of its addresses come
+ * from the values of a call.
  *
- * ops/calls/table.py makes rows. The key of a row has dtype, shape and strides of each array, so nothing else of the record can
- * differ. A row does nothing where something is closed, or where the result would overlap what the kernel reads: Python then
- * begins again from the arguments, does the call or raises the error. Nothing has been submitted by then. */
+ * ops/calls/table.py makes rows. The key of a row has dtype, shape and strides of each array, so
+ * nothing else in the record can differ. A row does nothing if some memory is closed, or if the
+ * result would overlap what the kernel reads. Then the Python function begins again from the
+ * arguments, and makes the call or raises the error. Nothing has been submitted by then. */
 #include "row.h"
 #include "calls.h"
 #include "hot/launch/fence.h"
@@ -20,7 +22,7 @@ enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_N
 
 PyTypeObject *hot_row_type;
 
-/* One call on its way. */
+/* One call of a row while it runs. */
 struct call {
     _Alignas(16) char record[MOST_NBYTES + HOT_CHUNK];
     PyObject *result, *block; /* new references, or NULL */
@@ -33,7 +35,7 @@ static uint64_t word(const char *record, uint32_t at)
     return found;
 }
 
-/* Is everything open whose address stands in the record? */
+/* Returns 1 if the kernel and all memory that the row keeps belong to `device` and are open. */
 static int is_open(const struct hot_row *row, PyObject *device)
 {
     if (row->queue->device != device || !hot_kernel_is_of(row->kernel, device))
@@ -45,7 +47,7 @@ static int is_open(const struct hot_row *row, PyObject *device)
     return 1;
 }
 
-/* Does the result share memory with anything else that the record names? */
+/* Returns 1 if the result shares memory with any other pointer argument of the record. */
 static int overlaps(const struct hot_row *row, const char *record)
 {
     const struct hot_patch *const p = row->patches;
@@ -65,7 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* The constants of this call in an object: should the launch wait for others, they may have to outlive the call. */
+/* Returns the constants of this call as a bytes object, or NULL. An object, because they may have
+ * to outlive the call if its launch waits for others. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -84,7 +87,7 @@ static int is_array(PyObject *value)
     return Py_TYPE(value) == hot_ndarray_type;
 }
 
-/* Where the memory of a pointer argument is. 0: closed. */
+/* Gives the address of a pointer argument's memory. Returns 0 if the memory is closed. */
 static int memory_of(const struct hot_row *row, const struct call *c, PyObject *const *values,
                      const struct hot_patch *p, uint64_t *at)
 {
@@ -100,7 +103,8 @@ static int memory_of(const struct hot_row *row, const struct call *c, PyObject *
     return 1;
 }
 
-/* Everything but the launch. 0: left to Python, perhaps with an exception. */
+/* Fills in everything before the launch: result, constants, record. Returns 0, perhaps with an
+ * exception, if Python must make the call. */
 static int fill(const struct hot_row *row, PyObject *const *values, struct call *c)
 {
     PyObject *const given = row->out < 0 || values[row->out] == Py_None ? NULL : values[row->out];
@@ -112,7 +116,8 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
         return 0;
     if (row->nnumbers && !(c->block = block_of(row, values)))
         return 0;
-    for (Py_ssize_t i = 0; i < row->record_nbytes; i += HOT_CHUNK) /* a call of memcpy costs as much as all of it */
+    /* a call of memcpy for the whole record would cost as much as this function */
+    for (Py_ssize_t i = 0; i < row->record_nbytes; i += HOT_CHUNK)
         memcpy(c->record + i, row->record + i, HOT_CHUNK);
     for (size_t i = 0; i < row->npatches; i++) {
         const struct hot_patch *const p = &row->patches[i];
@@ -127,7 +132,8 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
     return !given || !overlaps(row, c->record);
 }
 
-/* Keeps what a launch uses that has not ended: 0, or -1 with an exception of the wait for it. */
+/* Keeps what an unfinished launch uses until it has ended. With `waits` it also waits. Returns 0,
+ * or -1 with the exception of the wait. */
 static int hold(const struct hot_row *row, const struct call *c, PyObject *const *values, size_t nvalues,
                 int64_t value, int waits)
 {
@@ -140,12 +146,14 @@ static int hold(const struct hot_row *row, const struct call *c, PyObject *const
     return 0;
 }
 
-/* A timeline value; 0 or less: refused. `*unfinished`: it has not ended well yet. */
+/* Launches the record. Returns its timeline value, or 0 or less if the queue refused it. Sets
+ * *unfinished to 1 unless the launch has ended without error. */
 static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t epoch, int waits, int *unfinished)
 {
     struct sp_handle *const queue = row->queue->handle;
     const struct sp_functions *const call = queue->functions;
-    const int brief = row->brief && call->brief; /* to give up the GIL costs a tenth of such a call */
+    /* a brief call keeps the GIL: releasing it takes a tenth of the call */
+    const int brief = row->brief && call->brief;
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;
     PyThreadState *const others = brief ? NULL : PyEval_SaveThread();
@@ -163,7 +171,7 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
                       int waits)
 {
     struct call c;
-    uint64_t epoch; /* read before anything is looked at */
+    uint64_t epoch; /* read before any object is checked */
     c.result = c.block = NULL;
     if (!device)
         device = row->queue->device;
@@ -175,7 +183,7 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
     const int64_t value = fill(row, values, &c) ? launch(row, &c, epoch, waits, &unfinished) : 0;
     PyObject *made = NULL;
     if (value <= 0)
-        PyErr_Clear(); /* Python comes upon it again, and says it better */
+        PyErr_Clear(); /* the Python code raises a better error itself */
     else if (!unfinished || (!waits && !row->holds) || hold(row, &c, values, nvalues, value, waits) == 0)
         made = waits ? (Py_INCREF(c.result), c.result) : hot_fence_of(row->queue, value);
     Py_XDECREF(c.result);
@@ -183,9 +191,9 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
     return made;
 }
 
-/* ---- making one ---- */
+/* ---- making a row ---- */
 
-/* Is it a record of this kernel, which its queue would take? */
+/* Returns 1 if the record is of this kernel and the queue would accept it. */
 static int is_taken(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -196,7 +204,8 @@ static int is_taken(const struct hot_row *row)
            queue->functions->check(queue, row->record, (size_t)row->record_nbytes) >= 0;
 }
 
-/* Has each pointer that covers something a patch? The bytes that pointers cover stand behind the arguments. */
+/* Returns 1 if each pointer that covers memory has a patch. The bytes that each pointer covers
+ * follow the arguments. */
 static int is_patched(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -207,7 +216,7 @@ static int is_patched(const struct hot_row *row)
     return npointers == row->npatches;
 }
 
-/* Is there memory of its kind where a patch takes it from? */
+/* Returns 1 if the source of a patch exists and is memory of the right kind. */
 static int has_source(const struct hot_row *row, const struct hot_patch *p, PyObject *const *values, size_t nvalues)
 {
     if (p->source < HOT_FIXED || p->source >= (int32_t)nvalues)
@@ -218,7 +227,8 @@ static int has_source(const struct hot_row *row, const struct hot_patch *p, PyOb
     return p->flags & HOT_POINTER ? hot_is(value, &hot_pointers) : is_array(value);
 }
 
-/* Do the patches and numbers stay inside the record, the block and the values? */
+/* Returns 1 if patches and numbers stay inside the record, the block of constants and the
+ * values. */
 static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
@@ -243,7 +253,8 @@ static int is_sound(const struct hot_row *row, PyObject *const *values, size_t n
     return sound;
 }
 
-/* Row(values, fixed): `fixed` is a tuple, which owns what the row reads. None: the key of such a call is too long. */
+/* Row(values, fixed): makes a row. `fixed` is a tuple that owns what the row reads. Returns None if
+ * the key of such a call is too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *site, *all[HOT_MOST_VALUES];
@@ -288,7 +299,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) { /* memory of numpy's that the row alone keeps */
+    /* numpy's memory that only the row keeps alive */
+    for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;
     }

@@ -1,25 +1,27 @@
-/* A row of the call table: what one call amounted to. It never changes once it is made. */
+/* A row of the call table: what one earlier call did. A row is immutable. */
 #ifndef SP_HOT_ROW_H
 #define SP_HOT_ROW_H
 #include "key.h"
 
 /* A pointer argument of the record. */
 struct hot_patch {
-    int32_t source; /* which value of the call has the memory, or an enum hot_source */
+    int32_t source; /* index of the value of the call that has the memory, or an enum hot_source */
     uint32_t flags;
-    uint32_t address_at, covered_at; /* in the record */
-    int64_t offset;                  /* in bytes, from the first element of the source */
+    uint32_t address_at, covered_at; /* offsets in the record */
+    int64_t offset;                  /* bytes from the first element of the source */
 };
-/* FIXED: the address stands in the record. ops/calls/table.py has the same numbers. */
+/* Sources that are no value of the call. HOT_FIXED: the record has the address. ops/calls/table.py
+ * has the same numbers. */
 enum hot_source { HOT_RESULT = -1, HOT_BLOCK = -2, HOT_FIXED = -3 };
-/* SAME_PLACE: it may lie exactly where the result does. POINTER: the value is a core.Array or Buffer. */
+/* HOT_SAME_PLACE: the argument may lie exactly where the result does. HOT_POINTER: the value is a
+ * core.Array or Buffer. */
 enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 };
 
 /* A number of the call that the kernel reads from a block of constants. */
 struct hot_number {
-    uint32_t value; /* which value of the call */
-    uint32_t code;  /* struct's */
-    uint32_t at;    /* in the block */
+    uint32_t value; /* index of the value in the call */
+    uint32_t code;  /* format character as in Python's struct module */
+    uint32_t at;    /* offset in the block */
     uint32_t pad;
 };
 
@@ -27,17 +29,23 @@ enum { HOT_CHUNK = 32 };
 
 struct hot_row {
     PyObject_HEAD
-    PyObject *fixed, *copy; /* own everything that follows */
+    PyObject *fixed, *copy; /* own what the members below point to */
     struct hot_key key;
-    PyObject *meant;         /* a tuple: for each value the dtype of an array, the type of a number, or what is compared */
-    unsigned long long compared; /* a bit for each value that is compared, and not its type alone */
+    /* tuple with one item per value: the dtype of an array, the type of a number, or the value to
+     * compare */
+    PyObject *meant;
+    /* one bit for each value that is compared itself, not only by type */
+    unsigned long long compared;
     struct hot_queue *queue;
-    PyObject *kernel, *kept; /* kept: a tuple of pointers whose addresses stand in the record */
+    PyObject *kernel, *kept; /* kept: tuple of pointers whose addresses are in the record */
     PyObject *empty, *shape, *dtype; /* a new result is empty(shape, dtype) */
     Py_ssize_t result_nbytes;
-    int holds;      /* a launch that has not ended needs what only the call keeps: numpy's memory */
-    int out, brief; /* out: which value says where the result goes; -1: none does. brief: over before others would have had the GIL */
-    const char *record, *block; /* the record is followed by zeros up to a whole HOT_CHUNK */
+    /* 1: an unfinished launch needs memory of numpy's that only the call keeps alive */
+    int holds;
+    /* out: index of the value that is the result's destination, -1: none. brief: 1 if the call ends
+     * before another thread could take the GIL */
+    int out, brief;
+    const char *record, *block; /* zeros follow the record up to a whole HOT_CHUNK */
     Py_ssize_t record_nbytes, block_nbytes;
     const struct hot_patch *patches;
     const struct hot_number *numbers;
@@ -46,8 +54,9 @@ struct hot_row {
 
 extern PyTypeObject *hot_row_type;
 
-/* The call of a row: the result, or, where nobody waits, its fence; NULL: nothing was done, or with an exception.
- * `device` NULL: that of the row. `epoch` NULL: what the device has for launches. */
+/* Runs the call of a row. With `waits` it returns the result, otherwise the launch's fence. Returns
+ * NULL if nothing was done, or with an exception. `device` NULL: that of the row. `epoch` NULL: the
+ * device's own. */
 PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *epoch, PyObject *const *values, size_t nvalues,
                       int waits);
 #endif

@@ -1,4 +1,4 @@
-/* The call table: finds the row of a call that was made before. */
+/* The call table: finds the row of an equal earlier call. */
 #include "table.h"
 #include "calls.h"
 #include "row.h"
@@ -10,22 +10,23 @@ static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 
 struct hot_table {
     PyObject_HEAD
-    PyObject *rows; /* a list of WAYS for each set, None: a free place */
-    size_t nsets;   /* a power of two */
+    PyObject *rows; /* a list with WAYS places for each set; None: a free place */
+    size_t nsets;   /* number of sets, a power of two */
     unsigned next;
 };
 
 PyTypeObject *hot_table_type;
 
-/* ---- finding ---- */
+/* ---- finding a row ---- */
 
-/* Where the set of a key begins. A plan's table has only one. */
+/* Returns where the set of a key begins in `rows`. A plan's table has only one set. */
 static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
 {
     uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;
     if (t->nsets == 1)
         return 0;
-    for (size_t i = 0; i < key->nwords; i++, factor += STEP) /* products that do not wait for one another */
+    /* the products do not depend on each other */
+    for (size_t i = 0; i < key->nwords; i++, factor += STEP)
         sum += key->words[i] * factor;
     return (Py_ssize_t)(WAYS * ((sum ^ sum >> 32) & (t->nsets - 1)));
 }
@@ -44,7 +45,8 @@ static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject
     return 1;
 }
 
-/* A new reference: another thread may put another row in its place meanwhile. */
+/* Returns a new reference to the row of a call, or NULL. A new one, because another thread may
+ * replace the row in the table meanwhile. */
 static struct hot_row *row_of(PyObject *table, const struct hot_key *key, PyObject *const *values)
 {
     PyObject *found = NULL;
@@ -78,7 +80,8 @@ PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, cons
     return made;
 }
 
-/* again(site, device, *values): what the row of such a call makes; None: nothing was done. */
+/* again(site, device, *values): runs such a call by its row and returns the result. Returns None if
+ * nothing was done. */
 static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const made = nargs >= 2 ? hot_table_call(self, args[0], args[1], NULL, args + 2, (size_t)nargs - 2, 1) : NULL;
@@ -87,7 +90,8 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     Py_RETURN_NONE;
 }
 
-/* submit(site, device, epoch, *values): the fence of such a call, which nobody waits for; None: nothing was done. */
+/* submit(site, device, epoch, *values): launches such a call by its row and returns its fence
+ * without waiting. Returns None if nothing was done. */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const uint64_t epoch = nargs >= 3 ? PyLong_AsUnsignedLongLong(args[2]) : 0;
@@ -99,9 +103,10 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     Py_RETURN_NONE;
 }
 
-/* ---- filling ---- */
+/* ---- adding a row ---- */
 
-/* put(row): over the row that it replaces, else in a free place, else in the next. */
+/* put(row): puts a row in place of the row of an equal call, else in a free place, else over
+ * another row. */
 static PyObject *put(PyObject *self, PyObject *given)
 {
     struct hot_table *const t = (void *)self;
@@ -124,13 +129,13 @@ static PyObject *put(PyObject *self, PyObject *given)
     Py_INCREF(old);
     PyList_SetItem(t->rows, at, given);
     Py_END_CRITICAL_SECTION();
-    Py_DECREF(old); /* last: with it much may go */
+    Py_DECREF(old); /* last, because this may free many objects */
     Py_RETURN_NONE;
 }
 
 /* ---- the type ---- */
 
-/* Table(sets): of WAYS rows each. */
+/* Table(sets): makes a table with this many sets of WAYS rows. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     unsigned int nsets;

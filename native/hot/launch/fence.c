@@ -1,18 +1,20 @@
-/* The class of fences; core/fence.py adds the methods that are written in Python. A class of Python's costs each launch 20 ns.
+/* The class of fences. core/fence.py adds the methods that are written in Python. A class made in
+ * Python would cost each launch 20 ns.
  *
- * Its `wait` is of what has ended well already, without a line of Python: most launches of the cpu device have when they return.
- * Whatever else (it still runs, it failed, something waits to be freed, a timeout that is no plain number) is left to
- * core/fence.py, which begins again. */
+ * Its method `wait` handles launches that have already ended without error, without a line of
+ * Python. Most launches of the cpu device have ended when they return. In other cases core/fence.py
+ * begins again: the launch runs or failed, something waits to be freed, or the timeout is no plain
+ * number. */
 #include "fence.h"
 
 #include <stddef.h>
 
-enum { MOST_S = 10000000 }; /* a longer timeout is for Python to judge */
+enum { MOST_S = 10000000 }; /* Python checks longer timeouts */
 
 PyTypeObject *hot_fence_type;
 
-/* The memory of a fence that has gone, for the next one. Without it the call of a plan takes 5 ns more (against.py). On
- * free-threaded Python there is none: threads would have to take turns at it. */
+/* The memory of a freed fence, for the next fence. Without it the call of a plan takes 5 ns more
+ * (against.py). Free-threaded Python does not use it, because threads would need a lock for it. */
 static PyObject *spare;
 
 static PyObject *fence_of(PyObject *queue, unsigned long long value)
@@ -46,11 +48,11 @@ static void dealloc(PyObject *self)
     else
 #endif
         PyObject_GC_Del(self);
-    Py_XDECREF(queue); /* last: with it much may go */
+    Py_XDECREF(queue); /* last, because this may free many objects */
     Py_DECREF(type);
 }
 
-/* Is it a timeout of which Python would not complain? */
+/* Returns 1 for a timeout that Python would accept: a float or int of 0 to MOST_S seconds. */
 static int plain_timeout(PyObject *given)
 {
     if (!PyFloat_CheckExact(given) && !PyLong_CheckExact(given))
@@ -63,7 +65,8 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Does something wait for a wait: memory to be freed, others' failures to be told? Never with an exception. */
+/* Returns 1 if a wait has something to do besides: memory to free, or failures of other submissions
+ * to raise. Leaves no exception. */
 static int pending(const struct hot_queue *q)
 {
     Py_ssize_t some = 0;
@@ -88,7 +91,8 @@ static int ended_well(const struct hot_fence *f)
     if (call->brief) {
         well = call->wait(handle, value, 0) == 0;
     } else {
-        Py_BEGIN_ALLOW_THREADS /* a driver may hold a lock while it calls somebody's Python */
+        /* without the GIL: a driver may hold a lock while it calls a Python callback */
+        Py_BEGIN_ALLOW_THREADS
         well = call->reached(handle) >= value && call->wait(handle, value, 0) == 0;
         Py_END_ALLOW_THREADS
     }
@@ -119,10 +123,10 @@ PyDoc_STRVAR(wait_text, "wait($self, /, timeout_s=...)\n--\n\n"
                         "or an earlier one, or one it waited for, whose failure was not told yet. Raises DeviceLost. Raises\n"
                         "TypeError or ValueError unless `timeout_s` is a finite time of 0 s or more.");
 
-/* Fence(queue, value). */
+/* Fence(queue, value): makes a fence. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
-    (void)type; /* nothing derives from it */
+    (void)type; /* the type has no subclasses */
     PyObject *queue, *number;
     if (named && PyDict_Size(named))
         return PyErr_Format(PyExc_TypeError, "Fence: expected no keywords, got %zd", PyDict_Size(named)), NULL;

@@ -1,18 +1,22 @@
-/* What a launch uses lives until it has run, whatever becomes of the call that made it.
+/* Keeps the objects that a launch uses alive until the launch has ended, even if the call that made
+ * it ends earlier.
  *
- * A wait for a launch can end before the launch does: by Ctrl-C, or when it takes too long. Python raises an interrupt between any
- * two of its instructions, so that to hold things comes before the first of them. Here that is to append to the deque of
- * core/retire.py, by functions that are C themselves. */
+ * A wait for a launch can end before the launch does: by Ctrl-C or a timeout. Python raises an
+ * interrupt between any two of its instructions, so the objects must be kept before the first of
+ * them. This file appends them to the deque of core/retire.py by functions that are C
+ * themselves. */
 #include "hold.h"
 #include "fence.h"
 
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
-    PyObject *const all = hot_tuple_of(used, n); /* in an entry as RetireList.hold makes it */
+    /* the entry has the form that RetireList.hold makes */
+    PyObject *const all = hot_tuple_of(used, n);
     PyObject *const made = all ? Py_BuildValue("N[(OOL)]", all, q->keeping[1], q->keeping[2], (long long)value) : NULL;
     PyObject *const noted = made ? PyObject_CallFunctionObjArgs(q->keeping[0], made, NULL) : NULL;
     for (Py_ssize_t i = 0; !noted && i < n; i++)
-        Py_XINCREF(used[i]); /* no memory for a note: better lost than freed under a launch */
+        /* out of memory: better leak the objects than free them under a launch */
+        Py_XINCREF(used[i]);
     Py_XDECREF(made);
     Py_XDECREF(noted);
     PyErr_Clear();

@@ -1,11 +1,12 @@
-/* What a launch uses lives until it has run. */
+/* Keeps the objects that a launch uses alive until the launch has ended. */
 #ifndef SP_HOT_HOLD_H
 #define SP_HOT_HOLD_H
 #include "objects.h"
 
-/* What a launch uses that has not ended, NULL for nothing: it lives until the queue has reached `value`. Nothing comes between
- * in which an interrupt could be raised, and no exception is set. */
+/* Keeps `used`, the objects of an unfinished launch (NULL for none), until the queue has reached
+ * `value`. No interrupt can be raised before they are kept. Sets no exception. */
 void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
-/* The same, then waits for `value`, for as long as Queue.timeout_s says: 0, or -1 with an exception. What is used outlives both. */
+/* Keeps `used` as hot_hold does, then waits for `value`, for Queue.timeout_s at most. Returns 0, or
+ * -1 with an exception; the objects are kept even then. */
 int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 #endif

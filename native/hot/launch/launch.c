@@ -1,7 +1,8 @@
-/* A healthy launch without a line of Python: a record, and the backend's C function.
+/* The launch of a healthy queue without a line of Python: packs a record and calls the backend's C
+ * function.
  *
- * Whatever is not as usual (host arrays, a backend in Python, anything that is refused) is left to the Python of core/queue.py,
- * which begins again from the arguments: nothing has been submitted by then. */
+ * Anything else (host arrays, a backend in Python, a refused argument) is left to core/queue.py,
+ * which begins again from the arguments. Nothing has been submitted by then. */
 #include "launch.h"
 #include "fence.h"
 #include "hold.h"
@@ -10,10 +11,11 @@
 #include <errno.h>
 #include <stddef.h>
 
-static PyObject *names_of_words[HOT_WORDS]; /* groups, group_size, shared */
+static PyObject *names_of_words[HOT_WORDS]; /* "groups", "group_size", "shared" */
 static PyObject *nothing;
 
-/* Puts the values of launch's keywords in their places. 0 with an exception: there are others. */
+/* Puts the values of launch's keyword arguments in their places in `words`. Returns 0 with an
+ * exception for an unknown keyword. */
 static int read_keywords(PyObject *const *values, PyObject *names, PyObject **words)
 {
     const Py_ssize_t count = names ? PyTuple_Size(names) : 0;
@@ -29,7 +31,8 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **wo
     return 1;
 }
 
-/* What was borrowed for a launch that has not ended; before anything of Python's, where an interrupt would let it go. */
+/* Keeps borrowed memory alive while a launch has not ended. Called before any Python code, where an
+ * interrupt could free the memory. */
 __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
 {
     int ended = value <= 0;
@@ -42,7 +45,7 @@ __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t va
         hot_hold(q, value, args, nargs);
 }
 
-/* hot_plain_launch of what launch was given. */
+/* Returns hot_plain_launch of launch's arguments. */
 __attribute__((noinline, cold)) static PyObject *plain_of(PyObject *const *args, Py_ssize_t nargs, PyObject *const *words)
 {
     PyObject *const rest = hot_tuple_of(args + 1, nargs - 1);
@@ -59,13 +62,14 @@ static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain,
     return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
 }
 
-/* hot: gcc takes what follows the refusals for rare, and copies there by slow short instructions. */
+/* "hot", because gcc takes the code after the refusals for rare, and copies there by slow short
+ * instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;
     struct hot_record r;
     PyObject *words[HOT_WORDS] = {Py_None, Py_None, nothing}, *plain = NULL, *made;
-    uint64_t epoch = 0; /* read before anything is looked at */
+    uint64_t epoch = 0; /* read before any object is checked */
     int64_t value = 0;
     if (nargs < 1)
         return PyErr_Format(PyExc_TypeError, "Queue.launch() missing 1 required positional argument: 'kernel'"), NULL;
@@ -80,7 +84,8 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
     if (packed) {
-        if (q->handle->functions->resend) /* without it, to make the struct costs a launch 10 ns (against.py) */
+        /* checked first, because making the struct costs 10 ns (against.py) */
+        if (q->handle->functions->resend)
             value = hot_resend(&(struct sp_submission){q->handle, r.bytes, r.nbytes, epoch});
         if (value == 0) {
             Py_BEGIN_ALLOW_THREADS
@@ -103,8 +108,9 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     return made;
 }
 
-/* A list that was submitted to this queue before is a call of C's; core/queue.py does what else there is. The fence is made
- * before the driver is asked, which leaves cold caches behind: 35 ns (amdgpu_submit.py). */
+/* Submits a list that was submitted to this queue before, in C. core/queue.py does the rest. The
+ * fence is made before the driver is called, because the driver leaves cold caches: 35 ns
+ * (amdgpu_submit.py). */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;
@@ -140,7 +146,7 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     return PyObject_CallMethod(self, "_submit_slowly", "OL", commands, (long long)value);
 }
 
-/* QueueBase(device, handle, pending, keeping). */
+/* QueueBase(device, handle, pending, keeping): makes the base of a queue. */
 static PyObject *make_queue(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *of[HOT_QUEUE_REFERENCES];

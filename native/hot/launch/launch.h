@@ -1,4 +1,4 @@
-/* Launches. */
+/* The types for launches and prepared launches. */
 #ifndef SP_HOT_LAUNCH_H
 #define SP_HOT_LAUNCH_H
 #include "objects.h"
@@ -6,13 +6,16 @@
 /* A submission that Python has prepared. */
 struct hot_prepared {
     PyObject_HEAD
-    PyObject *kept, *again; /* whose `prepared` is; called with this object and what was no value */
-    struct sp_submission *prepared; /* changes with `kept`, in one step: another thread is in `go` */
-    int64_t last; /* what `go` returned */
+    /* kept: owner of the memory of `prepared`; again: a function called with this object and a
+     * value of 0 or less */
+    PyObject *kept, *again;
+    /* changes together with `kept`, because another thread may be in `go` */
+    struct sp_submission *prepared;
+    int64_t last; /* the last timeline value that `go` returned */
 };
 extern PyTypeObject *hot_prepared_type;
 
-/* Make the types of launch.c and prepared.c: 0, or -1 with an exception. */
+/* Make the types of launch.c and prepared.c. Return 0, or -1 with an exception. */
 int hot_launch(PyObject *module);
 int hot_prepared(PyObject *module);
 #endif

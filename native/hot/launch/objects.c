@@ -1,4 +1,4 @@
-/* Base classes: fields at fixed places. */
+/* The base classes of core's objects, with C fields at fixed offsets. */
 #include "objects.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n)
     for (Py_ssize_t i = 0; made && i < n; i++) {
         PyObject *const item = items[i] ? items[i] : Py_None;
         Py_INCREF(item);
-        PyTuple_SetItem(made, i, item); /* of a new tuple, in its bounds: that does not fail */
+        PyTuple_SetItem(made, i, item); /* cannot fail: a new tuple, an index in bounds */
     }
     return made;
 }
@@ -22,7 +22,7 @@ static PyObject **references_of(PyObject *self)
     return (void *)(self + 1);
 }
 
-/* What the collector calls of objects with `n` references. */
+/* Defines the functions for the garbage collector, for objects with `n` references. */
 #define COLLECTED(n)                                                                                                   \
     static int traverse_##n(PyObject *self, visitproc visit, void *arg)                                                \
     {                                                                                                                  \
@@ -83,7 +83,7 @@ PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame)
     };
     PyObject *const type = PyType_FromSpec(&spec);
     const int kept = type && PyModule_AddObjectRef(module, strrchr(frame->name, '.') + 1, type) == 0;
-    Py_XDECREF(type); /* the module keeps it */
+    Py_XDECREF(type); /* the module holds a reference */
     return kept ? (PyTypeObject *)type : NULL;
 }
 
@@ -100,7 +100,7 @@ static PyMemberDef pointer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* What closed pointers are of: their own storage may have gone. */
+/* The storage of closed pointers. Their own storage may be freed. */
 static PyObject *closed_storage;
 
 static PyObject *make_pointer(PyTypeObject *type, PyObject *given, PyObject *named)
@@ -115,7 +115,7 @@ static PyObject *make_pointer(PyTypeObject *type, PyObject *given, PyObject *nam
     return (PyObject *)p;
 }
 
-/* _begin(storage, address, nbytes, elements): once. */
+/* _begin(storage, address, nbytes, elements): sets up a pointer, once. */
 static PyObject *begin_pointer(PyObject *self, PyObject *given)
 {
     struct hot_pointer *const p = (void *)self;
@@ -128,12 +128,12 @@ static PyObject *begin_pointer(PyObject *self, PyObject *given)
     p->nbytes = read.nbytes;
     p->elements = read.elements;
     Py_INCREF(read.storage);
-    p->storage = read.storage; /* last: from now on a launch may take it */
+    p->storage = read.storage; /* last, because a launch may use the pointer from now on */
     Py_DECREF(closed_storage);
     Py_RETURN_NONE;
 }
 
-/* _end(): the storage until now. No launch takes the pointer any more. */
+/* _end(): closes a pointer and returns its storage. No launch accepts the pointer from then on. */
 static PyObject *end_pointer(PyObject *self, PyObject *none)
 {
     struct hot_pointer *const p = (void *)self;

@@ -1,4 +1,4 @@
-/* The objects that a launch looks at, as C structs: Python's classes of core/ derive from them. */
+/* The objects that a launch reads, as C structs. The Python classes of core/ derive from them. */
 #ifndef SP_HOT_OBJECTS_H
 #define SP_HOT_OBJECTS_H
 #define PY_SSIZE_T_CLEAN
@@ -12,8 +12,8 @@
 
 #include "include/sp_queue.h"
 
-/* References that another thread may change are taken inside of this. It is the object's lock on free-threaded Python; elsewhere
- * the GIL is. */
+/* References that another thread may change are read inside a critical section. In free-threaded
+ * Python that is the object's lock; elsewhere the GIL suffices. */
 #ifndef Py_BEGIN_CRITICAL_SECTION
 #define Py_BEGIN_CRITICAL_SECTION(object) { (void)(object);
 #define Py_END_CRITICAL_SECTION() }
@@ -23,7 +23,7 @@ static inline PyObject *hot_itself(PyObject *given)
     Py_INCREF(given);
     return given;
 }
-/* A new reference to what stands in a field of `owner`, or NULL. */
+/* Returns a new reference to the object in a field of `owner`, or NULL. */
 static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
 {
     PyObject *found;
@@ -34,42 +34,46 @@ static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
     return found;
 }
 
-/* Of one allocation: `device` is None once it is closed. That change, in one step, is all that ever happens to it. */
+/* The storage of one allocation. `device` becomes None, in one step, when the storage is closed;
+ * nothing else ever changes. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
 };
 
-/* What stands in a pointer's place; core/abi/elements.py says what the bits are. */
+/* A pointer, the base of arrays and buffers. core/abi/elements.py has the bits of `elements`. */
 struct hot_pointer {
     PyObject_HEAD
-    PyObject *storage; /* a storage: one that is closed before `_begin` and after `_end`; the rest never changes */
+    /* a closed storage before `_begin` and after `_end`; the members below never change */
+    PyObject *storage;
     unsigned long long elements, address, nbytes;
 };
 
 struct hot_kernel {
     PyObject_HEAD
-    PyObject *device;  /* None once it is closed */
-    PyObject *packing; /* bytes: a struct sp_packing */
+    PyObject *device;  /* None once the kernel is closed */
+    PyObject *packing; /* bytes object with a struct sp_packing */
 };
 
 struct hot_device {
     PyObject_HEAD
-    PyObject *kept;  /* a dict: what layers above keep with it */
-    PyObject *calls; /* the call table of its operations; None or NULL: there is none yet */
+    PyObject *kept; /* a dict that the layers above may use */
+    /* the call table of this device's operations; None or NULL: none was made yet */
+    PyObject *calls;
     unsigned long long epoch;
 };
 
-/* Bits of a pointer's elements: core/abi/elements.py. */
+/* Bits of a pointer's elements, as in core/abi/elements.py. */
 enum { HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
-/* A list of work: `bound` is a struct hot_prepared while nothing in the list has changed, else None. */
+/* A list of commands. `bound` is a struct hot_prepared while nothing in the list has changed, else
+ * None. */
 struct hot_commands {
     PyObject_HEAD
     PyObject *bound;
 };
 
-/* Never changes once it is made: threads share fences without a lock. */
+/* A fence. It is immutable, so threads share fences without a lock. */
 struct hot_fence {
     PyObject_HEAD
     PyObject *queue;
@@ -78,21 +82,25 @@ struct hot_fence {
 
 _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a member of Python's, holds an address");
 
-/* The backend's functions are called through `handle`, and without the GIL unless they are brief: sp_queue.h. */
-/* Never changes once it is made. */
+/* A queue. It is immutable. The backend's functions are called through `handle`, and without the
+ * GIL unless they are brief (sp_queue.h). */
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    PyObject *keeping[3];     /* append, backend, handle: with what hold.c holds objects; core/retire.py */
-    PyObject *pending[3];     /* containers: one that is not empty has something for a wait to do */
-    struct sp_handle *handle; /* NULL: a backend in Python, or one whose methods Python has changed */
+    /* append, backend, handle: hold.c keeps objects with them (core/retire.py) */
+    PyObject *keeping[3];
+    PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
+    /* NULL: the backend is in Python, or Python code has changed its methods */
+    struct sp_handle *handle;
 };
 
-/* A base class, and its subclass that was seen first: most often the only one there is. Both are kept for ever. */
+/* A base class, and the subclass of it that was seen first, most often the only one. Both are kept
+ * for ever. */
 struct hot_class {
     PyTypeObject *type, *seen;
 };
-/* launch.c makes the class of queues, which has its method; objects.c the others. */
+/* launch.c makes the class of queues, which has a method of launch.c; objects.c makes the
+ * others. */
 extern struct hot_class hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
 static inline int hot_is(PyObject *o, struct hot_class *class)
 {
@@ -105,7 +113,7 @@ static inline int hot_is(PyObject *o, struct hot_class *class)
         Py_INCREF(type);
     return 1;
 }
-/* Of which device it is; None: it is closed. */
+/* Returns the device of a pointer, a borrowed reference; None if the pointer is closed. */
 static inline PyObject *hot_device_of(const struct hot_pointer *p)
 {
     PyObject *device;
@@ -122,7 +130,8 @@ static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *devic
 {
     return ((const struct hot_kernel *)(const void *)kernel)->device == device;
 }
-/* The device's epoch, before anything is looked at: 0 when this is no device. */
+/* Reads the device's epoch, which must precede all checks of objects. Returns 0 if `device` is no
+ * device. */
 static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
     if (!device || !hot_is(device, &hot_devices))
@@ -131,34 +140,38 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* What the queue has had before, once more: its value, or 0 and nothing was done. It waits for nobody, so the GIL is kept: to give
- * it up and take it again costs 100 ns beside an ioctl (amdgpu_submit.py). */
+/* Submits again what the queue was given before. Returns its timeline value, or 0 if nothing was
+ * done. It waits for no one, so it keeps the GIL: to release and take the GIL costs 100 ns beside
+ * an ioctl (amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;
     return f->resend ? f->resend(s->queue, s->records, s->nbytes, s->epoch) : 0;
 }
 
-/* A new tuple of these; NULL stands for None. */
+/* Returns a new tuple of these items, or NULL with an exception. An item of NULL becomes None. */
 PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
 
-/* A type whose objects the collector looks into, as an attribute of the module. What is not there is NULL; `name` is with the
- * package. NULL with an exception. */
+/* Describes a type with garbage collection for hot_collected. That function adds the type to the
+ * module and returns it, or NULL with an exception. Members that a type does not need are NULL.
+ * `name` includes the package. */
 struct hot_frame {
     const char *name, *doc;
     size_t size;
-    int references; /* side by side behind the head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
-    int is_base;    /* others derive from it */
-    int is_fixed;   /* nothing clears its references: the collector breaks circles elsewhere, as with tuples */
+    /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
+    int references;
+    int is_base; /* 1: other classes derive from this type */
+    /* 1: the collector does not clear the references; as with tuples, it breaks cycles elsewhere */
+    int is_fixed;
     newfunc make;
     ternaryfunc call;
     PyMethodDef *methods;
     PyMemberDef *members;
-    destructor dealloc; /* NULL: the usual one */
+    destructor dealloc; /* NULL: the usual deallocator */
 };
 #define HOT_QUEUE_REFERENCES 7
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);
 
-/* Makes the types of objects.c: 0, or -1 with an exception. */
+/* Makes the types of objects.c. Returns 0, or -1 with an exception. */
 int hot_objects(PyObject *module);
 #endif

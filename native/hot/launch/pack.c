@@ -1,7 +1,8 @@
-/* The packing of a launch: what the caller gave becomes a record, or a reason why not, which core/launch_errors.py words.
+/* Packs a launch: turns the caller's arguments into a record, or finds the reason to refuse them.
+ * core/launch_errors.py makes the message of a refusal.
  *
- * Limits of the device and extents of pointers are for the backend, which checks every record. `judge` finds what it
- * refused. */
+ * The backend checks limits of the device and extents of pointers, since it checks every record.
+ * `judge` finds what the backend refused. */
 #include "pack.h"
 #include "scalar.h"
 
@@ -16,7 +17,8 @@ static int refuse(struct hot_record *r, int why, uint32_t index, uint64_t number
     return why;
 }
 
-/* Operations ask before they look at their operands, a launch asks again. */
+/* Returns 0 if a pointer belongs to `device`, else a refusal. Operations check this before they
+ * read their operands, and a launch checks again. */
 static int whose(const struct hot_pointer *p, const PyObject *device)
 {
     const PyObject *const its = hot_device_of(p);
@@ -26,7 +28,7 @@ static int whose(const struct hot_pointer *p, const PyObject *device)
 static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObject *device, char *at, char *covered, unsigned *seen)
 {
     if (given == Py_None && arg->is_optional)
-        return 0; /* the record is zeroed */
+        return 0; /* leaves the address 0 that the record has */
     if (!hot_is(given, &hot_pointers))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;
@@ -70,13 +72,14 @@ static int pack_args(const struct sp_packing *p, const PyObject *device, PyObjec
     return 0;
 }
 
-/* One number of groups, of their size, or of shared bytes. */
+/* Packs one number: of groups, of threads of a group, or of shared bytes. */
 static int pack_count(PyObject *given, uint32_t *out)
 {
     return hot_pack_scalar('I', given, (char *)out);
 }
 
-/* `groups` or `group_size`: one to three numbers, the missing ones 1. `why`: how one that does not fit is refused. */
+/* Packs `groups` or `group_size`: one to three numbers, missing ones are 1. `why` is the refusal
+ * for a number that does not fit. */
 static int pack_word(PyObject *given, uint32_t word, int why, uint32_t out[3], struct hot_record *r)
 {
     if (PyLong_CheckExact(given)) {
@@ -99,7 +102,7 @@ static int pack_word(PyObject *given, uint32_t word, int why, uint32_t out[3], s
     return 0;
 }
 
-/* The grid that follows from the arguments. */
+/* Computes the grid from the arguments. */
 static int pack_grid(const struct sp_packing *p, struct sp_cmd_dispatch *d, struct hot_record *r)
 {
     if (memcmp(d->group_size, p->head.group_size, sizeof d->group_size))

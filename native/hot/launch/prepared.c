@@ -1,11 +1,13 @@
-/* Prepared launches: what `Queue.prepare` returns is the bound method `go` of one. Lists that were submitted have one, too. */
+/* Prepared launches. `Queue.prepare` returns the bound method `go` of a prepared launch. A list
+ * that was submitted has one too. */
 #include "launch.h"
 
 #include <stddef.h>
 
 PyTypeObject *hot_prepared_type;
 
-/* METH_FASTCALL: CPython calls that with less ado than METH_NOARGS. */
+/* Launches again and returns the timeline value. METH_FASTCALL, because CPython calls such a method
+ * faster than METH_NOARGS. */
 static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     struct hot_prepared *p = (void *)self;
@@ -13,7 +15,7 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
     struct sp_submission *prepared;
-    PyObject *kept; /* another thread may prepare anew meanwhile */
+    PyObject *kept; /* a reference, because another thread may call `take` meanwhile */
     Py_BEGIN_CRITICAL_SECTION(self);
     prepared = p->prepared;
     kept = p->kept;
@@ -24,7 +26,8 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
     }
     const struct sp_functions *const f = ((struct sp_handle *)prepared->queue)->functions;
-    /* A driver leaves cold caches behind: the number is made before it is asked, which saves 25 ns (amdgpu_submit.py). */
+    /* Make the number before the driver is called, because the driver leaves cold caches. This
+     * saves 25 ns (amdgpu_submit.py). */
     const long long next = __atomic_load_n(&p->last, __ATOMIC_RELAXED) + 1;
     PyObject *const number = f->resend ? PyLong_FromLongLong(next) : NULL;
     int64_t value = hot_resend(prepared);
@@ -44,7 +47,7 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
 }
 
-/* take(kept, prepared): from now on `go` launches that. */
+/* take(kept, prepared): sets what `go` launches from now on. */
 static PyObject *take(PyObject *self, PyObject *given)
 {
     struct hot_prepared *p = (void *)self;
@@ -58,7 +61,7 @@ static PyObject *take(PyObject *self, PyObject *given)
     p->kept = kept;
     p->prepared = (struct sp_submission *)(uintptr_t)prepared;
     Py_END_CRITICAL_SECTION();
-    Py_XDECREF(old); /* last: with it what was prepared goes */
+    Py_XDECREF(old); /* last, because this frees the old submission */
     Py_RETURN_NONE;
 }
 

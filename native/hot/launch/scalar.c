@@ -1,7 +1,7 @@
-/* Objects that stand for numbers, and numbers as arguments.
+/* Converts objects that stand for numbers, and packs numbers as arguments.
  *
- * `__index__` and `__float__` are the caller's code: they may have effects, raise, or be ended by Ctrl-C. So each is called once,
- * and what it raises propagates unchanged. */
+ * `__index__` and `__float__` are the caller's code: they may have effects, raise, or be ended by
+ * Ctrl-C. So each is called once, and its exceptions propagate unchanged. */
 #include "scalar.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static PyObject *complex_word, *complex_type, *real_type;
 
-/* numpy's complex numbers have a __float__, which drops the imaginary part. */
+/* Returns 1 for numpy's complex numbers. Their __float__ would drop the imaginary part. */
 static int is_complex(PyObject *given)
 {
     if (!PyObject_HasAttr((PyObject *)(void *)Py_TYPE(given), complex_word))
@@ -17,7 +17,8 @@ static int is_complex(PyObject *given)
     return PyObject_IsInstance(given, complex_type) == 1 && PyObject_IsInstance(given, real_type) == 0;
 }
 
-/* After a conversion that failed: does the caller's code say why? Without a traceback it was Python, or numpy, on behalf of ours. */
+/* Returns 1 if the exception of a failed conversion comes from the caller's code. A TypeError or
+ * OverflowError without a traceback comes from Python or numpy; it is cleared, and 0 returned. */
 static int callers(void)
 {
     PyObject *kind, *value, *traceback;
@@ -65,7 +66,7 @@ PyObject *hot_plain_word(PyObject *given)
     for (Py_ssize_t i = 0; i < n; i++) {
         plain = plain && PyLong_CheckExact(of[i]);
         if (made)
-            PyTuple_SetItem(made, i, of[i]); /* of a new tuple, in its bounds: that does not fail */
+            PyTuple_SetItem(made, i, of[i]); /* cannot fail: a new tuple, an index in bounds */
         else
             Py_DECREF(of[i]);
     }
@@ -75,7 +76,8 @@ PyObject *hot_plain_word(PyObject *given)
     return callers() ? NULL : hot_itself(given);
 }
 
-/* The bits of IEEE 754's binary16, rounded to nearest even; -1: the value is finite and too large. */
+/* Returns the bits of IEEE 754's binary16, rounded to nearest even, or -1 if the value is finite
+ * and too large. */
 static int half_bits(double value)
 {
     enum { MANTISSA = 10, LEAST = -14, INFINITE = 0x7c00, QUIET = 0x7e00, SIGN = 0x8000 };
@@ -85,7 +87,8 @@ static int half_bits(double value)
     const int exponent = fabs(value) < ldexp(1, LEAST) ? LEAST : ilogb(value);
     if (exponent > -LEAST + 1)
         return -1;
-    /* The leading 1 of a normal number counts up the exponent, as does a mantissa that is rounded up. */
+    /* The leading 1 of a normal number adds 1 to the exponent, and so does a mantissa that rounds
+     * up to 2. */
     const int bits = ((exponent - LEAST) << MANTISSA) + (int)nearbyint(ldexp(fabs(value), MANTISSA - exponent));
     return bits < INFINITE ? sign | bits : -1;
 }
@@ -120,10 +123,11 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     if (value == -1 && PyErr_Occurred())
         return 0;
     const size_t nbytes = code == 'q' ? 8 : code == 'i' || code == 'I' ? 4 : code == 'h' || code == 'H' ? 2 : 1;
-    memcpy(at, &value, nbytes); /* the low bytes come first on every machine that there is a wheel for */
+    memcpy(at, &value, nbytes); /* the low bytes come first on every machine with a wheel */
     if (nbytes == 8)
         return 1;
-    const long long past = 1LL << (8 * nbytes - 1); /* of the signed type */
+    /* one more than the largest value of the signed type */
+    const long long past = 1LL << (8 * nbytes - 1);
     return code == 'B' || code == 'H' || code == 'I' ? value >= 0 && value < 2 * past : value >= -past && value < past;
 }
 

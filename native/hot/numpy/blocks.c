@@ -1,10 +1,11 @@
-/* Large blocks of memory that are given out again. What a C library gives back to the kernel is zeroed and mapped anew, page by
- * page, when it is asked for again: that can take longer than the operation that writes there. What each rule here is worth
- * stands in benchmarks/results/amd-epyc-26-2/recycled-blocks.txt.
+/* Large blocks of memory that are used again. If a C library returns a block to the kernel, the
+ * kernel maps and zeroes new pages at the next request. That can take longer than the operation
+ * that writes there. benchmarks/results/amd-epyc-26-2/recycled-blocks.txt has the gain of each rule
+ * here.
  *
- * A block that comes back is idle, first in a list. Who asks gets the newest idle block that fits, else a new mapping. Idle
- * blocks beyond the limit or beyond MOST_IDLE go to the kernel, the longest idle first. No Python here; result.c makes numpy's
- * arrays of blocks. */
+ * A freed block is idle, first in a list. A request gets the newest idle block that fits, else a
+ * new mapping. If idle blocks exceed the limit or MOST_IDLE, the longest idle ones are returned to
+ * the kernel. This file calls no Python; result.c makes numpy's arrays from the blocks. */
 #define _GNU_SOURCE
 #include "blocks.h"
 
@@ -14,9 +15,9 @@
 #include <sys/mman.h>
 
 static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20;
-enum { MOST_IDLE = 128 }; /* a search looks at each of them */
+enum { MOST_IDLE = 128 }; /* limit, because a search looks at each idle block */
 
-/* Right before the data. */
+/* The header of a block, right before its data. */
 struct block {
     struct block *older;
     void *mapping;
@@ -24,9 +25,9 @@ struct block {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *newest; /* of the idle ones */
+static struct block *newest; /* first in the list of idle blocks */
 static size_t limit_nbytes;
-static int limited; /* was a limit set? */
+static int limited; /* 1: a limit was set */
 
 static void take_lock(void)
 {
@@ -38,7 +39,8 @@ static void leave_lock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* A child that is forked while another thread holds the lock would wait for it for ever. */
+/* Takes the lock around fork(2). Otherwise a child that is forked while another thread holds the
+ * lock would wait for it for ever. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(take_lock, leave_lock, leave_lock);
@@ -53,7 +55,7 @@ static struct block *map(size_t nbytes)
         return NULL;
     const uintptr_t data = ((uintptr_t)mapping + sizeof(struct block) + align - 1) & ~(align - 1);
     if (align == HUGE_PAGE)
-        madvise((void *)data, nbytes, MADV_HUGEPAGE); /* a hint */
+        madvise((void *)data, nbytes, MADV_HUGEPAGE); /* only a hint */
     struct block *const made = (struct block *)data - 1;
     *made = (struct block){.mapping = mapping, .mapped_nbytes = mapped_nbytes, .nbytes = nbytes};
     return made;
@@ -68,7 +70,8 @@ static void unmap(struct block *first)
     }
 }
 
-/* With the lock: takes out of the list what is beyond `nbytes`, to be unmapped without the lock. */
+/* Removes the oldest idle blocks, beyond `nbytes` in total, from the list and returns them. The
+ * caller holds the lock, and unmaps them after releasing it. */
 static struct block *beyond(size_t nbytes)
 {
     struct block **at = &newest;
@@ -81,7 +84,8 @@ static struct block *beyond(size_t nbytes)
     return gone;
 }
 
-/* The newest idle block of these bytes that is not larger by more than a quarter, out of the list. */
+/* Removes the newest idle block that fits from the list and returns it, or NULL. A block fits if it
+ * is at most a quarter larger than `nbytes`. */
 static struct block *fitting(size_t nbytes)
 {
     take_lock();
@@ -103,7 +107,7 @@ static void *give(void *context, size_t nbytes)
     struct block *found = fitting(nbytes);
     if (!found)
         found = map(nbytes);
-    if (!found) { /* perhaps the idle ones are what is missing */
+    if (!found) { /* idle blocks may have used up the memory */
         hot_blocks_release();
         found = map(nbytes);
     }
@@ -119,13 +123,13 @@ static void *give_zeroed(void *context, size_t count, size_t nbytes)
 static void take_back(void *context, void *data, size_t nbytes)
 {
     (void)context;
-    (void)nbytes; /* the block knows */
+    (void)nbytes; /* the block's header has its size */
     if (!data)
         return;
     struct block *gone = (struct block *)data - 1;
     gone->older = NULL;
     take_lock();
-    if (gone->nbytes <= limit_nbytes) { /* else it would push out all the others first */
+    if (gone->nbytes <= limit_nbytes) { /* a larger block would first push out all others */
         gone->older = newest;
         newest = gone;
         gone = beyond(limit_nbytes);

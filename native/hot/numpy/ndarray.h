@@ -1,8 +1,10 @@
-/* numpy's arrays as C structs: the head of PyArrayObject, whose layout is part of numpy's ABI (numpy/ndarraytypes.h,
- * PyArrayObject_fields) and the same in versions 1 and 2. The stable ABI of Python 3.10 has no buffer protocol, and asking
- * an array for its address by attributes costs as much as a small operation.
+/* numpy's arrays as C structs: the head of PyArrayObject. Its layout is part of numpy's ABI
+ * (numpy/ndarraytypes.h, PyArrayObject_fields) and the same in versions 1 and 2. The stable ABI of
+ * Python 3.10 has no buffer protocol, and asking an array for its address by attributes costs as
+ * much as a small operation.
  *
- * result.c sets `hot_ndarray_type` once numpy has said which ABI it has (core/numpy_layout.py); without it nobody looks. */
+ * result.c sets `hot_ndarray_type` once numpy has said which ABI it has (core/numpy_layout.py).
+ * Until then no array is read. */
 #ifndef SP_HOT_NDARRAY_H
 #define SP_HOT_NDARRAY_H
 #include "hot/launch/objects.h"
@@ -17,5 +19,6 @@ struct hot_ndarray {
 };
 enum { HOT_ROW_MAJOR = 1, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
 
-extern PyTypeObject *hot_ndarray_type; /* numpy.ndarray; NULL: not known, or of another ABI */
+/* numpy.ndarray; NULL: numpy is not known, or has another ABI */
+extern PyTypeObject *hot_ndarray_type;
 #endif

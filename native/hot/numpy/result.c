@@ -14,24 +14,25 @@
 
 #include <string.h>
 
-/* PyDataMem_Handler of numpy/ndarraytypes.h. */
+/* The layout of PyDataMem_Handler in numpy/ndarraytypes.h. */
 struct handler {
     char name[127];
     uint8_t version;
     struct hot_allocator allocator;
 };
 
-/* Places in numpy's table: numpy/__multiarray_api.h. */
+/* Indexes of functions in numpy's table (numpy/__multiarray_api.h). */
 enum { VERSION = 0, NDARRAY = 2, SET_HANDLER = 304, DEFAULT_HANDLER = 306 };
-/* What VERSION returns, by the major version of numpy: NPY_ABI_VERSION of numpy/numpyconfig.h. */
+/* The value of NPY_ABI_VERSION (numpy/numpyconfig.h), which the function VERSION returns, by
+ * numpy's major version. */
 enum { NUMPY_1 = 0x01000009, NUMPY_2 = 0x02000000 };
 
 PyTypeObject *hot_ndarray_type;
-static void *const *numpy_api; /* numpy's table; NULL: not known */
+static void *const *numpy_api; /* numpy's table of C functions; NULL: not known */
 
 static PyObject *capsule; /* holds our handler, which allocates from blocks.c */
 
-/* Sets numpy's handler. Returns the previous one; NULL with an exception. */
+/* Sets numpy's handler. Returns the previous one, or NULL with an exception. */
 static PyObject *set_handler(PyObject *handler)
 {
     PyObject *(*set)(PyObject *);
@@ -72,8 +73,9 @@ static PyObject *result(PyObject *module, PyObject *given)
     return hot_result(empty, shape, dtype, (size_t)nbytes);
 }
 
-/* know_numpy(numpy's table of C functions): True, and from now on arrays are read as struct hot_ndarray, and large results are
- * of blocks; False: this numpy has another ABI. */
+/* know_numpy(numpy's table of C functions): returns False if this numpy has another ABI. Otherwise
+ * returns True; from then on arrays are read as struct hot_ndarray, and large results use
+ * blocks. */
 static PyObject *know_numpy(PyObject *module, PyObject *table)
 {
     (void)module;

@@ -1,12 +1,14 @@
-/* numpy arrays for results. */
+/* Makes numpy arrays for results. */
 #ifndef SP_HOT_RESULT_H
 #define SP_HOT_RESULT_H
 #include "ndarray.h"
 
-/* empty(shape, dtype), which takes `nbytes`, for a result: from HOT_RECYCLED_FROM on in memory that is used again (result.c). A
- * new reference; NULL with an exception. From there on the C library maps what it gives (mallopt(3), M_MMAP_THRESHOLD). */
+/* Returns empty(shape, dtype), an array of `nbytes` bytes, for a result: a new reference, or NULL
+ * with an exception. From HOT_RECYCLED_FROM bytes on, its memory is used again (result.c). From
+ * that size on, the C library would map new memory (mallopt(3), M_MMAP_THRESHOLD). */
 enum { HOT_RECYCLED_FROM = 128 << 10 };
 PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes);
-/* Makes what core/numpy_layout.py and ops/memory/recycled.py call: 0, or -1 with an exception. */
+/* Adds the functions that core/numpy_layout.py and ops/memory/recycled.py call to the module.
+ * Returns 0, or -1 with an exception. */
 int hot_numpy(PyObject *module);
 #endif

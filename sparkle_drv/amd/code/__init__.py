@@ -1,4 +1,4 @@
-"""amdhsa code objects: ELF, metadata, kernel descriptor, kernel arguments, and their dispatch.
+"""Reads amdhsa code objects (ELF, metadata, kernel descriptor, arguments) and encodes a dispatch.
 
 The backend's loader and codegen/rdna use it. Instructions are in isa/, register fields in tables/.
 

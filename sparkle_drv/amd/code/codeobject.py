@@ -1,4 +1,4 @@
-"""amdhsa code objects (.hsaco): read, checked, and turned into the data of a dispatch.
+"""Reads an amdhsa code object (.hsaco), checks it, and turns it into the data of a dispatch.
 
     code = load(blob, "scale", mach=targets.accepted("gfx1100"), args=("f32*", "f32*", "u32"))
     bo = <memory of code.image.nbytes, GPU address va, a multiple of code.image.align,
@@ -16,17 +16,17 @@
                     code.scratch_nbytes, wave=code.wave, gfx=...)
     initiator       code.initiator                  SHADER_EN | FORCE_START_AT_000 (| CS_W32_EN)
 
-`dispatch.py` writes exactly that as an IB. If code.scratch_nbytes is not 0, scratch memory has
-WAVES times code.scratch_wave_nbytes bytes (on gfx11 per shader engine). Its address goes to
-`user_sgprs.values` on gfx10.3, to COMPUTE_DISPATCH_SCRATCH_BASE on gfx11. Nothing here allocates or
-submits.
+`dispatch.py` writes exactly these values as an IB. If code.scratch_nbytes is not 0, scratch memory
+has WAVES times code.scratch_wave_nbytes bytes (on gfx11 per shader engine). The address of scratch
+memory goes to `user_sgprs.values` on gfx10.3, to COMPUTE_DISPATCH_SCRATCH_BASE on gfx11. Nothing
+here allocates or submits.
 
-The kernarg segment may be reused when the dispatch has ended. It must be aligned to
-code.kernarg.align. `code.image` is the whole file's: kernels of one file may share an upload.
+The kernarg segment may be reused when the dispatch has ended. Its address must be a multiple of
+code.kernarg.align. `code.image` holds the whole file, so kernels of one file may share an upload.
 
-Every error of a file is one ImageError. It names the file as `name` does, what was found and what
-was expected. elf.py reads the file, image.py lays it out, metadata.py reads the note. kernarg.py
-and usersgprs.py have the two ways in which arguments arrive.
+Every error in a file is an ImageError with the `name` of the file, what was found and what was
+expected. elf.py reads the file, image.py lays it out, metadata.py reads the note. Arguments reach
+a kernel in two ways, by memory (kernarg.py) and by registers (usersgprs.py).
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from .kernarg import Kernarg
 from .usersgprs import UserSgprs
 
 DESCRIPTOR_NBYTES = 64
-# Fields of the kernel driver or the debugger: LLVM's guide says that they "must be 0". Exceptions
-# have no handler here.
+# Fields that belong to the kernel driver or the debugger: LLVM's guide says that they "must be 0".
+# No handler for exceptions exists here, so their enable bits must be 0 too.
 _ZERO1 = ("PRIORITY", "PRIV", "DEBUG", "BULKY")
 _ZERO2 = ("TRAP_PRESENT", "EXCP_EN_MSB", "EXCP_EN", "LDS_SIZE")
-# (bytes in a unit of TMPRING_SIZE.WAVESIZE, largest number of units) by level.
+# By level of hardware: bytes in one unit of TMPRING_SIZE.WAVESIZE, and the largest number of units.
 _WAVESIZE = {10: (1024, 0x1FFF), 11: (256, 0x7FFF)}
 INITIATOR = {"COMPUTE_SHADER_EN": 1, "FORCE_START_AT_000": 1}
 
 
 @dataclass(frozen=True)
 class CodeObject:
-    """One kernel of a code object, ready to be uploaded and dispatched. Immutable."""
+    """One kernel of a code object, ready to be uploaded and dispatched. It is immutable."""
 
     entry_name: str
     target: str
@@ -97,24 +97,28 @@ class CodeObject:
     """Registers that are spilled to memory, scalar and vector ones together."""
 
     def rsrc2_for(self, shared: int = 0) -> int:
-        """COMPUTE_PGM_RSRC2 for `shared` bytes of dynamic local memory."""
+        """Returns the value of COMPUTE_PGM_RSRC2 for `shared` bytes of dynamic local memory."""
         units = lds_units(self._lds(shared))
         return self.rsrc2 | regs.COMPUTE_PGM_RSRC2.encode(LDS_SIZE=units)
 
     @property
     def initiator(self) -> int:
-        """The last dword of DISPATCH_DIRECT."""
+        """The value of COMPUTE_DISPATCH_INITIATOR, which is the last dword of DISPATCH_DIRECT."""
         return regs.COMPUTE_DISPATCH_INITIATOR.encode(**INITIATOR, CS_W32_EN=int(self.wave == 32))
 
     @property
     def resources(self) -> Resources:
-        """For `Loaded`: scratch memory replaces registers, so it counts as spilled."""
+        """The resources that `Loaded` reports. Scratch memory counts as spilled, because it
+        replaces registers.
+        """
         return Resources(
             self.max_group_size, self.vgprs, self.lds_nbytes, self.scratch_nbytes, self.target
         )
 
     def check_launch(self, group_size: Sequence[int], shared: int = 0) -> None:
-        """Raises ValueError for another group size than the kernel's, or too much local memory."""
+        """Raises ValueError for a group size that the kernel does not allow, or for too much local
+        memory.
+        """
         size = tuple(group_size)
         if self.required_group_size and size != self.required_group_size:
             wanted = self.required_group_size
@@ -145,11 +149,11 @@ def load(
     args: Sequence[str] | None = None,
     name: str = "",
 ) -> CodeObject:
-    """The kernel `entry` of a code object.
+    """Reads the kernel `entry` of a code object.
 
-    `mach`: the targets whose code the device runs (`targets.accepted`). `args`: the signature's
-    types in order, "f32*" or "u32"; None: not checked. `name`: for messages. Raises ImageError for
-    any wrong bytes.
+    `mach` has the targets whose code the device runs (`targets.accepted`). `args` has the types of
+    the signature in order, such as "f32*" or "u32"; None skips their check. `name` stands in error
+    messages. Raises ImageError for any wrong bytes.
     """
     if isinstance(mach, str):
         raise TypeError(f"mach: expected a collection of targets, such as ({mach!r},), got a str")
@@ -160,7 +164,9 @@ def load(
 
 
 def kernels(blob: bytes) -> tuple[str, ...]:
-    """The names of the kernels in a code object, sorted. Raises ImageError."""
+    """Returns the names of the kernels in a code object, sorted. Raises ImageError for any wrong
+    bytes.
+    """
     return tuple(sorted(metadata.read(Elf(blob))[1].kernels))
 
 
@@ -171,7 +177,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     if target not in mach:
         raise ImageError(f"made for {target}; this device runs {' or '.join(mach)}")
     if said.target != target:
-        raise ImageError(f"metadata says it is for {said.target!r}, the ELF header {target}")
+        raise ImageError(f"the metadata is for {said.target!r}, the ELF header for {target}")
     note = said.kernel(entry)
     image = images.lay_out(elf)
     at, descriptor = _descriptor(elf, note.symbol)
@@ -183,7 +189,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     code = at + _signed(descriptor["kernel_code_entry_byte_offset"])
     if code % 256 or not images.executable(elf, code):
         raise ImageError(
-            f"kernel descriptor: its code at {code:#x} is not 256-byte aligned in a segment of code"
+            f"kernel descriptor: expected code 256-byte aligned in a segment of code, got {code:#x}"
         )
     words = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
     wave_nbytes, wavesize = _scratch(note, gfx)
@@ -218,7 +224,7 @@ def _signed(value: int) -> int:
 
 
 def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
-    """(virtual address, fields) of the kernel descriptor."""
+    """Returns the kernel descriptor: its virtual address, and its fields."""
     found = elf.find(symbol)
     if found is None:
         raise ImageError(f"no symbol {symbol!r}: the kernel's descriptor is missing")
@@ -236,7 +242,7 @@ def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
 
 
 def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
-    """Raises ImageError if descriptor and metadata contradict each other about a kernel."""
+    """Raises ImageError if the descriptor and the metadata of a kernel contradict each other."""
     properties = descriptor["properties"]
     wave = 32 if properties["enable_wavefront_size32"] else 64
     private = descriptor["private_segment_fixed_size"]
@@ -250,15 +256,15 @@ def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
             raise ImageError(f"kernel descriptor: {what} is {given}, the metadata says {noted}")
     if properties["uses_dynamic_stack"] or note.dynamic_stack:
         raise ImageError(
-            "it uses a dynamic stack (recursion or calls by pointer): the code object does not say "
-            "how much scratch memory it needs, so no size would be safe"
+            "the kernel uses a dynamic stack (recursion or calls by pointer): the code object does "
+            "not say how much scratch memory the kernel needs, so no size would be safe"
         )
     if properties["kernarg_preload_length"]:
         raise ImageError("kernel descriptor: only gfx90a and gfx94x have kernarg preload")
 
 
 def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int) -> None:
-    """Raises ImageError for register words that a user's kernel cannot have."""
+    """Raises ImageError for values of RSRC1 to RSRC3 that a user's kernel must not have."""
     try:
         rsrc1 = regs.COMPUTE_PGM_RSRC1.decode(descriptor["compute_pgm_rsrc1"], gfx)
         rsrc2 = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
@@ -286,7 +292,7 @@ def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int
 
 
 def _scratch(note: metadata.KernelNote, gfx: int) -> tuple[int, int]:
-    """(bytes, units of WAVESIZE) of a wave's scratch memory."""
+    """Returns the size of a wave's scratch memory: in bytes, and in units of WAVESIZE."""
     unit, most = _WAVESIZE[gfx]
     units = -(-note.scratch_nbytes * note.wave // unit)
     if units > most:

@@ -1,9 +1,10 @@
-"""The beginning of an IB of the compute queue, and one dispatch with every register it depends on.
-Only this module says so; template.py assembles the device's own IBs.
+"""Encodes the beginning of an IB of the compute queue, and one dispatch with every register that
+the dispatch depends on. This module alone defines both; template.py uses them for the device's own
+IBs.
 
-Registers of a hardware queue keep other processes' values, so every one is written. The order is
-that of AMDGPU_FACTS 4.4; tests/golden compares it dword by dword. The caller has uploaded the code
-and the arguments; codeobject.py says how.
+The registers of a hardware queue keep the values of other processes. So every register is written.
+AMDGPU_FACTS 4.4 gives the order of the writes; tests/golden compares them dword by dword. The
+caller has uploaded the code and the arguments, as codeobject.py describes.
 """
 
 from __future__ import annotations
@@ -16,39 +17,42 @@ from sparkle_drv.amd.tables.bits import U32_MAX, level
 
 from .codeobject import CodeObject
 
-ALL_CACHES = 0xC3F1  # GCR_CNTL: everything invalidated, instructions too, L2 written back
+ALL_CACHES = 0xC3F1  # GCR_CNTL: invalidates all caches, instruction caches too, and writes L2 back
 CS_PARTIAL_FLUSH = 0x407
-# Registers that another process may have left set and that our dispatches do not use.
+# Registers that our dispatches do not use, and that another process may have left set.
 QUIET = (
     "COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE",
     "COMPUTE_RESTART_X", "COMPUTE_RESTART_Y", "COMPUTE_RESTART_Z",
 )  # fmt: skip
 EVERY_CU = 0xFFFFFFFF
-INTERLEAVE = 64  # RADV's value
-COHER_START_DELAY = 0x20  # gfx10.x, Mesa and PAL
+INTERLEAVE = 64  # the value that RADV writes
+COHER_START_DELAY = 0x20  # the value for gfx10.x, as in Mesa and PAL
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch memory of a queue: its address, and the number of waves that it holds (on gfx11 per
-    shader engine)."""
+    """Scratch memory of a queue: its address, and the number of waves that it holds. On gfx11 the
+    number is per shader engine.
+    """
 
     va: int = 0
     waves: int = 0
 
 
 def _halves(va: int, shift: int = 0) -> tuple[int, int]:
-    """(low, high) dwords of a 48-bit address, shifted right."""
+    """Returns the low and the high dword of a 48-bit address, shifted right by `shift` bits."""
     va = (va & (1 << 48) - 1) >> shift
     return va & U32_MAX, va >> 32
 
 
 def common(gfx: float, engines: int) -> dict[str, int]:
-    """The registers that are equal in every dispatch of a device with so many shader engines."""
+    """Returns the registers that have the same value in every dispatch of a device with this number
+    of shader engines.
+    """
     g = level(gfx)
     masks = [EVERY_CU if n < engines else 0 for n in range(8)]
     out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
-    # TMPRING_SIZE stands between SE1 and SE2, so they are not neighbours.
+    # The address of TMPRING_SIZE is between those of SE1 and SE2, so these are not neighbours.
     for n in range(8 if g == 11 else 4):
         out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
     if g == 11:
@@ -59,11 +63,14 @@ def common(gfx: float, engines: int) -> dict[str, int]:
 
 
 def begin(gfx: float, engines: int) -> list[int]:
-    """The start of every IB: caches, then registers that are equal in every dispatch."""
+    """Returns the dwords at the start of every IB: cache invalidation, then the registers of
+    `common`.
+    """
     packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     alone: dict[str, int] = {}
     for name, value in common(gfx, engines).items():
-        if name == "COMPUTE_DISPATCH_INTERLEAVE":  # a neighbour of SE7, yet it needs its own packet
+        # SE7's neighbour by address, but it needs a packet of its own
+        if name == "COMPUTE_DISPATCH_INTERLEAVE":
             packets += pm4.set_registers(alone, gfx=gfx)
             alone = {}
         alone[name] = value
@@ -72,7 +79,7 @@ def begin(gfx: float, engines: int) -> list[int]:
 
 
 def flush(gfx: float) -> list[int]:
-    """Waits for all waves of the queue."""
+    """Returns the packets that wait for all waves of the queue."""
     return pm4.EventWrite.encode(gfx=gfx, event=CS_PARTIAL_FLUSH)
 
 
@@ -86,14 +93,14 @@ def registers(
     shared: int = 0,
     scratch: Scratch | None = None,
 ) -> dict[str, int]:
-    """COMPUTE_* registers and values of one dispatch beside `common`, in the order of their
-    writing. `code_va` is the address of the image.
+    """Returns the COMPUTE_* registers and values of one dispatch, without those of `common`, in the
+    order in which they are written. `code_va` is the GPU address of the image.
     """
     g = level(gfx)
     memory = scratch or Scratch()
     if code.scratch_nbytes and not memory.waves:
         raise ValueError(
-            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes per wave"
+            f"scratch: {code.entry_name} needs {code.scratch_wave_nbytes} bytes per wave, got none"
         )
     out = dict(
         zip(("COMPUTE_PGM_LO", "COMPUTE_PGM_HI"), _halves(code_va + code.entry, 8), strict=True)
@@ -135,8 +142,8 @@ def encode(
     scratch: Scratch | None = None,
     engines: int = 1,
 ) -> list[int]:
-    """The IB: `begin`, registers, dispatch, wait until idle; padded to 8 dwords. `engines` is the
-    number of shader engines of the chip.
+    """Returns a whole IB: `begin`, registers, dispatch, a wait until idle, padding to 8 dwords.
+    `engines` is the number of shader engines of the chip.
     """
     x, y, z = groups
     named = registers(

@@ -1,9 +1,9 @@
-"""The parts of an AMD GPU ELF that a loader needs, read with every offset checked.
+"""Reads the parts of an AMD GPU ELF file that a loader needs, and checks every offset.
 
-It uses only program headers and the dynamic table, as loaders do: section headers may be stripped
-or wrong. It knows nothing of kernels. pyelftools is not used, because it trusts its files: for
-others it raises any exception, or seeks without bound. Here every error is an ImageError, and the
-size of the file bounds time and memory.
+Like other loaders it reads only program headers and the dynamic table, because section headers may
+be stripped or wrong. Nothing here knows kernels. pyelftools is not used, because it trusts its
+files: for a damaged file it may raise any exception, or seek without bound. Here every error is an
+ImageError, and the size of the file bounds time and memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RELA = struct.Struct("<QIIq")
 
 @dataclass(frozen=True)
 class Segment:
-    """A program header. `offset` and `filesz` are known to lie in the file."""
+    """A program header. The file is known to have `filesz` bytes from `offset` on."""
 
     type: int
     flags: int
@@ -52,16 +52,16 @@ class Symbol:
     """An entry of the dynamic symbol table. `name` is an offset in the string table."""
 
     name: int
-    type: int  # 1 object, 2 function
-    binding: int  # 2 weak
-    section: int  # 0: undefined
+    type: int  # symbol type: 1 is an object, 2 a function
+    binding: int  # symbol binding: 2 is weak
+    section: int  # index of the section; 0 if the symbol is undefined
     value: int
     size: int
 
 
 @dataclass(frozen=True)
 class Rela:
-    """A relocation with its addend. `symbol` is an index."""
+    """A relocation with its addend. `symbol` is an index in the symbol table."""
 
     offset: int
     type: int
@@ -119,11 +119,13 @@ class Elf:
             )
 
     def of_type(self, kind: int) -> Iterator[Segment]:
-        """Program headers of one type."""
+        """Yields the program headers of type `kind`."""
         return (s for s in self.segments if s.type == kind)
 
     def bytes_at(self, vaddr: int, nbytes: int, what: str) -> bytes:
-        """The bytes that a segment loads at `vaddr`. Raises ImageError when none does."""
+        """Returns the `nbytes` bytes that a segment loads at `vaddr`. Raises ImageError if no
+        segment does.
+        """
         for s in self.loads:
             if s.vaddr <= vaddr and vaddr + nbytes <= s.vaddr + s.filesz:
                 at = s.offset + vaddr - s.vaddr
@@ -141,7 +143,7 @@ class Elf:
         for tag, what in _NEEDS.items():
             if tag in found:
                 raise ImageError(
-                    f"ELF: it needs {what} (dynamic tag {tag}), which is not available"
+                    f"ELF: the file needs {what} (dynamic tag {tag}), which is not available"
                 )
         return found
 
@@ -154,10 +156,12 @@ class Elf:
         return self._dynamic[tag]
 
     def symbols(self) -> tuple[Symbol, ...]:
-        """The dynamic symbol table, by index."""
+        """The dynamic symbol table; relocations name its entries by index."""
         where = self._table(DT_SYMTAB, DT_SYMENT, _SYMBOL.size, "dynamic symbol table")
         if DT_HASH not in self._dynamic:
-            raise ImageError("ELF: no hash table (DT_HASH), which has the number of symbols")
+            raise ImageError(
+                "ELF: expected a hash table (DT_HASH) with the number of symbols, got none"
+            )
         head = self.bytes_at(self._dynamic[DT_HASH], 8, "the hash table")
         count = int.from_bytes(head[4:], "little")
         table = self.bytes_at(where, count * _SYMBOL.size, "the dynamic symbol table")
@@ -167,20 +171,21 @@ class Elf:
         )
 
     def strings(self) -> bytes:
-        """The string table of the symbols."""
+        """The string table that holds the names of the symbols."""
         size = self._dynamic.get(DT_STRSZ, 0)
         return self.bytes_at(self._dynamic.get(DT_STRTAB, 0), size, "the string table")
 
     def find(self, name: str) -> Symbol | None:
-        """The symbol of that name. None: the object does not define it."""
+        """Returns the symbol of that name, or None if the object does not define it."""
         strings, wanted = self.strings(), name.encode() + b"\0"
-        # Compared in place: names may overlap, so copies of all of them could be quadratic.
+        # Names are compared in place. They may overlap, so copies of all names could take quadratic
+        # memory.
         return next(
             (s for s in self.symbols() if s.section and strings.startswith(wanted, s.name)), None
         )
 
     def relocations(self) -> tuple[Rela, ...]:
-        """The dynamic relocations, in their order."""
+        """Returns the dynamic relocations in the order of the file."""
         if DT_RELA not in self._dynamic:
             return ()
         where = self._table(DT_RELA, DT_RELAENT, _RELA.size, "relocation table")
@@ -191,7 +196,7 @@ class Elf:
         return tuple(Rela(o, t, s, a) for o, t, s, a in _RELA.iter_unpack(table))
 
     def notes(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """(owner, type, content) of every note."""
+        """Yields owner, type and content of every note."""
         for segment in self.of_type(PT_NOTE):
             at, end = segment.offset, segment.offset + segment.filesz
             while at + 12 <= end:

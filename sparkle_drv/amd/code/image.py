@@ -1,7 +1,8 @@
-"""Makes the bytes to upload from segments and relocations: an `Image`.
+"""Makes the bytes to upload, an `Image`, from the segments and relocations of an ELF file.
 
-Segments keep their distances in memory, which differ from those in the file. Facts: R_AMDGPU_* of
-LLVM's AMDGPU.def; tinygrad and ROCr for those that a linked code object can have.
+In memory the segments keep the distances of their virtual addresses, which differ from the
+distances in the file. The relocation types R_AMDGPU_* are from LLVM's AMDGPU.def. Which types a
+linked code object can have is from tinygrad and ROCr.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from sparkle_drv.errors import ImageError
 from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, Rela, Segment, Symbol
 
 PAGE = 4096
-MOST_NBYTES = 64 << 20  # of a loaded image: only a broken header asks for so much
+MOST_NBYTES = 64 << 20  # limit of a loaded image: only a broken header asks for more
 
-# R_AMDGPU_*: name, width in bytes, relative to its own address?, has a symbol?, shift
+# By R_AMDGPU_* number: name, width in bytes, whether relative to its own address, whether it has a
+# symbol, right shift in bits.
 _KINDS = {
     1: ("ABS32_LO", 4, False, True, 0),
     2: ("ABS32_HI", 4, False, True, 32),
@@ -29,7 +31,9 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Fixup:
-    """A number of the image that depends on its address: `value + base` or `value`, shifted."""
+    """A number in the image that depends on the image's address: `value + base`, or only `value` if
+    relative, shifted right.
+    """
 
     offset: int
     """Offset in the image, in bytes."""
@@ -40,7 +44,7 @@ class Fixup:
     shift: int
 
     def bits(self, base: int) -> bytes:
-        """The number when the image is at address `base`."""
+        """Returns the bytes of the number when the image is at address `base`."""
         number = (self.value + (0 if self.relative else base)) >> self.shift
         return (number & ((1 << 8 * self.nbytes) - 1)).to_bytes(self.nbytes, "little")
 
@@ -49,8 +53,8 @@ class Fixup:
 class Image:
     """The bytes to upload for one code object.
 
-    `parts` are (offset in the image, bytes); the rest is zeros. `writable`: a segment is still
-    writable after relocation, so the pages must be mapped for writing, too.
+    `parts` has (offset in the image, bytes) for each segment; the rest is zeros. If `writable`, a
+    segment stays writable after relocation, so the pages must be mapped for writing too.
     """
 
     nbytes: int
@@ -64,7 +68,9 @@ class Image:
     fixups: tuple[Fixup, ...] = field(repr=False)
 
     def place(self, base: int) -> bytearray:
-        """The image relocated to the address `base`. Raises ValueError for a misaligned one."""
+        """Returns the image relocated to the address `base`. Raises ValueError for a misaligned
+        address.
+        """
         if base % self.align:
             raise ValueError(f"base: expected a multiple of {self.align:#x}, got {base:#x}")
         out = bytearray(self.nbytes)
@@ -75,24 +81,31 @@ class Image:
         return out
 
     def offset(self, vaddr: int) -> int:
-        """The offset in the image of a virtual address of the file."""
+        """Returns the offset in the image for a virtual address of the file."""
         return vaddr - self.low
 
 
 def lay_out(elf: Elf) -> Image:
-    """The image of an ELF. ImageError: overlaps, absurd sizes, unknown relocations."""
+    """Makes the image of an ELF file. Raises ImageError for overlaps, absurd sizes and unknown
+    relocations.
+    """
     if not elf.loads:
         raise ImageError("ELF: expected a segment to load, got none")
     align = PAGE
     end = 0
     for i, s in enumerate(elf.loads):
         if s.memsz < s.filesz:
-            raise ImageError(f"ELF: segment {i}: {s.filesz} bytes of file for {s.memsz} of memory")
+            raise ImageError(
+                f"ELF: segment {i}: {s.filesz} bytes of the file fill {s.memsz} of memory"
+            )
         if s.vaddr < end:
             raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
         end = s.vaddr + s.memsz
         if s.align > 1 and (s.align & (s.align - 1) or s.align > 1 << 20):
-            raise ImageError(f"ELF: segment {i}: an alignment of {s.align:#x}")
+            raise ImageError(
+                f"ELF: segment {i}: got an alignment of {s.align:#x}, expected a power of two up "
+                "to 1 MiB"
+            )
         align = max(align, s.align)
     low = elf.loads[0].vaddr & -align
     nbytes = -(-(end - low) // PAGE) * PAGE
@@ -104,7 +117,7 @@ def lay_out(elf: Elf) -> Image:
 
 
 def _relro(elf: Elf, s: Segment) -> bool:
-    """Is all of a segment read-only once it is relocated?"""
+    """Returns whether all of a segment is read-only after relocation."""
     return any(
         r.vaddr <= s.vaddr and s.vaddr + s.memsz <= r.vaddr + r.memsz
         for r in elf.of_type(PT_GNU_RELRO)
@@ -112,7 +125,7 @@ def _relro(elf: Elf, s: Segment) -> bool:
 
 
 def executable(elf: Elf, vaddr: int) -> bool:
-    """Does `vaddr` hold code, at least one instruction?"""
+    """Returns whether the segments have code for at least one instruction at `vaddr`."""
     return any(
         s.flags & PF_X and s.vaddr <= vaddr and vaddr + 4 <= s.vaddr + s.filesz for s in elf.loads
     )
@@ -134,11 +147,11 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
     value = r.addend
     if has_symbol:
         if r.symbol >= len(symbols):
-            raise ImageError(f"{where}: symbol {r.symbol} of {len(symbols)}")
+            raise ImageError(f"{where}: got symbol {r.symbol} of {len(symbols)} symbols")
         symbol = symbols[r.symbol]
         if not 0 < symbol.section < 0xFF00:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")
-            raise ImageError(f"{where}: {text!r} is defined elsewhere; link the code object whole")
+            raise ImageError(f"{where}: {text!r} is defined elsewhere; link the whole code object")
         value += symbol.value
-    # Both ends of a difference move with the base, so it cancels.
+    # The base does not matter to a difference of two addresses in the image, so it is not added.
     return Fixup(r.offset - low, nbytes, value - (r.offset if relative else low), relative, shift)

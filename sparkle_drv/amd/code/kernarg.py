@@ -1,9 +1,9 @@
-"""The kernel-argument segment: the place of each argument, and what the driver adds.
+"""The kernel-argument segment: the place of each argument, and the values that the driver adds.
 
-Explicit arguments are compared with the signature that core packs (natural C alignment, which the
-compiler follows, too). So a record's arguments are copied unchanged. Hidden arguments are those
+Explicit arguments are compared with the signature that core packs. Core uses natural C alignment,
+as the compiler does. So the arguments of a record are copied unchanged. Hidden arguments are those
 that the compiler asks the driver for. Their offsets come from the metadata, never from a table.
-Their meanings: LLVM's AMDGPU usage guide, measured with clang 19.
+Their meanings are from LLVM's AMDGPU usage guide, measured with clang 19.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .metadata import ArgNote, KernelNote
 
 _SIZES = {"f32": 4, "f64": 8, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
 _SIZES |= {"f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
-# Bytes and class of OpenCL C's types, which .type_name can contradict. "void" and char fit all.
+# Types of OpenCL C that .type_name may have: class and bytes. A signature must agree with these
+# types. "void" and char are not here, because they fit every signature.
 _NAMED = {
     "float": ("f", 4), "double": ("f", 8), "half": ("f", 2), "int": ("i", 4), "uint": ("i", 4),
     "long": ("i", 8), "ulong": ("i", 8), "short": ("i", 2), "ushort": ("i", 2),
@@ -27,8 +28,8 @@ _ELEMENTS = {
     "bf16": ("i", 2),
 }
 
-# Hidden arguments that get a value, by size, and those that get 0, because their target does not
-# exist here. A kernel that follows such a pointer reads address 0 and is stopped.
+# Hidden arguments, by size in bytes. FILLED get a value. ZERO get 0, because what they point to
+# does not exist here. A kernel that follows such a pointer reads address 0 and is stopped.
 FILLED = {
     **{f"hidden_block_count_{a}": 4 for a in "xyz"}, **{f"hidden_group_size_{a}": 2 for a in "xyz"},
     **{f"hidden_remainder_{a}": 2 for a in "xyz"}, "hidden_grid_dims": 2,
@@ -44,7 +45,7 @@ ZERO = {
 
 @dataclass(frozen=True)
 class Explicit:
-    """An argument that the caller gives."""
+    """An explicit argument, which the caller gives."""
 
     name: str
     """"" if the compiler leaves it out."""
@@ -57,7 +58,7 @@ class Explicit:
 
 @dataclass(frozen=True)
 class Kernarg:
-    """The layout of the segment."""
+    """The layout of the kernel-argument segment."""
 
     nbytes: int
     align: int
@@ -82,11 +83,11 @@ class Kernarg:
         shared: int = 0,
         static_lds: int = 0,
     ) -> bytes:
-        """The segment of one launch: `nbytes` bytes.
+        """Returns the `nbytes` bytes of the segment for one launch.
 
-        `args` are the arguments as core packs them; a few bytes of padding may follow. `groups`
+        `args` has the arguments as core packs them; a few bytes of padding may follow. `groups`
         counts workgroups, all of them full. `shared` is the dynamic local memory in bytes. Raises
-        ValueError for fewer bytes than arguments.
+        ValueError if `args` is too short.
         """
         if len(args) < self.args_nbytes:
             raise ValueError(f"args: expected {self.args_nbytes} bytes, got {len(args)}")
@@ -102,7 +103,8 @@ class Kernarg:
         return bytes(out)
 
     def _grid(self, groups: Sequence[int], group_size: Sequence[int]) -> dict[str, int]:
-        # Every group is full: there is no remainder. Dimensions count up to the last that is not 1.
+        # Every group is full, so the remainders are 0. hidden_grid_dims counts the axes up to the
+        # last one of size above 1.
         sizes = [g * s for g, s in zip(groups, group_size, strict=True)]
         dims = max((i + 1 for i, n in enumerate(sizes) if n > 1), default=1)
         values = {"hidden_grid_dims": dims}
@@ -114,7 +116,9 @@ class Kernarg:
 
 
 def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kernarg:
-    """The layout of a kernel, checked against the types of a signature ("f32*", "u32") if given."""
+    """Returns the layout of a kernel's arguments. If `args` is given, checks them against these
+    types of a signature ("f32*", "u32").
+    """
     explicit: list[Explicit] = []
     hidden: dict[str, tuple[int, int]] = {}
     local: ArgNote | None = None
@@ -152,7 +156,9 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """Where arguments go, around a `__local` pointer, which the signature's packing lacks."""
+    """Returns where packed arguments go in the segment. A `__local` pointer has a place there, but
+    none among the packed arguments.
+    """
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)
         return ((0, 0, end),) if end else ()
@@ -169,13 +175,15 @@ def _hide(a: ArgNote, where: str, hidden: dict[str, tuple[int, int]], printf: bo
         return
     size = FILLED.get(a.kind, ZERO.get(a.kind))
     if size is None:
-        raise ImageError(f"metadata: {where} is unknown, so it has no value to give")
+        raise ImageError(f"metadata: {where} is unknown, so this driver has no value for it")
     if a.nbytes != size:
         raise ImageError(f"metadata: {where} has {a.nbytes} bytes, expected {size}")
     if a.kind in hidden:
-        raise ImageError(f"metadata: {where} is there twice")
+        raise ImageError(f"metadata: {where} occurs twice")
     if printf and a.kind == "hidden_printf_buffer":
-        raise ImageError("it prints (amdhsa.printf), but no output would appear: leave printf out")
+        raise ImageError(
+            "the kernel uses printf (amdhsa.printf), but no output would appear: leave printf out"
+        )
     if a.kind in FILLED:
         hidden[a.kind] = (a.offset, a.nbytes)
 
@@ -196,7 +204,9 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
     """Raises ImageError unless the kernel takes these types, in this order, at C's offsets."""
     if len(explicit) != len(args):
-        raise ImageError(f"it takes {len(explicit)} arguments, the signature has {len(args)}")
+        raise ImageError(
+            f"the kernel takes {len(explicit)} arguments, the signature has {len(args)}"
+        )
     at = 0
     for i, (e, kind) in enumerate(zip(explicit, args, strict=True)):
         nbytes = 8 if kind.endswith("*") else _SIZES[kind]
@@ -206,11 +216,13 @@ def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence
         has = "a pointer" if e.pointer else f"{e.nbytes} bytes by value"
         said = f"argument {i}{f' {e.name!r}' if e.name else ''}: the kernel has {has}"
         if e.pointer != kind.endswith("*") or e.nbytes != nbytes:
-            raise ImageError(f"{said}, the signature {kind}")
+            raise ImageError(f"{said}, the signature has {kind}")
         if e.offset != at:
-            raise ImageError(f"{said} at offset {e.offset}, the signature {kind} at {at}")
+            raise ImageError(f"{said} at offset {e.offset}, the signature has {kind} at {at}")
         named = _NAMED.get(e.type_name.rstrip("*"))
         pointers = e.type_name.endswith("*"), e.pointer
         if named and pointers[0] == pointers[1] and named != _ELEMENTS[kind.rstrip("*")]:
-            raise ImageError(f"argument {i}: the kernel has {e.type_name}, the signature {kind}")
+            raise ImageError(
+                f"argument {i}: the kernel has {e.type_name}, the signature has {kind}"
+            )
         at += nbytes

@@ -1,7 +1,8 @@
-"""The compiler's facts about a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
+"""Reads what the compiler notes about a kernel: the MessagePack note NT_AMDGPU_METADATA, checked.
 
-Keys are those of LLVM's AMDGPU usage guide, code object v4 to v6. Only needed values become data,
-each with its type and range checked. codeobject.py compares them with the kernel descriptor.
+The keys are those of LLVM's AMDGPU usage guide for code objects v4 to v6. Only values that are
+needed become data, each with its type and range checked. codeobject.py compares them with the
+kernel descriptor.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from .elf import Elf
 
 NT_AMDGPU_METADATA = 32
 MOST_ARGS, MOST_KERNARG = 4096, 1 << 20
-# EI_ABIVERSION of the ELF header -> code object version -> amdhsa.version of the note.
+# EI_ABIVERSION of the ELF header: (code object version, amdhsa.version of the note).
 VERSIONS = {2: (4, (1, 1)), 3: (5, (1, 2)), 4: (6, (1, 2))}
 U32 = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
 class ArgNote:
-    """One entry of .args."""
+    """One argument of a kernel: an entry of .args in the note."""
 
     name: str
     kind: str
@@ -39,7 +40,7 @@ class ArgNote:
 
 @dataclass(frozen=True)
 class KernelNote:
-    """One entry of amdhsa.kernels."""
+    """One kernel: an entry of amdhsa.kernels in the note."""
 
     name: str
     symbol: str
@@ -61,7 +62,7 @@ class KernelNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The note. `target` is the processor's name, `printf` whether any kernel prints."""
+    """The whole note. `target` is the processor's name. `printf` says whether any kernel prints."""
 
     target: str
     printf: bool
@@ -69,16 +70,20 @@ class Note:
     """Entries by name, unchecked; `kernel` checks one."""
 
     def kernel(self, name: str) -> KernelNote:
-        """The checked entry of a kernel. ImageError for another name lists those that exist."""
+        """Returns the checked entry of a kernel. For an unknown name the ImageError lists the names
+        that exist.
+        """
         if name not in self.kernels:
             names = sorted(self.kernels)
             there = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ImageError(f"it has no kernel {name!r}; there is: {there or 'none'}")
+            raise ImageError(f"the code object has no kernel {name!r}; there is: {there or 'none'}")
         return _kernel(name, self.kernels[name])
 
 
 def read(elf: Elf) -> tuple[int, Note]:
-    """(code object version, note). ImageError: another version, or no such note."""
+    """Returns the code object version and the note. Raises ImageError for another version or a
+    missing note.
+    """
     if elf.abi_version not in VERSIONS:
         known = ", ".join(f"{abi} (v{v})" for abi, (v, _) in VERSIONS.items())
         raise ImageError(
@@ -94,7 +99,9 @@ def read(elf: Elf) -> tuple[int, Note]:
     root = _unpacked(found[0])
     said = _get(root, "amdhsa.version", list, "the note")
     if tuple(said) != wanted:
-        raise ImageError(f"metadata version {said[:4]}; code object v{version} has {list(wanted)}")
+        raise ImageError(
+            f"metadata: expected version {list(wanted)} in code object v{version}, got {said[:4]}"
+        )
     target = _get(root, "amdhsa.target", str, "the note").rpartition("--")[2].split(":")[0]
     kernels: dict[str, Any] = {}
     for entry in _get(root, "amdhsa.kernels", list, "the note"):
@@ -109,9 +116,10 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
     import msgpack
 
     try:
-        # By default the note bounds lengths; the unpacker's own stack bounds the depth.
+        # The length of the note bounds the lengths inside it. The unpacker's own stack bounds the
+        # depth.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except Exception as error:  # hostile bytes: ValueError and its kin, UnicodeDecodeError, more
+    except Exception as error:  # hostile bytes raise ValueError, its subclasses and more
         raise ImageError(f"metadata: no readable MessagePack ({error})") from None
     return _map(value, "the note")
 
@@ -153,7 +161,7 @@ def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
         raise ImageError(f"metadata: {where}: .wavefront_size is {wave}, expected 32 or 64")
     most = number(".max_flat_workgroup_size", 1024)
     if not most:
-        raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0")
+        raise ImageError(f"metadata: {where}: .max_flat_workgroup_size is 0, expected 1 to 1024")
     return KernelNote(
         name=name,
         symbol=_get(entry, ".symbol", str, where),
@@ -176,7 +184,9 @@ def _kernel(name: str, entry: Mapping[str, Any]) -> KernelNote:
 
 def _align(value: int, where: str) -> int:
     if value < 1 or value & (value - 1):
-        raise ImageError(f"metadata: {where}: .kernarg_segment_align is {value}")
+        raise ImageError(
+            f"metadata: {where}: .kernarg_segment_align is {value}, expected a power of two"
+        )
     return value
 
 
@@ -185,7 +195,10 @@ def _required(entry: Mapping[str, Any], where: str, most: int) -> tuple[int, int
         return None
     size = _get(entry, ".reqd_workgroup_size", list, where)
     if len(size) != 3 or not all(type(n) is int and 1 <= n <= 1024 for n in size):
-        raise ImageError(f"metadata: {where}: .reqd_workgroup_size is {size!r:.60}")
+        raise ImageError(
+            f"metadata: {where}: .reqd_workgroup_size is {size!r:.60}, expected three numbers of "
+            "1 to 1024"
+        )
     x, y, z = size
     if x * y * z > most:
         raise ImageError(

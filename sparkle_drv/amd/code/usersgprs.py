@@ -1,8 +1,9 @@
-"""User SGPRs: the values of s0, s1, ... when a kernel starts, from COMPUTE_USER_DATA_*.
+"""User SGPRs: the values of s0, s1, ... when a kernel starts. The hardware takes them from
+COMPUTE_USER_DATA_*.
 
-They follow the order of the descriptor's property bits (ROCr amd_hsa_kernel_code.h, and clang's
-output). The count in RSRC2 may be larger: on gfx11.0 the compiler fills it up, so that it reaches
-16 with the system SGPRs. The additional ones have no meaning and need not be written.
+The values follow the order of the descriptor's property bits (ROCr amd_hsa_kernel_code.h, and
+clang's output). The count in RSRC2 may be larger: on gfx11.0 the compiler raises it, so that user
+and system SGPRs together are 16. The additional SGPRs have no meaning and need not be written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sparkle_drv.amd.tables.bits import U32_MAX
 from sparkle_drv.amd.tables.descriptors import ScratchResource
 from sparkle_drv.errors import ImageError
 
-# Property, SGPRs, and whether a driver without HSA queues can give it.
+# Property, number of SGPRs, and whether a driver without HSA queues can give the value.
 _ORDER = (
     ("private_segment_buffer", 4, True),
     ("dispatch_ptr", 2, False),
@@ -29,7 +30,9 @@ MOST = 16
 
 @dataclass(frozen=True)
 class UserSgprs:
-    """`first` has the first SGPR of each requested value, `count` is the number of SGPRs."""
+    """Places of the user SGPRs: `first` has the first SGPR of each requested value, `count` is the
+    number of all.
+    """
 
     first: Mapping[str, int]
     count: int
@@ -43,10 +46,10 @@ class UserSgprs:
         wave: int = 32,
         gfx: float = 11,
     ) -> list[int]:
-        """The dwords from COMPUTE_USER_DATA_0 on.
+        """Returns the dwords for COMPUTE_USER_DATA_0 and its successors.
 
-        `kernarg` and `scratch` are addresses, 48 bits or sign-extended; `scratch` is 0 for a kernel
-        without scratch memory.
+        `kernarg` and `scratch` are addresses of 48 bits or sign-extended ones. `scratch` is 0 for a
+        kernel without scratch memory.
         """
         out: list[int] = []
         for name in self.first:
@@ -61,7 +64,9 @@ class UserSgprs:
 
 
 def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
-    """From the descriptor's properties and RSRC2.USER_SGPR. ImageError: a value is missing."""
+    """Assigns user SGPRs from the descriptor's properties and RSRC2.USER_SGPR. Raises ImageError
+    for a property that only an HSA queue can serve, or a wrong number of SGPRs.
+    """
     first: dict[str, int] = {}
     at = 0
     for name, count, possible in _ORDER:
@@ -69,8 +74,8 @@ def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
             continue
         if not possible:
             raise ImageError(
-                f"kernel descriptor: it needs ENABLE_SGPR_{name.upper()}, which only an HSA queue "
-                "has: build it with -mcode-object-version=5 and -O1, or do not use it"
+                f"kernel descriptor: the kernel needs ENABLE_SGPR_{name.upper()}, which only an "
+                "HSA queue has: build it with -mcode-object-version=5 and -O1, or do not use it"
             )
         first[name] = at
         at += count
@@ -83,10 +88,11 @@ def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
 
 
 def scratch_resource(va: int, wave: int, gfx: float) -> list[int]:
-    """The buffer resource of scratch memory at `va` in s[0:3], gfx10.3: four dwords.
+    """Returns the four dwords of the buffer resource for scratch memory at `va`, which gfx10.3
+    takes in s[0:3].
 
-    FORMAT 0x14 is 32_UINT, DST_SEL x y z w, OOB_SELECT 2 never out of bounds (ROCr, tinygrad);
-    INDEX_STRIDE is the wave's size, which ROCr leaves to the packet processor.
+    FORMAT 0x14 is 32_UINT. DST_SEL is x y z w. OOB_SELECT 2 means never out of bounds (ROCr,
+    tinygrad). INDEX_STRIDE is the size of a wave, which ROCr leaves to the packet processor.
     """
     return ScratchResource.encode(
         gfx=gfx,

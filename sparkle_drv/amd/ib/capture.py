@@ -1,17 +1,17 @@
-"""Captures of a driver's submissions, as the emulator's trace writes them, back to dwords.
+"""Converts captures back to dwords. The emulator's trace of a driver's submissions is a capture.
 
     IB ip=1 depth=0 va=ffff800100069000 ndw=256
       SET_SH_REG         COMPUTE_START_X = 0x00000000
       DISPATCH_DIRECT    hdr=c0031502 00000010 00000001 00000001 00000045
 
 A capture lists packets in the order of execution, one register per line, without padding. Registers
-that follow each other become one packet here, also pairs of offset and value. Other bits of a SET
-packet's header are not known. A called IB also lists what its caller did afterwards; the size of
-the IB shows which packets those are. Lines of another indentation have other information and are
-skipped.
+with consecutive offsets become one packet here, even if the driver wrote pairs of offset and value.
+A capture does not have the other bits of a SET packet's header. The list of a called IB also has
+the packets that its caller ran afterwards; the size of the called IB shows which ones. Lines of
+another indentation have other information and are skipped.
 
-A recording (docs/recording.md) has the same form. Its IBs' contents are lines of dwords, whole and
-with padding:
+A recording (docs/recording.md) has the same form. Its IBs are lines of dwords, complete and with
+padding:
 
       DWORDS hdr=c0004600 00000407 ffff1000
 """
@@ -31,10 +31,10 @@ from .shape import by_name, close
 
 HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*$")
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
-ENTRY = re.compile(r"  \S")  # a deeper line belongs to the packet above it
+ENTRY = re.compile(r"  \S")  # a line with a deeper indentation belongs to the packet above
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
-RUN_MAX = 0x3FFF  # dwords, well below the largest count of the header
-VERBATIM = "DWORDS"  # in place of a packet's name
+RUN_MAX = 0x3FFF  # dwords of one run of registers, well below the largest count of a header
+VERBATIM = "DWORDS"  # stands in place of a packet's name
 _CHIP = re.compile(r"gfx\d{3,4}\b")
 
 
@@ -44,7 +44,7 @@ def looks_like_one(text: str) -> bool:
 
 @dataclass
 class _Listing:
-    """One IB of a capture while it is read."""
+    """One IB of a capture, while its lines are read."""
 
     ip: str
     depth: int
@@ -52,14 +52,17 @@ class _Listing:
     ndw: int
     dwords: list[int] = field(default_factory=list)
     verbatim: bool = False
-    run: tuple[str, int, int] | None = None  # packet, the next offset, where the packet begins
+    # the open run of registers: packet name, next offset, dword at which the packet begins
+    run: tuple[str, int, int] | None = None
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:
-        """Adds one register. It joins the previous packet if it follows it."""
+        """Appends a write of one register. A register whose offset follows the previous one joins
+        the packet of that register.
+        """
         if self.run and self.run[:2] == (name, offset) and len(self.dwords) - self.run[2] < RUN_MAX:
             start = self.run[2]
             self.dwords.append(value)
-            self.dwords[start] += 1 << 16  # the header's count
+            self.dwords[start] += 1 << 16  # adds 1 to the count in the header
         else:
             start = len(self.dwords)
             reg = {"offset": offset, "index": 3 if name.endswith("_INDEX") else 0}
@@ -68,7 +71,9 @@ class _Listing:
 
 
 def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
-    """The IBs of a capture, for the gfx that its first comment names unless `gfx` is given."""
+    """Returns the IBs of a capture. `gfx` is the level of hardware. If `gfx` is None, the first
+    comment must name the chip.
+    """
     listings: list[_Listing] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#"):
@@ -76,7 +81,9 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
                 gfx = located(number, read_gfx, chip[0])
         elif head := HEAD.match(line):
             if gfx is None:
-                raise TextError(number, 1, "no comment names the gfx of this capture (--gfx)")
+                raise TextError(
+                    number, 1, "gfx: expected a value (--gfx), because this capture names none"
+                )
             ip = located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))
         elif line.startswith("IB "):
@@ -109,7 +116,7 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
         column = len(line) - len(line.lstrip()) + 1
         raise TextError(number, column, "expected NAME hdr=DWORDS or SET_... REGISTER = 0xVALUE")
     if len(listing.dwords) > MAX_DWORDS:
-        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+        raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
 
 
 def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> None:
@@ -137,7 +144,7 @@ def _ib(listing: _Listing, gfx: int) -> Ib:
 
 
 def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
-    """Moves a called IB's packets beyond its size to the IB that called it."""
+    """Moves packets that lie beyond the size of a called IB to the IB that called it."""
     for i in range(len(made) - 1, 0, -1):
         ends = [p.at + len(p.dwords) for p in made[i].packets()]
         fits = max((end for end in ends if end <= listings[i].ndw), default=0)

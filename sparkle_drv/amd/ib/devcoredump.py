@@ -1,6 +1,6 @@
-"""IBs from a devcoredump, which Linux keeps after a GPU hang: rings, and the IBs of the job.
+"""Reads IBs from a devcoredump, which Linux keeps after a GPU hang: rings, and the IBs of the job.
 
-Form: Linux amdgpu_dev_coredump.c. Of the text, these lines count:
+The form is that of Linux amdgpu_dev_coredump.c. Only lines like these are read:
 
     HWIP: GC[1][0]: v10.3.1.0.0                      the generation
     IP Type: 1 Ring Name: comp_1.0.0                 the queue that timed out, whose IBs these are
@@ -10,8 +10,8 @@ Form: Linux amdgpu_dev_coredump.c. Of the text, these lines count:
     IB #0 0xffff800100041000 64 dw
     0xc0004600                                       an IB; none if the kernel could not read it
 
-A ring is read oldest dword first: it begins at its write pointer, where a submission begins. Rings
-of other engines (video, MES) hold no PM4 and no SDMA packets and are left out.
+A ring is read from its oldest dword on, which stands at the write pointer; a submission begins
+there. Rings of other engines (video, MES) hold no PM4 and no SDMA packets, so they are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DWORD = re.compile(r"0x([0-9a-f]{1,8})$")
 
 
 class _Part:
-    """A ring or an IB while its dwords are read."""
+    """A ring or an IB, while its dwords are read."""
 
     def __init__(self, ip: str, va: int | None, ndw: int | None):
         self.ip, self.va, self.ndw = ip, va, ndw
@@ -42,7 +42,7 @@ class _Part:
         self.dwords: list[int] = []
 
     def take(self, line: str) -> None:
-        """Adds a line's dword. Raises ValueError for a wrong line."""
+        """Appends the dword of a line. Raises ValueError for a wrong line."""
         found = (_SLOT if self.va is None else _DWORD).match(line)
         if found is None:
             raise ValueError(f"expected a dword, got {line[:40]!r}")
@@ -62,7 +62,9 @@ class _Part:
 
 
 def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The rings, then the IBs. TextError; ValueError: nothing names the gfx."""
+    """Returns the rings, then the IBs, of a devcoredump. Raises TextError for a wrong line,
+    ValueError if neither `gfx` nor the text names the level of hardware.
+    """
     parts: list[_Part] = []
     part: _Part | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -71,7 +73,9 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
             continue
         if found := _IB.match(line):
             if (ndw := int(found[2])) > MAX_DWORDS:
-                raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most, got {ndw}")
+                raise TextError(
+                    number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got {ndw}"
+                )
             parts.append(part := _Part(ip, int(found[1], 16), ndw))
         elif line.startswith("IB #"):
             raise TextError(number, 1, f"expected IB #N 0xADDRESS N dw, got {line[:40]!r}")

@@ -1,9 +1,9 @@
-"""Two inputs compared by meaning: the registers at each dispatch, and the packets that run.
+"""Compares two inputs by meaning: by the registers at each dispatch, and by the packets that run.
 
-Both are played in the order of execution. Padding, the packing of register writes and their order
-make no difference: a register counts only at a dispatch and at the end. Packets are matched by
-their contents, then those of one name in their order. On compute queues the shader type in a header
-has no meaning, so it is ignored.
+The packets of both inputs are followed in the order of execution. Padding, the packing of register
+writes, and the order of these writes make no difference: a register counts only at a dispatch and
+at the end. Packets with equal contents are matched first. The others are matched by name, in their
+order. On compute queues the shader type in a header has no meaning, so it is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .run import Step, run
 from .shape import NOP, layout_of
 from .state import Event, State, Write, is_dispatch, play
 
-# With more differing packets matching could take minutes, so they are paired by name.
+# Most differing packets that are matched by contents. More could take minutes, so these are matched
+# by name.
 MATCHED = 500
 
 
 @dataclass(frozen=True)
 class Change:
-    """A register or a field that differs. `old` and `new` are text, "not written" for a missing
-    value. `parts` are the register's differing fields, (name, old, new).
+    """A register or a field that differs. `old` and `new` are texts; a missing value is "not
+    written". `parts` has (name, old, new) for each differing field of a register.
 
     >>> lowlevel.Change("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
     '0x80'
@@ -48,8 +49,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """kind: "only in A", "only in B", "packet" (its fields), "dispatch" (registers at it), "end"
-    (registers at the end). A step is the place; None at the end, or in the other input.
+    """One difference. `kind` is "only in A", "only in B", "packet" (its fields differ), "dispatch"
+    (registers at a dispatch differ) or "end" (registers at the end differ). `a` and `b` are the
+    steps. A step is None at the end, or if its input has no such packet.
 
     >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
     >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
@@ -65,9 +67,9 @@ class Difference:
 
 
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
-    """The differences in the order of execution; [] when both mean the same. `ignore`: shell
-    patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises TooLong (a
-    ValueError).
+    """Returns the differences in the order of execution, or [] if both inputs mean the same.
+    `ignore` has shell patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises
+    TooLong, a ValueError, if calls make an input too long.
 
     >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
     >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
@@ -101,8 +103,9 @@ Pair = tuple[Event | None, Event | None]
 
 
 def fields_of(step: Step, kept: Kept) -> dict[str, str]:
-    """ "control.dst_sel" -> text, for the fields of a packet that are compared. Fields of a word
-    that are 0 are left out."""
+    """Returns the texts of a packet's fields that are compared, by names such as "control.dst_sel".
+    Leaves out fields of a word that are 0.
+    """
     packet = step.packet
     if packet.cls is None:
         return {f"[{i}]": f"{dword:#010x}" for i, dword in enumerate(packet.dwords)}
@@ -111,7 +114,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
         value: Any = packet.fields.get(name, {} if name == "header" else None)
         if isinstance(element, Word):
             layout = layout_of(packet.cls, name, element, step.ib.gfx)
-            for key, form in layout.items():  # a field that a level lacks counts as 0
+            for key, form in layout.items():  # a field that this level lacks counts as 0
                 if value.get(key) and not (key == "shader_type" and step.ib.ip == "compute"):
                     found[f"{name}.{key}"] = field_value(form, value[key])
         elif isinstance(value, list):
@@ -122,7 +125,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
 
 
 def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
-    """Events of both inputs side by side; None for a missing counterpart."""
+    """Yields the events of both inputs in pairs. None stands for a missing counterpart."""
     keys_a, keys_b = ([(e.step.name, *fields_of(e.step, kept).items()) for e in x] for x in (a, b))
     start = 0
     while start < min(len(a), len(b)) and keys_a[start] == keys_b[start]:
@@ -147,7 +150,9 @@ def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
 
 
 def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
-    """Events that differ: the counterpart is the next of the same name."""
+    """Pairs events that differ: each event of `a` with the next event of `b` that has the same
+    name.
+    """
     places: dict[str, list[int]] = {}
     for j, other in enumerate(b):
         places.setdefault(other.step.name, []).append(j)
@@ -183,7 +188,7 @@ def _compare(one: Event | None, other: Event | None, kept: Kept) -> Iterator[Dif
 
 
 def _summary(step: Step, kept: Kept) -> str:
-    """Its fields that are not 0, cut short."""
+    """Returns up to 12 fields of a packet that are not 0, as text."""
     shown = [f"{k}={v}" for k, v in fields_of(step, kept).items() if v not in ("0", "0x00000000")]
     text = " ".join(shown[:12])
     return text + (" ..." if len(shown) > 12 else "")
@@ -197,7 +202,7 @@ def _changed(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
 
 
 def _registers(a: State, b: State, kept: Kept) -> list[Change]:
-    """Registers that differ, in the order in which they were first written."""
+    """Returns the registers that differ, in the order in which they were first written."""
     found = []
     for name in [*a, *(name for name in b if name not in a)]:
         one, other = a.get(name), b.get(name)
@@ -220,7 +225,9 @@ def _text(write: Write | None) -> str:
 
 
 def _parts(one: Write, other: Write) -> tuple[tuple[str, str, str], ...]:
-    """Fields of a register that differ. None if it is one number, or bits have no name."""
+    """Returns the fields of a register that differ. Returns () if the register is one number, or if
+    a set bit has no name.
+    """
     if one.register is None or other.register is None:
         return ()
     a, b = one.register.for_gfx(one.gfx), other.register.for_gfx(other.gfx)

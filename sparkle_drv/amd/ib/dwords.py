@@ -1,7 +1,8 @@
-"""IBs as hexadecimal dwords and as bytes, both ways, without interpretation.
+"""Converts IBs to hexadecimal dwords and to bytes, and back, without interpretation.
 
-Hex: dwords of one to eight digits, with or without 0x, spaces or commas between them, '#' comments.
-Several IBs or an address need IB statements as in the text form. Bytes: little endian.
+Hex: dwords of one to eight digits, with or without 0x, separated by spaces or commas; '#' begins a
+comment. Several IBs, or an address, need IB statements as in the text form. Bytes are little
+endian.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DWORD = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 
 def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None) -> Ib:
-    """Whole dwords of `data`. One to three remaining bytes become `extra`.
+    """Makes an IB of the whole dwords in `data`. One to three remaining bytes become `extra`.
 
     >>> lowlevel.from_bytes(b"\\x01\\0\\0\\0\\x02", gfx=11)
     Ib(dwords=(1,), gfx=11, ip='compute', va=None, extra=b'\\x02', complete=True, gaps={})
@@ -35,7 +36,7 @@ def from_bytes(data: bytes, gfx: int, ip: str = "compute", va: int | None = None
 
 
 def to_bytes(ib: Ib) -> bytes:
-    """The dwords as little-endian bytes, then `extra`.
+    """Returns the dwords of an IB as little-endian bytes, followed by `extra`.
 
     >>> lowlevel.to_bytes(lowlevel.Ib((1, 2), gfx=11))
     b'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00'
@@ -44,7 +45,7 @@ def to_bytes(ib: Ib) -> bytes:
 
 
 def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = None) -> list[Ib]:
-    """The IBs of a hex listing. Raises TextError for a word that is no dword."""
+    """Returns the IBs of a hex listing. Raises TextError for a word that is no dword."""
     ibs: list[Ib] = []
     about: dict[str, object] = {"va": va}
     dwords: list[int] = []
@@ -55,7 +56,7 @@ def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = N
             return
         values = {"gfx": gfx, "ip": ip, **about}
         if values["gfx"] is None:
-            raise TextError(1, 1, "nothing says which gfx these dwords are for")
+            raise TextError(1, 1, "gfx: expected a value, because these dwords name none")
         ibs.append(Ib(tuple(dwords), **values))  # type: ignore[arg-type]
 
     for number, line in enumerate(text.split("\n"), 1):
@@ -67,7 +68,7 @@ def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = N
             continue
         dwords += _dwords(line, number)
         if len(dwords) > MAX_DWORDS:
-            raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+            raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
     close()
     return ibs
 
@@ -84,7 +85,8 @@ def _dwords(line: str, number: int) -> Iterator[int]:
 
 
 def to_hex(ibs: Iterable[Ib]) -> str:
-    """A listing that `from_hex` reads. ValueError: remaining bytes, which hex cannot hold.
+    """Returns a listing that `from_hex` reads. Raises ValueError if an IB has `extra` bytes, which
+    hex cannot hold.
 
     >>> print(lowlevel.to_hex([lowlevel.Ib((0xC0001000, 0), gfx=11)]), end="")
     IB gfx=11 ip=compute
@@ -93,7 +95,9 @@ def to_hex(ibs: Iterable[Ib]) -> str:
     lines = []
     for number, ib in enumerate(ibs):
         if ib.extra:
-            raise ValueError(f"IB {number} ends in {len(ib.extra)} bytes, no dword: use bin")
+            raise ValueError(
+                f"IB {number}: hex cannot hold the last {len(ib.extra)} bytes: use form bin"
+            )
         lines.append(ib_statement(ib))
         for i in range(0, len(ib.dwords), DWORDS_A_LINE):
             lines.append(" ".join(f"{d:08x}" for d in ib.dwords[i : i + DWORDS_A_LINE]))

@@ -1,4 +1,4 @@
-"""The text form's grammar: statements, items, and the place of each in the text.
+"""The grammar of the text form of IBs: statements, items, and the place of each in the text.
 
     NAME key=value key={field=value ...} list=1,2,3      # a comment
         key=value                                        an indented line continues the statement
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"-?(0x[0-9a-f]{1,40}|0b[01]{1,130}|[0-9]{1,40})", re.IGNOR
 
 
 class TextError(ValueError):
-    """An error in a text, and its place: `line` and `column` count from 1.
+    """An error in a text. `line` and `column` count from 1.
 
     >>> lowlevel.parse("NO_SUCH_PACKET", gfx=11)
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ class TextError(ValueError):
 
 
 def located(line: int, read: Callable[[str], T], text: str) -> T:
-    """A token of a line. `number` makes a ValueError of `read` a TextError of that place."""
+    """Returns `read(text)`. Turns a ValueError of `read` into a TextError of line `line`."""
     try:
         return read(text)
     except ValueError as error:
@@ -60,7 +60,9 @@ class Token:
 
 @dataclass(frozen=True)
 class Item:
-    """`key=value[,value...]`, or `key={field=value ...}`, of which `fields` are the pairs."""
+    """An element of a statement: `key=value[,value...]`, or `key={field=value ...}` with the pairs
+    in `fields`.
+    """
 
     key: Token
     values: list[Token] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Item:
 
 
 def tokens(line: str, number: int) -> Iterator[Token]:
-    """The tokens of a line, without spaces and comments."""
+    """Yields the tokens of a line, without spaces and comments."""
     at = 0
     while at < len(line):
         found = _TOKEN.match(line, at)
@@ -80,7 +82,7 @@ def tokens(line: str, number: int) -> Iterator[Token]:
 
 
 def statements(text: str) -> Iterator[list[Token]]:
-    """The tokens of each statement: a line, and the indented lines behind it."""
+    """Yields the tokens of each statement: a line, and the indented lines after it."""
     current: list[Token] = []
     for number, line in enumerate(text.split("\n"), 1):
         found = list(tokens(line, number))
@@ -99,7 +101,7 @@ def statements(text: str) -> Iterator[list[Token]]:
 
 
 def items(rest: list[Token]) -> Iterator[Item]:
-    """The items behind a statement's name."""
+    """Yields the items after a statement's name."""
     at = 0
     while at < len(rest):
         at, item = _item(rest, at)

@@ -1,4 +1,4 @@
-"""Lint: every rule of the rules_*.py over a job. Findings come in the order of execution."""
+"""Applies every lint rule of rules_*.py to a job. The findings come in the order of execution."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from . import rules_dispatch, rules_job, rules_packet
 from .model import Ib
 from .rule import NOTE, RULES, Job, Kernel, Rule
 
-RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing them fills RULES
+RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing these modules fills RULES
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule that one place of an IB breaks. `dword` counts within the IB.
+    """A place of an IB that breaks a rule. `dword` counts from the start of that IB.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [(finding.rule.id, finding.dword) for finding in lowlevel.lint([ib])]
@@ -27,7 +27,7 @@ class Finding:
     dword: int
     packet: str
     where: str
-    doubt: str = ""  # why the input hides part of the packet, so that the finding is not certain
+    doubt: str = ""  # why the finding is not certain: the input hides part of the packet
 
     @property
     def fails(self) -> bool:
@@ -45,7 +45,8 @@ class Finding:
 def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
-    """Findings in the order of their place. ValueError: an unknown rule. TooLong.
+    """Returns the findings in the order of their places. Raises ValueError for an unknown rule in
+    `disable`, TooLong if calls make the input too long.
 
     >>> [finding.message for finding in lowlevel.lint([lowlevel.Ib((0xC0001000, 0), gfx=11)])]
     ['8 bytes are no multiple of 32']

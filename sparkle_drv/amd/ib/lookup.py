@@ -1,4 +1,4 @@
-"""Finds registers as people name them: by name, part of a name, pattern, or offset."""
+"""Finds registers by what people write: a name, part of a name, a pattern, or an offset."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from sparkle_drv.amd.tables.bits import GFX
 from .lex import items, tokens
 from .parse import register as parsed
 
-# Kernel headers count dwords from segment 0 of the graphics block: AMDGPU_FACTS 3.1.
+# Kernel headers give register offsets in dwords from segment 0 of the graphics block, which is at
+# this dword: AMDGPU_FACTS 3.1.
 GC_SEGMENT0 = 0x1260
 _SPACE = re.compile(r"(SH|CONTEXT|UCONFIG)\+(0x[0-9a-f]+|\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 
 
 class NoSuchRegister(LookupError):
-    """No table has the register. `close` are similar names.
+    """No table has the register. `close` has similar names.
 
     >>> lowlevel.lookup("COMPUTE_NUM_THREAD_W")
     Traceback (most recent call last):
@@ -37,10 +38,12 @@ class NoSuchRegister(LookupError):
 
 
 def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
-    """The registers that `wanted` names: a name in any case, with or without COMPUTE_; a byte
-    address; a dword address; "SH+0x212"; an offset in SH; the kernel headers' offset; a pattern
-    such as "COMPUTE_PGM*". Several, if levels differ without a `gfx`, or if the pattern fits
-    several. Raises NoSuchRegister.
+    """Returns the registers that `wanted` names.
+
+    `wanted` is a name in any case, with or without COMPUTE_; a byte address; a dword address;
+    "SH+0x212"; an offset in SH; an offset of the kernel headers; or a pattern such as
+    "COMPUTE_PGM*". Returns several registers if a pattern fits several, or if levels of hardware
+    differ and `gfx` is None. Raises NoSuchRegister.
 
     >>> [r.name for r in lowlevel.lookup("num_thread_x", gfx=11)]
     ['COMPUTE_NUM_THREAD_X']
@@ -68,7 +71,9 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
 
 
 def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
-    """Registers of these levels whose name or other name fits, by address."""
+    """Returns the registers of these levels whose name or other name fits the pattern, sorted by
+    address.
+    """
     patterns = (pattern, f"COMPUTE_{pattern}", f"COMPUTE_PGM_{pattern}")
     names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
     fitting = {own for n, own in names.items() if any(fnmatchcase(n, p) for p in patterns)}
@@ -80,7 +85,9 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:
-    """(space, dword offset) that a number may mean. The ranges do not overlap."""
+    """Returns the places (space, dword offset) that a number may mean. The ranges of the spaces do
+    not overlap.
+    """
     if found := _SPACE.fullmatch(wanted):
         return [(found[1].upper(), int(found[2], 0))]
     number = int(wanted, 16 if wanted[:2].lower() == "0x" else 10)
@@ -94,7 +101,8 @@ def _places(wanted: str) -> list[tuple[str, int]]:
 
 
 def read_value(text: str, register: regs.Register, gfx: int) -> int:
-    """A register's value from "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises ValueError.
+    """Reads a register's value from a text such as "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises
+    ValueError.
 
     >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
     >>> lowlevel.read_value("0x40", register, 11)

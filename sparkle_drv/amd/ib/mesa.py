@@ -1,7 +1,8 @@
-"""IBs from Mesa's own dumps: RADV_DEBUG=hang writes trace.log; RADV_DEBUG=dumpibs and AMD_DEBUG=ib
-write to stderr.
+"""Reads IBs from Mesa's own dumps. RADV_DEBUG=hang writes trace.log; RADV_DEBUG=dumpibs and
+AMD_DEBUG=ib write to stderr.
 
-Form: Mesa ac_parse_ib and format_ib_output. Each IB has a section, and each dword a line in it:
+The form is that of Mesa's ac_parse_ib and format_ib_output. Each IB has a section, and each dword a
+line in that section:
 
     ------------------ Main IB begin - COMPUTE ------------------
     c0027600 SET_SH_REG:
@@ -9,8 +10,8 @@ Form: Mesa ac_parse_ib and format_ib_output. Each IB has a section, and each dwo
     00800300         COMPUTE_PGM_LO <- 0x00800300
     ------------------- Main IB end - COMPUTE -------------------
 
-A called IB is indented by four columns, between "nested begin" and "nested end". A chained one
-continues the section of the IB that jumps to it. Colours and words are left out.
+A called IB is indented by four columns, between "nested begin" and "nested end". A chained IB
+continues the section of the IB that jumps to it. The reader ignores colours and words.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _BORDER = re.compile(
     r" *-{10,} (?P<name>.{1,80}?) (?P<what>begin|end)( - (?P<ip>\w+))?( \(dw = \d+\))? -{10,}$"
 )
 _DWORD = re.compile(r" *([0-9a-f]{8})( |$)")
-_BEYOND = re.compile(r" *\?{8}( |$)")  # a packet that is longer than its IB
+# a dword that Mesa could not read, because the packet is longer than its IB
+_BEYOND = re.compile(r" *\?{8}( |$)")
 _IPS = {"GFX": "gfx", "COMPUTE": "compute", "SDMA": "sdma"}
 NESTED, CALL_NDW = "nested", 4
 
@@ -46,12 +48,14 @@ class _Section:
 
 
 def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The IBs in the order of their sections' begins. TextError; ValueError: no gfx is given."""
+    """Returns the IBs in the order in which their sections begin. Raises TextError for a wrong
+    line, ValueError if `gfx` is None.
+    """
     if gfx is None:
         raise ValueError("gfx: expected a value, because Mesa's dumps name none")
     sections: list[_Section] = []
     stack: list[_Section] = []
-    told = False  # whether the queue is known; RADV 22.3 does not name it
+    told = False  # whether a section names its queue; RADV 22.3 names none
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if border := _BORDER.match(line):
@@ -75,7 +79,9 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _take(stack: list[_Section], line: str, number: int) -> None:
-    """A dword, or words about the previous one, which are indented by nine columns."""
+    """Appends the dword of a line. Skips words about the previous dword, which are indented by nine
+    columns.
+    """
     indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
     if indent >= depth + 9 or _BEYOND.match(line):
         return
@@ -85,18 +91,20 @@ def _take(stack: list[_Section], line: str, number: int) -> None:
             number, indent + 1, f"expected a dword at column {depth + 1}, got {line.strip()[:40]!r}"
         )
     if len(stack[-1].dwords) == MAX_DWORDS:
-        raise TextError(number, 1, f"an IB has {MAX_DWORDS} dwords at most")
+        raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
     stack[-1].dwords.append(int(found[1], 16))
 
 
 def _target(caller: _Section, gfx: int) -> int | None:
-    """The address that the last packet of an IB calls."""
+    """Returns the address that the last packet of an IB calls, or None."""
     last = Ib(tuple(caller.dwords[-CALL_NDW:]), gfx, caller.ip)
     return next((to.va for packet in last.packets() if (to := call(packet))), None)
 
 
 def _is_graphics(dwords: list[int], gfx: int) -> bool:
-    """Does a packet occur that only a GFX queue takes? Most IBs lack even a dword like it."""
+    """Returns whether a packet occurs that only a GFX queue takes. Most IBs have not even a dword
+    that looks like one, so that is checked first.
+    """
     if not any(dword >> 30 == TYPE3 and dword >> 8 & 0xFF in GFX_ONLY for dword in dwords):
         return False
     packets = Ib(tuple(dwords), gfx, "gfx").packets()
@@ -104,7 +112,7 @@ def _is_graphics(dwords: list[int], gfx: int) -> bool:
 
 
 def _chained(section: _Section, gfx: int) -> Iterator[Ib]:
-    """The IB, and the IBs that it jumps to."""
+    """Yields the IB of a section, then the IBs to which it jumps."""
     start, va = 0, section.va
     dwords = tuple(section.dwords)
     called = any(d >> 30 == TYPE3 and d >> 8 & 0xFF == pm4.IndirectBuffer.OPCODE for d in dwords)

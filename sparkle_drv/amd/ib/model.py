@@ -1,6 +1,7 @@
-"""An indirect buffer (IB) for the tools: its dwords, its queue and generation, and its packets.
+"""An indirect buffer (IB) for the tools: its dwords, its queue and level of hardware, and its
+packets.
 
-print.py, parse.py, dwords.py and capture.py have its forms as text and bytes. run.py follows its
+print.py, parse.py, dwords.py and capture.py convert it to text and bytes. run.py follows its
 execution. Nothing here knows packets.
 """
 
@@ -14,16 +15,18 @@ from sparkle_drv.amd.tables import packet, pm4, sdma
 from sparkle_drv.amd.tables.bits import level
 
 IPS = ("gfx", "compute", "sdma")  # in the order of the kernel's HW_IP types
-# The queue of a ring, by the beginning of the kernel's name of the ring.
+# The queue of a ring, by the first letters of the kernel's name for that ring.
 RINGS = {"gfx": "gfx", "comp": "compute", "kiq": "compute", "sdma": "sdma"}
-MAX_DWORDS = 0xFFFFF  # the largest size in INDIRECT_BUFFER
+MAX_DWORDS = 0xFFFFF  # the largest size that INDIRECT_BUFFER can name
 
 
 @dataclass(frozen=True)
 class Ib:
-    """`gfx` is a level (10 is gfx10.3). `extra` are the bytes behind the last whole dword. An IB
-    that is not `complete` comes from a capture, which leaves padding out, or was cut. `gaps` says
-    why a dword is unknown: a substitute stands in its place.
+    """An indirect buffer. `gfx` is the level of hardware (10 is gfx10.3). `extra` has the bytes
+    after the last whole dword.
+
+    `complete` is False if the IB was cut, or comes from a capture, which leaves padding out. `gaps`
+    says, by dword, why a dword is unknown; a substitute stands in its place.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [packet.cls.NAME for packet in ib.packets()]
@@ -39,7 +42,7 @@ class Ib:
     gaps: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     def packets(self, start: int = 0, end: int | None = None) -> Iterator[packet.Decoded]:
-        """Its packets in turn, from dword `start` on. A packet that no table declares has
+        """Yields the packets in turn, from dword `start` on. A packet that no table declares has
         cls=None.
         """
         dwords = self.dwords[start:end]
@@ -48,12 +51,13 @@ class Ib:
         return pm4.stream(dwords, self.gfx, self.ip)
 
     def gap(self, at: int, ndw: int) -> str:
-        """Why some of the `ndw` dwords at `at` are unknown; "" when all are known."""
+        """Returns why one of the `ndw` dwords from `at` on is unknown, or "" if all are known."""
         return next((self.gaps[i] for i in range(at, at + ndw) if i in self.gaps), "")
 
 
 def read_gfx(text: str) -> int:
-    """The level of "10.3", "11", "gfx1036" or "gfx1100". ValueError: it has no tables.
+    """Returns the level of hardware for "10.3", "11", "gfx1036" or "gfx1100". Raises ValueError if
+    that level has no tables.
 
     >>> lowlevel.read_gfx("gfx1036"), lowlevel.read_gfx("11")
     (10, 11)
@@ -67,7 +71,7 @@ def read_gfx(text: str) -> int:
 
 
 def read_ip(text: str) -> str:
-    """A name of IPS, from the name itself or from the kernel's number for it."""
+    """Returns the name in IPS for that name, or for the kernel's number of the queue type."""
     names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
     if text not in names:
         raise ValueError(f"ip: expected one of {', '.join(IPS)}, got {text!r}")

@@ -1,4 +1,6 @@
-"""Text to dwords: the output of `print.text`, or a person's text. Every error is a TextError."""
+"""Parses the text form to dwords: the output of `print.text`, or a text that a person wrote. Every
+error is a TextError.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ from .lex import Item, TextError, Token, items, statements
 from .model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 
-TOTAL_MAX = 1 << 22  # needed because NOP*N is short to write
-OFFSET_MAX = 0xFFFF  # of a run's first register, and of two in one dword; pairs use a dword each
+# limit of dwords in one text; needed because a short NOP*N can mean any number of dwords
+TOTAL_MAX = 1 << 22
+# limit of the offset of a run's first register, and of each offset when two share a dword
+OFFSET_MAX = 0xFFFF
 NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 
 
 def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
-    """The IBs of a text. `gfx` and `ip` are defaults for the IB statements. Raises TextError.
+    """Returns the IBs of a text. `gfx` and `ip` are defaults for the IB statements. Raises
+    TextError.
 
     >>> lowlevel.parse("IB gfx=11 ip=compute\\nNOP payload=0\\n")[0].dwords
     (3221229568, 0)
@@ -28,7 +33,7 @@ def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
 
 
 class _Reader:
-    """Collects IBs, statement after statement."""
+    """Collects IBs, one statement after another."""
 
     def __init__(self, gfx: int | None, ip: str):
         self.about: dict[str, Any] = {"gfx": gfx, "ip": ip}
@@ -43,14 +48,14 @@ class _Reader:
             if head.text == IB:
                 self.close_ib()
                 if self.total > TOTAL_MAX:
-                    raise head.error(f"a text has {TOTAL_MAX} dwords at most")
+                    raise head.error(f"expected at most {TOTAL_MAX} dwords in a text, got more")
                 self.about, self.opened = {**self.start, **header(rest)}, True
                 continue
             if self.extra:
                 raise head.error(f"nothing can follow {BYTES} in an IB")
             self.packet(head, rest)
             if len(self.dwords) > MAX_DWORDS:
-                raise head.error(f"an IB has {MAX_DWORDS} dwords at most")
+                raise head.error(f"expected at most {MAX_DWORDS} dwords in an IB, got more")
         self.close_ib()
         return self.ibs
 
@@ -69,7 +74,9 @@ class _Reader:
         elif head.text == BYTES:
             self.extra = bytes(ranged(token, 0xFF, BYTES) for token in rest)
             if len(self.extra) > 3:
-                raise head.error(f"{BYTES}: four bytes are a dword, which needs {RAW}")
+                raise head.error(
+                    f"{BYTES}: expected at most three: four bytes are a dword, which needs {RAW}"
+                )
         else:
             if self.about["gfx"] is None:
                 raise head.error(NO_GFX)
@@ -77,7 +84,9 @@ class _Reader:
 
 
 def header(rest: list[Token]) -> dict[str, Any]:
-    """The values of an IB statement: gfx ip va padding. depth and ndw are only for readers."""
+    """Returns the values of an IB statement: gfx, ip, va and padding. Ignores depth and ndw, which
+    only inform a person.
+    """
     found: dict[str, Any] = {}
     for item in items(rest):
         key, value = item.key, _single(item)
@@ -100,7 +109,7 @@ def header(rest: list[Token]) -> dict[str, Any]:
 
 
 def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
-    """The dwords of one statement."""
+    """Returns the dwords of one statement."""
     name, star, times = head.text.partition("*")
     packets = by_name(gfx, ip)
     if name not in packets:
@@ -136,7 +145,9 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
 
 
 def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> dict[str, Any]:
-    """Values for `encode` by element. TextError: a value is wrong, given twice or missing."""
+    """Returns values for `encode`, by element. Raises TextError if a value is wrong, given twice or
+    missing.
+    """
     values: dict[str, Any] = {}
     for item in own:
         name = item.key.text
@@ -193,7 +204,7 @@ def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, whe
 def word_fields(
     pairs: Sequence[tuple[Token, Token]], layout: dict[str, Field], where: str
 ) -> dict[str, int]:
-    """Values of a word's fields, each in range."""
+    """Returns the values of a word's fields. Raises TextError for a value out of range."""
     values: dict[str, int] = {}
     for name, token in pairs:
         field = layout.get(name.text)
@@ -215,7 +226,7 @@ def word_fields(
 def registers(
     cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
 ) -> dict[str, Any]:
-    """The elements that a SET packet's registers determine."""
+    """Returns the elements of a SET packet that follow from its list of registers."""
     if not given:
         raise head.error(f"{cls.NAME} names no register")
     space = cls.SPACE  # type: ignore[attr-defined]
@@ -224,7 +235,9 @@ def registers(
     if not issubclass(cls, SetPairs):
         for item, offset, _ in limited:
             if offset > OFFSET_MAX:
-                raise item.key.error(f"{item.key.text} does not fit: offsets 0..{OFFSET_MAX:#x}")
+                raise item.key.error(
+                    f"{item.key.text} does not fit: expected offsets 0..{OFFSET_MAX:#x}"
+                )
     if issubclass(cls, SetRegisters):
         first = found[0][1]
         for i, (item, offset, _) in enumerate(found):
@@ -245,7 +258,7 @@ def registers(
 
 
 def register(space: str, item: Item, gfx: int) -> tuple[int, int]:
-    """(offset, value) of `NAME=value`, `NAME={FIELD=1}` or `SH+0x20c=value`."""
+    """Returns offset and value for `NAME=value`, `NAME={FIELD=1}` or `SH+0x20c=value`."""
     key = item.key
     if key.text.startswith(f"{space}+"):
         number = Token(key.text[len(space) + 1 :], key.line, key.column + len(space) + 1)

@@ -1,7 +1,7 @@
-"""Dwords to text: a statement per packet, registers with their fields. Nothing is lost.
+"""Prints dwords as text: one statement per packet, registers with their fields. Nothing is lost.
 
-`parse.parse` makes the same dwords of it, also of packets that no table declares: those are RAW,
-with the reason in a comment.
+`parse.parse` makes the same dwords of this text. A packet that no table declares becomes a RAW
+statement, with the reason in a comment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DWORDS_A_LINE = 8
 
 
 def text(ibs: Iterable[Ib], notes: Mapping[tuple[int, int], str] | None = None) -> str:
-    """All IBs as text. `notes` are comments, by (number of the IB, dword of the packet).
+    """Returns the text of all IBs. `notes` has comments by (number of the IB, dword of the packet).
 
     >>> print(lowlevel.text([lowlevel.Ib((0xC0001000, 0), gfx=11)]), end="")
     IB gfx=11 ip=compute
@@ -43,7 +43,7 @@ def header(ib: Ib) -> str:
 
 
 def ib_lines(ib: Ib, notes: Mapping[int, str]) -> Iterator[str]:
-    """The statements of one IB. NOPs in a row make one statement."""
+    """Yields the statements of one IB. Consecutive NOPs share a statement."""
     for nop, run in groupby(ib.packets(), lambda p: _is_filler(p) and p.at not in notes):
         packets = list(run)
         if nop:
@@ -60,7 +60,7 @@ def _is_filler(packet: Decoded) -> bool:
 
 
 def statement(packet: Decoded, gfx: int, note: str = "") -> Iterator[str]:
-    """The lines of one packet.
+    """Yields the lines of one packet.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [line for packet in ib.packets() for line in lowlevel.statement(packet, ib.gfx)]
@@ -83,7 +83,7 @@ def number(value: int) -> str:
 
 
 def field_value(field: Field, value: int) -> str:
-    """The value of a packet's field as text: the name of an enumerator, else a number.
+    """Returns the text of a packet's field: the name of an enumerator, or a number.
 
     >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
     >>> lowlevel.field_value(register.word.fields["FULL"][0], 64)
@@ -96,10 +96,12 @@ def field_value(field: Field, value: int) -> str:
 def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
-    """ "{field=1 other=2}" of the fields that differ from their defaults. None: nothing to name."""
+    """Returns "{field=1 other=2}" with the fields that differ from their defaults. If none differs,
+    returns None; with `must` returns the fields with a bias, or "0".
+    """
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:
-        # A biased field is not 0 when the dword is 0, so it is written out.
+        # A field with a bias is not 0 when the dword is 0. So it is written out.
         shown = {k: v for k, v in value.items() if layout[k].bias}
         if not shown:
             return "0"
@@ -130,7 +132,7 @@ def _items(cls: type[Record], fields: Mapping[str, Any], gfx: int) -> Iterator[s
 
 
 def writes(packet: Decoded) -> list[tuple[int, int]]:
-    """(offset in its space, value) of each register that a SET packet writes, in order."""
+    """Returns (dword offset in the space, value) of each register that a SET packet writes."""
     fields, cls = packet.fields, packet.cls
     if cls is None or not implied(cls):
         return []
@@ -152,7 +154,7 @@ def _register_lines(packet: Decoded, gfx: int) -> Iterator[str]:
 
 
 def register_value(register: regs.Register | None, value: int, gfx: int) -> str:
-    """ "{FULL=64}" if declared fields cover the whole value, else the dword.
+    """Returns "{FULL=64}" if the declared fields cover the whole value, otherwise the dword.
 
     >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
     >>> lowlevel.register_value(register, 64, 11)
@@ -173,8 +175,9 @@ def _dword_lines(dwords: Sequence[int]) -> Iterator[str]:
 
 
 def _wrapped(items: Iterable[str]) -> list[str]:
-    """One line, or several of which all but the first are indented. An item is broken only when it
-    does not fit into a line of its own."""
+    """Returns the items as one line, or as several lines of which all but the first are indented.
+    Breaks an item only if it does not fit on a line of its own.
+    """
     lines = [""]
     for item in items:
         whole = len(item) + 4 <= WIDTH

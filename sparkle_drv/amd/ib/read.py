@@ -1,8 +1,8 @@
-"""Reads IBs in any form: text, hex, bytes, a capture, and dumps of kernel, umr and Mesa.
+"""Reads IBs in any form: text, hex, bytes, a capture, or a dump of the kernel, umr or Mesa.
 
-`auto` finds the form. Each dump has a line that no other form has. Bytes that are no printable text
-are binary. A text is a capture if it has a capture's IB line. It is hex if its first word outside
-comments and IB statements is a dword. Else it is the text form.
+The form `auto` stands for detection. Each kind of dump has a line that no other form has. Bytes
+that are no printable text are binary. A text with a capture's IB line is a capture. A text whose
+first word, outside comments and IB statements, is a dword is hex. Any other text is the text form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .lex import TextError
 from .model import Ib
 from .parse import parse
 
-# Dumps of other programs: how each is recognised, and its reader.
+# Dumps of other programs: the pattern by which each is recognised, and its reader.
 DUMPS = {
     "devcoredump": (devcoredump.MARK, devcoredump.from_devcoredump),
     "umr": (umr.MARK, umr.from_umr),
@@ -29,7 +29,7 @@ _DATA = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
 
 
 def form_of(data: bytes) -> str:
-    """The form of FORMS that `data` most likely has."""
+    """Returns the form, one of FORMS, that `data` most likely has."""
     plain = _COLOUR.sub(b"", data)
     for form, (mark, _) in DUMPS.items():
         if mark.search(plain):
@@ -56,8 +56,9 @@ def read_ibs(
     va: int | None = None,
     form: str = "auto",
 ) -> list[Ib]:
-    """The IBs of an input. `gfx`, `ip` and `va` (the address of the first IB) hold if the input
-    does not name its own. ValueError: no gfx, or no IB. TextError: an error in the form.
+    """Returns the IBs of an input. `gfx`, `ip` and `va` (the address of the first IB) apply if the
+    input does not name its own. Raises ValueError if there is no gfx or no IB, TextError for an
+    error in the form.
 
     >>> [hex(dword) for dword in lowlevel.read_ibs("c0001000 00000000", gfx=11)[0].dwords]
     ['0xc0001000', '0x0']
@@ -69,7 +70,7 @@ def read_ibs(
             raise ValueError("gfx: expected a value, because bytes name none")
         return [from_bytes(raw, gfx, ip, va)]
     if form in DUMPS:
-        # Names of processes may have any encoding.
+        # Names of processes in a dump may have any encoding.
         plain = _COLOUR.sub(b"", raw).decode(errors="replace").replace("\r\n", "\n")
         return DUMPS[form][1](plain, gfx, ip)
     try:
@@ -77,7 +78,9 @@ def read_ibs(
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
-        raise TextError(line, column, "expected UTF-8, got bytes (form bin)") from None
+        raise TextError(
+            line, column, "expected UTF-8 text, got other bytes: use form bin"
+        ) from None
     text = text.replace("\r\n", "\n")
     if form == "hex":
         return from_hex(text, gfx, ip, va)

@@ -1,7 +1,7 @@
-"""A lint rule, and the job that it looks at. The rules are in rules_*.py.
+"""Defines a lint rule, and the job that a rule checks. The rules are in rules_*.py.
 
-The IBs of an input count as one job, in their order, because a driver submits a preamble and its
-successors so. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
+All IBs of an input count as one job, in their order, because a driver submits a preamble and the
+IBs after it as one job. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .run import Step, run, submitted
 from .state import Event, State, is_dispatch, play
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-SEVERITIES = (ERROR, WARNING, NOTE)  # a note alone is no failure
+SEVERITIES = (ERROR, WARNING, NOTE)  # a finding that is only a note is no failure
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The needs of the launched program, from its descriptor. None: not known.
+    """What the launched program needs, by its descriptor. None stands for unknown.
 
     >>> lowlevel.Kernel(lds_bytes=1024).rsrc1 is None
     True
@@ -34,7 +34,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Job:
-    """What rules look at: every step in the order of execution, and the events among them."""
+    """The job that rules check: every step in the order of execution, and the events among the
+    steps.
+    """
 
     ibs: Sequence[Ib]
     kernel: Kernel = field(default_factory=Kernel)
@@ -57,13 +59,13 @@ class Job:
         return submitted(self.ibs)
 
 
-Said = tuple[Step | int, str]  # the place (an int: the IB's end), and the message
+Said = tuple[Step | int, str]  # (place, message); an int is the end of the IB of that number
 Check = Callable[[Job], Iterator[Said]]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the linter: `check` finds the places that break it.
+    """A lint rule. `check` finds the places that break the rule.
 
     >>> lowlevel.RULES["padding"].severity
     'warning'
@@ -80,11 +82,13 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, severity: str, source: str) -> Callable[[Check], Check]:
-    """Registers a check under its id. Its docstring is the explanation for people."""
+    """Registers a function as the check of the rule `name`. The docstring of the function explains
+    the rule to people.
+    """
 
     def enter(check: Check) -> Check:
         if name in RULES:
-            raise ValueError(f"rule {name} is there twice")
+            raise ValueError(f"rule {name} is defined twice")
         text = " ".join((check.__doc__ or "python -OO leaves explanations out").split())
         RULES[name] = Rule(name, severity, f"AMDGPU_FACTS {source}", text, check)
         return check

@@ -10,12 +10,12 @@ from .rule import ERROR, WARNING, Job, Said, rule
 from .state import Event
 
 GROUP_THREADS_MAX = 1024
-WAVE32_VGPRS_MAX = 31  # the field: 256 registers
+WAVE32_VGPRS_MAX = 31  # largest value of the field VGPRS in a wave32, which means 256 registers
 USER_SGPR_MAX = 16
 
 
 def value(event: Event, name: str) -> int:
-    """A register's value; 0 when the job has not written it."""
+    """Returns a register's value at the dispatch, or 0 if the job has not written the register."""
     write = event.state.get(f"COMPUTE_{name}")
     return write.value if write else 0
 
@@ -26,7 +26,7 @@ def bits(event: Event, name: str, field: str) -> int:
 
 
 def wanted(event: Event) -> list[str]:
-    """Registers that this dispatch depends on, without COMPUTE_."""
+    """Returns the names of the registers that this dispatch depends on, without COMPUTE_."""
     gfx, initiator = event.step.ib.gfx, event.step.packet.fields["initiator"]
     names = [f"NUM_THREAD_{axis}" for axis in "XYZ"]
     names += ["PGM_LO", "PGM_HI", "PGM_RSRC1", "PGM_RSRC2", "RESOURCE_LIMITS"]
@@ -47,8 +47,9 @@ def wanted(event: Event) -> list[str]:
 
 @rule("register-missing", ERROR, "4.3")
 def register_missing(job: Job) -> Iterator[Said]:
-    """Registers persist between jobs of different processes: a job programs every one that its
-    dispatches depend on."""
+    """A job must program every register that its dispatches depend on, because registers keep the
+    values of other processes' jobs.
+    """
     for event in job.dispatches:
         missing = [n for n in wanted(event) if f"COMPUTE_{n}" not in event.state]
         if missing:
@@ -60,7 +61,7 @@ def register_missing(job: Job) -> Iterator[Said]:
 
 @rule("initiator", ERROR, "4.1, 4.2")
 def initiator(job: Job) -> Iterator[Said]:
-    """Without COMPUTE_SHADER_EN nothing runs."""
+    """The initiator of a dispatch must have COMPUTE_SHADER_EN. Without it nothing runs."""
     for event in job.dispatches:
         if not event.step.packet.fields["initiator"]["COMPUTE_SHADER_EN"]:
             yield event.step, "initiator lacks COMPUTE_SHADER_EN: nothing would run"
@@ -68,7 +69,9 @@ def initiator(job: Job) -> Iterator[Said]:
 
 @rule("group-size", ERROR, "4.1")
 def group_size(job: Job) -> Iterator[Said]:
-    """A group has 1 to 1024 threads; with PARTIAL_TG_EN the remainder is 1 to the full size."""
+    """A group must have 1 to 1024 threads. With PARTIAL_TG_EN the remainder must be 1 to the full
+    size.
+    """
     for event in job.dispatches:
         if any(f"COMPUTE_NUM_THREAD_{axis}" not in event.state for axis in "XYZ"):
             continue
@@ -95,8 +98,10 @@ def priv(job: Job) -> Iterator[Said]:
 
 @rule("lds-size", ERROR, "5.3")
 def lds_size(job: Job) -> Iterator[Said]:
-    """COMPUTE_PGM_RSRC2.LDS_SIZE counts 512 B: 128 (64 KiB) at most, and as much as the kernel
-    needs if that is known. The descriptor's RSRC2 has 0 there; the driver fills it in."""
+    """COMPUTE_PGM_RSRC2.LDS_SIZE counts units of 512 B and must be at most 128 (64 KiB). If the
+    kernel's need is known, the field must match it. The descriptor's RSRC2 has 0 there; the driver
+    fills in the size.
+    """
     for event in job.dispatches:
         if "COMPUTE_PGM_RSRC2" not in event.state:
             continue
@@ -115,7 +120,7 @@ def lds_size(job: Job) -> Iterator[Said]:
 
 @rule("rsrc-descriptor", ERROR, "5.2, 5.3")
 def rsrc_descriptor(job: Job) -> Iterator[Said]:
-    """RSRC1 to RSRC3 equal the kernel's descriptor, except for LDS_SIZE in RSRC2."""
+    """RSRC1 to RSRC3 must equal the kernel's descriptor, except for LDS_SIZE in RSRC2."""
     for event in job.dispatches:
         for name in ("rsrc1", "rsrc2", "rsrc3"):
             told = getattr(job.kernel, name)
@@ -135,8 +140,9 @@ def rsrc_descriptor(job: Job) -> Iterator[Said]:
 
 @rule("rsrc-limits", ERROR, "4.1, 5.2, 5.6")
 def rsrc_limits(job: Job) -> Iterator[Said]:
-    """RSRC fields that no program can have: VGPRS beyond 256 registers in a wave32, more user SGPRs
-    than USER_DATA registers, TIDIG_COMP_CNT 3."""
+    """RSRC fields must not have values that no program can have: VGPRS beyond 256 registers in a
+    wave32, more user SGPRs than USER_DATA registers, TIDIG_COMP_CNT 3.
+    """
     for event in job.dispatches:
         vgprs = bits(event, "PGM_RSRC1", "VGPRS")
         if event.step.packet.fields["initiator"].get("CS_W32_EN") and vgprs > WAVE32_VGPRS_MAX:
@@ -149,7 +155,7 @@ def rsrc_limits(job: Job) -> Iterator[Said]:
 
 @rule("scratch", ERROR, "5.5")
 def scratch(job: Job) -> Iterator[Said]:
-    """A kernel with SCRATCH_EN needs waves and a wave size in TMPRING_SIZE."""
+    """A kernel with SCRATCH_EN needs a number of waves and a wave size in TMPRING_SIZE."""
     for event in job.dispatches:
         if bits(event, "PGM_RSRC2", "SCRATCH_EN") and "COMPUTE_TMPRING_SIZE" in event.state:
             waves = bits(event, "TMPRING_SIZE", "WAVES")
@@ -160,7 +166,9 @@ def scratch(job: Job) -> Iterator[Said]:
 
 @rule("no-cu", ERROR, "4.1, 4.3")
 def no_cu(job: Job) -> Iterator[Said]:
-    """A dispatch for which no STATIC_THREAD_MGMT enables a compute unit never ends."""
+    """At least one STATIC_THREAD_MGMT register must enable a compute unit. Otherwise the dispatch
+    never ends.
+    """
     for event in job.dispatches:
         masks = [w.value for n, w in event.state.items() if "STATIC_THREAD_MGMT_SE" in n]
         if masks and not any(masks):
@@ -169,7 +177,7 @@ def no_cu(job: Job) -> Iterator[Said]:
 
 @rule("interleave", ERROR, "4.1")
 def interleave(job: Job) -> Iterator[Said]:
-    """DISPATCH_INTERLEAVE takes 0, 64, 128, 256 or 512."""
+    """DISPATCH_INTERLEAVE must be 0, 64, 128, 256 or 512."""
     for event in job.dispatches:
         found = bits(event, "DISPATCH_INTERLEAVE", "INTERLEAVE")
         if found not in (0, 64, 128, 256, 512):
@@ -181,13 +189,15 @@ def interleave(job: Job) -> Iterator[Said]:
 
 @rule("tgid", WARNING, "5.2")
 def tgid(job: Job) -> Iterator[Said]:
-    """Many groups along an axis whose group id the program does not get: all do the same work."""
+    """A dispatch with several groups along an axis should give the program its group id of that
+    axis. Otherwise all these groups do the same work.
+    """
     for event in job.dispatches:
         if event.step.name != "DISPATCH_DIRECT" or "COMPUTE_PGM_RSRC2" not in event.state:
             continue
         for axis in "XYZ":
             groups = event.step.packet.fields[f"dim_{axis.lower()}"]
-            # gfx12 has the ids in TTMP registers, whatever RSRC2 says.
+            # On gfx12 the program always gets the ids, in TTMP registers.
             given = event.step.ib.gfx >= 12 or bits(event, "PGM_RSRC2", f"TGID_{axis}_EN")
             if groups > 1 and not given:
                 yield event.step, f"dim_{axis.lower()}={groups}, and RSRC2 has no TGID_{axis}_EN"

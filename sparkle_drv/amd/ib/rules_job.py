@@ -1,4 +1,4 @@
-"""Lint rules about a whole job: caches before, idle at the end, padding."""
+"""Lint rules about a whole job: cache invalidation at its start, idle at its end, padding."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from .run import Step
 from .state import is_dispatch
 
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
-PWS = -1  # in place of an address: the pixel wait sync's counter
-PAD = 8  # dwords: 32 bytes on GFX and COMPUTE (INFO); the kernel pads SDMA to that
+PWS = -1  # stands for an address: the counter of the pixel wait sync
+# IBs are padded to a multiple of this many dwords: 32 bytes, as INFO reports for GFX and COMPUTE.
+# The kernel itself pads SDMA IBs to 32 bytes.
+PAD = 8
 
 
 def acquires(step: Step) -> bool:
-    """Does it invalidate the caches near the shader cores?"""
+    """Returns whether a packet invalidates the caches near the shader cores."""
     if step.name == "ACQUIRE_MEM_GFX9":
         return bool(step.packet.fields["coher_cntl"])
     return step.name == "ACQUIRE_MEM" and any(step.packet.fields["gcr"].get(k) for k in INVALIDATES)
 
 
 class _Pending:
-    """The dispatch that may still be running, packet after packet."""
+    """Follows the packets of a job to find the dispatch that may still be running."""
 
     def __init__(self) -> None:
         self.dispatch: Step | None = None
-        self.released: int | None = None  # the address that a later RELEASE_MEM writes
+        self.released: int | None = None  # address that a RELEASE_MEM after the dispatch writes
 
     def see(self, step: Step) -> None:
         if is_dispatch(step):
@@ -39,7 +41,7 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for it
+                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for this
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
             self.dispatch = None if self.released == PWS else self.dispatch
         elif step.name.startswith("WAIT_REG_MEM"):
@@ -49,8 +51,10 @@ class _Pending:
 
 @rule("acquire-missing", WARNING, "6.1, 6.2")
 def acquire_missing(job: Job) -> Iterator[Said]:
-    """Nothing invalidates the caches at the end of a job: the next one begins with ACQUIRE_MEM, or
-    is submitted with EMIT_MEM_SYNC (then disable this rule)."""
+    """A job must begin with an ACQUIRE_MEM that invalidates caches, because nothing invalidates
+    them at the end of the previous job. Disable this rule for jobs that are submitted with
+    EMIT_MEM_SYNC.
+    """
     acquired = False
     for step in job.steps:
         acquired = acquired or acquires(step)
@@ -61,7 +65,9 @@ def acquire_missing(job: Job) -> Iterator[Said]:
 
 @rule("acquire-code", NOTE, "6.2")
 def acquire_code(job: Job) -> Iterator[Said]:
-    """A newly uploaded program needs GLI_INV, for the instruction caches, before it runs."""
+    """A newly uploaded program needs an ACQUIRE_MEM with GLI_INV, for the instruction caches,
+    before it runs.
+    """
     seen: list[Step] = []
     for step in job.steps:
         if step.name == "ACQUIRE_MEM":
@@ -75,7 +81,8 @@ def acquire_code(job: Job) -> Iterator[Said]:
 @rule("overlap", NOTE, "6.2")
 def overlap(job: Job) -> Iterator[Said]:
     """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time. That is
-    right only if the second does not read what the first writes."""
+    right only if the second does not read what the first writes.
+    """
     pending, acquired = _Pending(), True
     for step in job.steps:
         if is_dispatch(step):
@@ -91,8 +98,10 @@ def overlap(job: Job) -> Iterator[Said]:
 
 @rule("not-idle", WARNING, "1.8, 3.6")
 def not_idle(job: Job) -> Iterator[Said]:
-    """The command processor does not wait for a job's waves before it starts the next job: a job
-    ends with CS_PARTIAL_FLUSH, or with RELEASE_MEM and a WAIT_REG_MEM on what it writes."""
+    """A job must end with CS_PARTIAL_FLUSH, or with RELEASE_MEM and a WAIT_REG_MEM on the address
+    that RELEASE_MEM writes. The command processor does not wait for a job's waves before it starts
+    the next job.
+    """
     pending = _Pending()
     for step in job.steps:
         pending.see(step)
@@ -103,7 +112,7 @@ def not_idle(job: Job) -> Iterator[Said]:
 
 @rule("padding", WARNING, "3.3, 7")
 def padding(job: Job) -> Iterator[Said]:
-    """Submitted IBs are padded with NOP to 8 dwords (32 bytes)."""
+    """Submitted IBs must be padded with NOP to a multiple of 8 dwords (32 bytes)."""
     for number in job.submitted:
         ib = job.ibs[number]
         if ib.complete and (ib.extra or len(ib.dwords) % PAD):
@@ -113,7 +122,7 @@ def padding(job: Job) -> Iterator[Said]:
 
 @rule("empty", WARNING, "1.8")
 def empty(job: Job) -> Iterator[Said]:
-    """An IB without a dword."""
+    """An IB must have at least one dword."""
     for number, ib in enumerate(job.ibs):
         if not ib.dwords and ib.complete:
             yield number, "the IB is empty"

@@ -1,4 +1,4 @@
-"""Lint rules about one packet at a time: known, allowed here, and with the right bits."""
+"""Lint rules about one packet: whether it is known, allowed here, and has the right bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CS_PARTIAL_FLUSH, ITS_INDEX = 7, 4
 
 @rule("unknown-packet", ERROR, "3.1, 3.2")
 def unknown_packet(job: Job) -> Iterator[Said]:
-    """A piece of the stream that no table declares for this generation and queue."""
+    """Every packet must be declared by a table for this generation and queue."""
     for step in job.steps:
         if step.packet.cls is None and step.packet.dwords[0] != 0x80000000:
             dword = step.packet.dwords[0]
@@ -34,7 +34,7 @@ def unknown_packet(job: Job) -> Iterator[Said]:
 
 @rule("type2", WARNING, "3.1")
 def type2(job: Job) -> Iterator[Said]:
-    """gfx10 and later do not use the type 2 filler 0x80000000; their NOP is 0xffff1000."""
+    """The type 2 filler 0x80000000 must not be used on gfx10 and later, whose NOP is 0xffff1000."""
     for step in job.steps:
         if step.packet.cls is None and step.packet.dwords[0] == 0x80000000 and step.ib.gfx >= 10:
             yield step, "type 2 filler; expected NOP (0xffff1000)"
@@ -42,7 +42,9 @@ def type2(job: Job) -> Iterator[Said]:
 
 @rule("register-generation", ERROR, "4, 4.3")
 def register_generation(job: Job) -> Iterator[Said]:
-    """A register that this generation does not have, or that no table declares at this offset."""
+    """A SET packet must write only registers that this generation has, at offsets that a table
+    declares.
+    """
     for step in job.steps:
         for write in written(step):
             if write.register is not None:
@@ -55,9 +57,10 @@ def register_generation(job: Job) -> Iterator[Said]:
 
 @rule("register-kernel", ERROR, "4, 4.3")
 def register_kernel(job: Job) -> Iterator[Said]:
-    """A register that user IBs must not write. RELAUNCH and wave restore belong to the kernel
-    driver; on gfx10.3 they lie where gfx11 has STATIC_THREAD_MGMT_SE4 to SE7. DISPATCH_INITIATOR
-    launches."""
+    """User IBs must not write some registers. RELAUNCH and wave restore belong to the kernel
+    driver; on gfx10.3 they have the addresses of gfx11's STATIC_THREAD_MGMT_SE4 to SE7. A write of
+    DISPATCH_INITIATOR launches.
+    """
     for step in job.steps:
         for write in written(step):
             if write.register is not None and not write.register.user:
@@ -66,7 +69,7 @@ def register_kernel(job: Job) -> Iterator[Said]:
 
 @rule("register-bits", ERROR, "4.1")
 def register_bits(job: Job) -> Iterator[Said]:
-    """Bits of a register that this generation does not declare."""
+    """A value must have only bits that this generation declares for the register."""
     for step in job.steps:
         for write in written(step):
             if write.register is None:
@@ -80,7 +83,7 @@ def register_bits(job: Job) -> Iterator[Said]:
 
 @rule("glm-pair", ERROR, "3.4")
 def glm_pair(job: Job) -> Iterator[Said]:
-    """GLM_WB must come together with GLM_INV, in ACQUIRE_MEM and in RELEASE_MEM."""
+    """In ACQUIRE_MEM and RELEASE_MEM, GLM_WB must come together with GLM_INV."""
     for step in job.steps:
         for word in ("gcr", "event"):
             fields = step.packet.fields.get(word)
@@ -90,7 +93,9 @@ def glm_pair(job: Job) -> Iterator[Said]:
 
 @rule("event-index", ERROR, "3.3, 3.5")
 def event_index(job: Job) -> Iterator[Said]:
-    """CS_PARTIAL_FLUSH takes event index 4; RELEASE_MEM takes 5 (end of pipe) or 6 (done)."""
+    """CS_PARTIAL_FLUSH must have event index 4, RELEASE_MEM event index 5 (end of pipe) or 6
+    (done).
+    """
     for step in job.steps:
         event = step.packet.fields.get("event", {})
         if step.name == "EVENT_WRITE":
@@ -102,7 +107,7 @@ def event_index(job: Job) -> Iterator[Said]:
 
 @rule("ib-valid", ERROR, "3.3")
 def ib_valid(job: Job) -> Iterator[Said]:
-    """On a compute queue INDIRECT_BUFFER must have its VALID bit, and a size."""
+    """On a compute queue INDIRECT_BUFFER must have its VALID bit and a size."""
     for step in job.steps:
         if step.name != "INDIRECT_BUFFER":
             continue
@@ -115,7 +120,9 @@ def ib_valid(job: Job) -> Iterator[Said]:
 
 @rule("ib-target", NOTE, "3.3")
 def ib_target(job: Job) -> Iterator[Said]:
-    """An INDIRECT_BUFFER that could not be followed, so its packets were not checked."""
+    """The target of an INDIRECT_BUFFER should be in the input. Otherwise its packets are not
+    checked.
+    """
     for step in job.steps:
         target = call(step.packet)
         if target and step.problem:
@@ -124,7 +131,7 @@ def ib_target(job: Job) -> Iterator[Said]:
 
 @rule("shader-type", ERROR, "3.1")
 def shader_type(job: Job) -> Iterator[Said]:
-    """On a GFX queue a dispatch needs the compute shader type in its header."""
+    """On a GFX queue the header of a dispatch must have the compute shader type."""
     for step in job.steps:
         if is_dispatch(step) and step.ib.ip == "gfx":
             header = step.packet.fields.get("header", {})
@@ -134,7 +141,9 @@ def shader_type(job: Job) -> Iterator[Said]:
 
 @rule("sdma-kernel", ERROR, "7")
 def sdma_kernel(job: Job) -> Iterator[Said]:
-    """SDMA's INDIRECT, TRAP and GCR_REQ belong to the kernel driver, never to a user's IB."""
+    """A user's IB must not have SDMA's INDIRECT, TRAP and GCR_REQ, which belong to the kernel
+    driver.
+    """
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name in ("INDIRECT", "TRAP", "GCR_REQ"):
             yield step, f"{step.name} in a user's IB"
@@ -142,7 +151,7 @@ def sdma_kernel(job: Job) -> Iterator[Said]:
 
 @rule("sdma-fence", WARNING, "7")
 def sdma_fence(job: Job) -> Iterator[Said]:
-    """SDMA's FENCE needs MTYPE 3 (uncached) from gfx10 on."""
+    """SDMA's FENCE must have MTYPE 3 (uncached) from gfx10 on."""
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name == "FENCE" and step.ib.gfx >= 10:
             mtype = step.packet.fields.get("header", {}).get("mtype", 0)

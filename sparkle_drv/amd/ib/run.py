@@ -1,7 +1,9 @@
-"""IBs in the order in which the command processor executes them, with INDIRECT_BUFFER followed.
+"""Lists the packets of IBs in the order in which the command processor executes them, and follows
+INDIRECT_BUFFER.
 
-A target is looked up by address in the given IBs. A target that is missing, calls itself or lies
-too deep is not followed, and the step says so. Predication is ignored: every packet counts as run.
+The target of a call is looked up by its address in the given IBs. A call is not followed if its
+target is missing, if the target is one of its callers, or if calls are nested too deeply. The step
+of that call says why. Predication is ignored: every packet counts as executed.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from sparkle_drv.amd.tables.packet import Decoded
 from .model import Ib
 
 MAX_DEPTH = 8
-MAX_REPEATS = 1 << 15  # packets that may run again, beyond four times the number of all packets
+MAX_REPEATS = 1 << 15  # limit of repeated packets, beyond four times the number of all dwords
 
 
 class TooLong(ValueError):
-    """Too many packets to look at: the IBs call each other many times over.
+    """Too many packets to follow, because the IBs call each other many times.
 
     >>> try:
     ...     raise lowlevel.TooLong("more than 1000000 packets")
@@ -31,8 +33,9 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One packet. `number` is its IB's in the input and `at` its dword there. `called` is true of a
-    call that the next steps follow; `problem` says why a call is not followed.
+    """One executed packet. `number` is the number of its IB in the input, `at` its dword in that
+    IB. `called` is True for a call whose target the next steps follow. `problem` says why a call is
+    not followed.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [(step.at, step.packet.cls.NAME) for step in lowlevel.run([ib])]
@@ -53,22 +56,22 @@ class Step:
 
     @property
     def where(self) -> str:
-        """ "IB 0 (0xffff800100069000) dword 12"."""
+        """The place of the packet: "IB 0 (0xffff800100069000) dword 12"."""
         va = f" ({self.ib.va:#x})" if self.ib.va is not None else ""
         return f"IB {self.number}{va} dword {self.at}"
 
 
 @dataclass(frozen=True)
 class Call:
-    """The target of INDIRECT_BUFFER or SDMA's INDIRECT."""
+    """The target of an INDIRECT_BUFFER packet, or of SDMA's INDIRECT."""
 
     va: int
     ndw: int
-    chain: bool  # a jump without return
+    chain: bool  # whether the call is a jump without return
 
 
 def call(packet: Decoded) -> Call | None:
-    """The call in a packet, or None.
+    """Returns the call that a packet makes, or None.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [lowlevel.call(packet) for packet in ib.packets()]
@@ -86,7 +89,7 @@ def call(packet: Decoded) -> Call | None:
 
 
 def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
-    """(number of the IB, dword) at an address.
+    """Returns the IB number and the dword at an address, or None.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11, va=0x1000)
     >>> lowlevel.find([ib], 0x1004)
@@ -101,7 +104,7 @@ def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
 
 
 def submitted(ibs: Sequence[Ib]) -> list[int]:
-    """Numbers of the IBs that no other one calls; all, if that leaves none."""
+    """Returns the numbers of the IBs that no other IB calls, or all if every IB is called."""
     inner: set[int] = set()
     for number, ib in enumerate(ibs):
         for packet in ib.packets():
@@ -113,7 +116,8 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
 
 
 def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Every packet in the order of execution, IB after IB. TooLong when calls multiply them.
+    """Yields every packet in the order of execution, one IB after another. Raises TooLong if calls
+    repeat too many packets.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [step.packet.cls.NAME for step in lowlevel.run([ib])]
@@ -134,7 +138,7 @@ def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
 def _walk(
     ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
 ) -> Iterator[Step]:
-    """The packets of a piece of an IB. A chained one replaces the rest."""
+    """Yields the packets of a piece of an IB. A chained IB replaces the rest of that piece."""
     seen = {*callers, (number, start)}
     while True:
         ib, jump = ibs[number], None

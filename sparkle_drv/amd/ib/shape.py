@@ -1,7 +1,7 @@
-"""Rules that printing and reading the text form share: required elements, and names.
+"""Rules that printing and reading the text form share: which elements are required, and names.
 
-An element with a default may be left out, any other may not. So the text of `print` is short, and a
-person's text cannot forget an address.
+Only an element with a default may be left out. So the text of `print` is short, and a person cannot
+forget an address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
 
 RAW, BYTES, IB, NOP = "RAW", "BYTES", "IB", "NOP"
 WRITERS = (SetRegisters, SetPairs, SetPairsPacked)
-# Elements of SET packets that follow from their list of registers.
+# Elements of SET packets that follow from the packet's list of registers.
 _IMPLIED = {
     SetRegisters: ("reg", "values"),
     SetPairs: ("pairs",),
@@ -23,14 +23,17 @@ _IMPLIED = {
 }
 
 
-# Packets that only a GFX queue takes: a dump without the queue's name shows it by them.
+# Opcodes of packets that only a GFX queue takes. They reveal the queue of a dump that does not name
+# it.
 GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozenset(
     op for op, _, ip in type3.PACKETS if ip == "compute"
 )
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Must the text name it? Never for the header: without a flag it is the packet's name."""
+    """Returns whether the text must name the element. The header is never required: without flags
+    the packet's name determines it.
+    """
     if name == "header":
         return False
     if isinstance(element, Tail):
@@ -41,12 +44,12 @@ def required(name: str, element: Element, gfx: int) -> bool:
 
 
 def implied(cls: type[Record]) -> tuple[str, ...]:
-    """Elements that follow from the registers of a SET packet."""
+    """Returns the elements that follow from the registers of a SET packet."""
     return next((names for kind, names in _IMPLIED.items() if issubclass(cls, kind)), ())
 
 
 def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, Field]:
-    """A word's fields; for a header only those that are not computed."""
+    """Returns the fields of a word. Leaves out fields of a header that are computed."""
     layout = word.layout(gfx)
     if name != "header":
         return layout
@@ -57,14 +60,14 @@ def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, F
 
 @cache
 def by_name(gfx: int, ip: str) -> dict[str, type[Record]]:
-    """The packets that a queue takes."""
+    """Returns the packets that a queue takes, by name."""
     if ip == "sdma":
         return {c.NAME: c for (_, _, g), c in sdma.PACKETS.items() if g == gfx}
     return {c.NAME: c for (_, g, queue), c in type3.PACKETS.items() if (g, queue) == (gfx, ip)}
 
 
 def close(name: str, names: list[str]) -> str:
-    """ "; did you mean X?", or nothing."""
+    """Returns "; did you mean X?" for similar names, or "" if there are none."""
     found = get_close_matches(name[:64].upper(), [n.upper() for n in names], 3, 0.7)
     spelled = [n for n in names if n.upper() in found]
     return f"; did you mean {' or '.join(spelled)}?" if spelled else ""

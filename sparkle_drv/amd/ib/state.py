@@ -1,4 +1,4 @@
-"""The values of registers at a dispatch, found by playing the packets that write them."""
+"""Finds the values of registers at a dispatch, by following the packets that write them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 
 @dataclass(frozen=True)
 class Write:
-    """A register and its new value. `index` is the SET packet's: 3 means that the kernel's CU mask
-    is applied."""
+    """A register and its new value. `index` is that of the SET packet: 3 means that the kernel's CU
+    mask is applied.
+    """
 
     space: str
     offset: int
@@ -34,7 +35,7 @@ class Write:
         return register_name(self.space, self.offset, self.gfx)
 
     def get(self, field_name: str) -> int:
-        """A field of the value; 0 if the level has no such field."""
+        """Returns a field of the value, or 0 if the level has no such field."""
         register = self.register
         form = register.word.layout(self.gfx).get(field_name) if register else None
         return form.get(self.value) if form else 0
@@ -47,7 +48,7 @@ class Write:
 
 
 def written(step: Step) -> list[Write]:
-    """The registers that a packet writes, in order; none for most packets.
+    """Returns the registers that a packet writes, in order. Most packets write none.
 
     >>> ib = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
     >>> write = lowlevel.written(next(lowlevel.run([ib])))[0]
@@ -67,7 +68,9 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write; a dispatch has the registers that it finds."""
+    """A step that is more than a register write. The event of a dispatch has the registers that the
+    dispatch finds.
+    """
 
     step: Step
     state: State = field(default_factory=dict)
@@ -78,7 +81,9 @@ def is_dispatch(step: Step) -> bool:
 
 
 def play(steps: Iterable[Step], state: State) -> Iterator[Event]:
-    """Every step that writes no register. `state` is filled meanwhile, and complete at the end."""
+    """Yields an event for every step that writes no register. Stores the register writes in
+    `state`, which is complete at the end.
+    """
     for step in steps:
         found = written(step)
         if found:

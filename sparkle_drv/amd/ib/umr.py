@@ -1,14 +1,14 @@
-"""IBs from umr's output of rings and IBs (--ring-stream, --ring, --dump-ib).
+"""Reads IBs from umr's output of rings and IBs (--ring-stream, --ring, --dump-ib).
 
-Form: umr ring_stream.c. It has a line for each dword that umr has words for:
+The form is that of umr's ring_stream.c. It has a line for each dword that umr can describe:
 
     Decoding IB at 0x3@0x80010005a100 from 0x0@0x1828 of 536 words (type 4)
     [0x3@0x80010005a100 + 0x0734]  [        0xc0017600]  Opcode 0x76 [PKT3_SET_SH_REG] (2 words, ...
     [0x3@0x80010005a100 + 0x073c]  [        0x00008003]  |---> gfx1033.mmCOMPUTE_PGM_LO=0x8003
 
-umr leaves dwords out. A SET packet's offset comes from the register's name. If no table has that
-name, a NOP of the same length replaces the packet. Any other gap is 0 and is recorded (`Ib.gaps`).
-A NOP's payload is not printed, so fillers replace it.
+umr does not print all dwords. The offset of a SET packet is found by the name of its register. If
+no table has that name, a NOP of the same length replaces the packet. Any other missing dword
+becomes 0 and is noted in `Ib.gaps`. umr does not print the payload of a NOP: fillers replace it.
 
 The older form of --ring has every dword: `navi21.gfx.ring[ 512] == 0xc0032200`.
 """
@@ -39,7 +39,7 @@ _OPCODE = re.compile(r"Opcode 0x[0-9a-f]+ \[\w+\] (Sub-Opcode \w+ )?\((\d{1,5}) 
 _NAME = re.compile(r"\|---> \w+\.(?:mm|reg)(\w+)=")
 _SLOT = re.compile(r"\s*\w+\.([\w.]+)\.ring\[ *\d+\] == 0x([0-9a-f]{8})\b")
 _CHIP = re.compile(r"\|---> gfx(\d{3,4})\.(?:mm|reg)")
-# Limit of dwords in an input: the NOPs of a few lines may claim more than memory holds.
+# Limit of dwords in an input. NOPs of a few lines may claim more dwords than memory holds.
 MOST = 4 * MAX_DWORDS
 MOST_SDMA_GAP = 64  # dwords
 FILLER = 0xFFFF1000
@@ -47,8 +47,10 @@ FILLER = 0xFFFF1000
 
 @dataclass
 class _Packet:
-    """`base` and `at`, in dwords, are its place. `words` are by dword; 0 is the header. `names` are
-    the registers that umr names. `head` is the size of the IB whose first packet it is."""
+    """A packet of umr's output. `base` is the address of its IB, `at` its dword there. `words` has
+    the printed dwords, by position; 0 is the header. `names` has the registers that umr names.
+    `head` is the size of the IB if this packet is its first.
+    """
 
     base: int
     at: int
@@ -63,14 +65,18 @@ class _Packet:
         return self.words[0] >> 8 & 0xFF
 
     def goes_on(self, after: _Packet) -> bool:
-        """Does it follow that packet, or are lines missing?"""
+        """Returns whether this packet directly follows `after`. If not, lines between the two are
+        missing.
+        """
         if after.sdma and 0 < self.at - after.at - after.ndw <= MOST_SDMA_GAP:
             after.ndw = self.at - after.at
         return self.head is None and (self.base, self.at) == (after.base, after.at + after.ndw)
 
 
 def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """The IBs in their order. TextError; ValueError: nothing names the gfx."""
+    """Returns the IBs in the order of the output. Raises TextError for a wrong line, ValueError if
+    neither `gfx` nor the text names the level of hardware.
+    """
     if gfx is None and (chip := _CHIP.search(text)):
         gfx = read_gfx(chip[1])
     if gfx is None:
@@ -102,7 +108,9 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> bool:
-    """Adds a line's dword. Returns True when a packet begins with it. Raises ValueError."""
+    """Adds the dword of a line to its packet. Returns True if the line begins a packet. Raises
+    ValueError for a wrong line.
+    """
     base, (at, rest), words = int(found[1], 16), divmod(int(found[2], 16), 4), found[4]
     if rest or len(found[3]) > 8 or at >= MAX_DWORDS:
         raise ValueError(f"expected a dword of PM4 or SDMA, got {found[0].strip()[:60]!r}")
@@ -116,7 +124,9 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
     if packet.sdma and i <= max(packet.words, default=0) + MOST_SDMA_GAP:
         packet.ndw = max(packet.ndw, i + 1)
     if not 0 <= i < packet.ndw or i in packet.words:
-        raise ValueError(f"dword {i} is none of the {packet.ndw} of its packet, or given twice")
+        raise ValueError(
+            f"expected each of the {packet.ndw} dwords of a packet once, got dword {i}"
+        )
     packet.words[i] = int(found[3], 16)
     if named := _NAME.match(words):
         packet.names[i] = named[1]
@@ -124,7 +134,7 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
 
 
 class _Slots:
-    """Lines of the older form: rings by name."""
+    """Collects the lines of the older form: dwords by the name of their ring."""
 
     def __init__(self) -> None:
         self.rings: dict[str, list[int]] = {}
@@ -152,14 +162,14 @@ def _ib(packets: list[_Packet], gfx: int, ip: str) -> Ib:
         gaps |= {len(dwords) + i: reason for i, reason in why.items()}
         dwords += told
     first = packets[0]
-    # umr prints 48 bits; a ring lies at 0.
+    # umr prints addresses of 48 bits; a ring has address 0.
     va = canonical(first.base + 4 * first.at) if first.base else None
     whole = first.head is not None and len(dwords) >= first.head
     return Ib(tuple(dwords), gfx, ip, va, complete=whole, gaps=gaps)
 
 
 def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, str]]:
-    """All dwords of a packet, and notes on those that umr does not print."""
+    """Returns all dwords of a packet, and a note for each dword that umr does not print."""
     words = packet.words
     if not packet.sdma and packet.opcode == type3.NOP and len(words) < packet.ndw:
         return [FILLER] * packet.ndw, {}
@@ -180,7 +190,7 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """The first offset of a SET packet, by the name of one of its registers."""
+    """Returns the first offset of a SET packet by the name of one of its registers, or None."""
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
             return register.offset(gfx) - (i - 2)

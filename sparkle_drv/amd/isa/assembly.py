@@ -1,14 +1,14 @@
 """Assembler and disassembler for RDNA2 (gfx10.3) and RDNA3 (gfx11), in llvm-mc's syntax.
 
-Small and exact rather than complete: text that llvm-mc prints comes back as the same bytes. Unknown
-text is an error with line and column. There are no expressions and no macros. Directives are
-`.long` and those that only describe (`.text`, `.globl`, `.p2align`, `.type`, `.size`).
+It is small and exact rather than complete: text that llvm-mc prints gives the same bytes again.
+Unknown text is an error with line and column. There are no expressions and no macros. The only
+directives are `.long` and those without effect (`.text`, `.globl`, `.p2align`, `.type`, `.size`).
 
     words = assemble("s_mov_b32 s0, 1\\ns_endpgm", "gfx1100")     # a list of dwords
     text = disassemble(words, "gfx1100")
 
-tools/gen.py makes the tables gfx10.py and gfx11.py of native/emu/isa/rdna2.isa and rdna3.isa.
-formats.py has the places of fields.
+tools/gen.py makes the tables gfx10.py and gfx11.py from native/emu/isa/rdna2.isa and rdna3.isa.
+formats.py has the bit positions of fields.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _SILENT = {".text", ".globl", ".global", ".p2align", ".type", ".size", ".amdgcn_
 
 
 class _Item(NamedTuple):
-    """The result of a line: an instruction's text, or data."""
+    """One line of the program: an instruction's text, or data."""
 
     line: int
     text: str
     start: int
-    address: int  # in dwords
+    address: int  # in dwords from the start of the program
     ndw: int
-    data: tuple[int, ...]  # of an instruction without a label: its final dwords
+    # final dwords of a directive, or of an instruction that names no label; otherwise ()
+    data: tuple[int, ...]
 
 
 def _directive(text: str, start: int) -> tuple[int, ...]:
@@ -62,7 +63,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
         try:
             for name in names:
                 if name in labels:
-                    raise AsmError(f"label {name} is there twice", 1)
+                    raise AsmError(f"label {name} is defined twice", 1)
                 labels[name] = address
             if not line[start:].strip():
                 continue
@@ -72,7 +73,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
             else:
                 inst = parse_instruction(isa, line, start)
                 if not has(gfx, inst.row):
-                    raise AsmError(f"{gfx} has no {inst.row.name}, gfx1150 has", start + 1)
+                    raise AsmError(f"{gfx} has no {inst.row.name}; gfx1150 has it", start + 1)
                 words = tuple(encode(isa, inst))
                 jumps = any(operand.type == "target" for operand in inst.row.operands)
                 data = () if jumps else words
@@ -84,10 +85,11 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
 
 
 def assemble(text: str, gfx: str | int) -> list[int]:
-    """The dwords of a program. AsmError (a ValueError) names line, column and the error.
+    """Returns the dwords of a program. Raises AsmError (a ValueError) with line, column and what is
+    wrong.
 
-    gfx: "gfx1036", "gfx1100" or just 10, 11; ValueError for an unknown chip. Names of the other
-    generation (global_load_dword, global_load_b32) are accepted, too, if they mean the same.
+    `gfx` is "gfx1036", "gfx1100" or just 10 or 11; an unknown chip raises ValueError. A name of the
+    other generation (global_load_dword, global_load_b32) is accepted too if it means the same.
     """
     isa = table(generation(gfx))
     items, labels = _first_pass(isa, gfx, text)
@@ -105,7 +107,9 @@ def assemble(text: str, gfx: str | int) -> list[int]:
 
 
 def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, Inst, int]]:
-    """(offset in dwords, instruction, its dwords), in order. DecodeError has the offset."""
+    """Yields (offset in dwords, instruction, number of its dwords), in order. Raises DecodeError
+    with the offset in bytes.
+    """
     isa = table(generation(gfx))
     at = 0
     while at < len(words):
@@ -118,9 +122,10 @@ def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, In
 
 
 def disassemble(words: Sequence[int], gfx: str | int, *, wave: int = 32) -> str:
-    """One line per instruction, as llvm-mc prints it. DecodeError names format and opcode.
+    """Returns one line per instruction, as llvm-mc prints it. Raises DecodeError with format and
+    opcode.
 
-    wave: 32 or 64, the lanes of the wave, which decide the width of lane masks.
+    `wave` is the number of lanes of a wave, 32 or 64. It decides the width of lane masks.
     """
     if wave not in (32, 64):
         raise ValueError(f"wave: expected 32 or 64, got {wave}")

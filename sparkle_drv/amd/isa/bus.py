@@ -1,10 +1,13 @@
-"""The constant bus: how many different scalars a vector instruction may read.
+"""The constant bus limits how many different scalars a vector instruction may read.
 
-The limit counts SGPRs, VCC, M0, EXEC and the like, whether named or implied, and the literal. It is
-two, or one for shifts of 64 bits. The same register counts once; NULL and inline constants do not
-count. Both halves of a VOPD count together. llvm-mc 19 has the same rules for gfx10.3 and gfx11
-(LLVM's AMDGPUAsmParser.cpp, validateConstantBusLimitations). The only exception: here registers of
-one number are one register, such as s0 and s[0:1], or VCC_LO and an implied VCC.
+The limit counts SGPRs, VCC, M0, EXEC and the like, whether the text names them or the instruction
+implies them, and the literal. The limit is two, but one for shifts of 64 bits. A register that is
+read twice counts once. NULL and inline constants do not count. The two halves of a VOPD count
+together.
+
+llvm-mc 19 has the same rules for gfx10.3 and gfx11 (LLVM's AMDGPUAsmParser.cpp,
+validateConstantBusLimitations). The only difference: here registers with the same first number are
+one register, such as s0 and s[0:1], or VCC_LO and an implied VCC.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from .table import VOP3S, VOP12C, Inst, Table
 
 MOST = 2
 _VCC = 106
-_CONSTANTS = range(128, 209), range(240, 249)  # inline constants, which do not use the bus
+# operand codes of inline constants, which do not use the bus
+_CONSTANTS = range(128, 209), range(240, 249)
 
 
 def _sources(inst: Inst) -> list[int]:
-    """Operand codes of all operands that are read, of both halves."""
+    """Returns the operand codes of all operands that an instruction reads; for a VOPD those of both
+    halves.
+    """
     second, found = inst.second_fields, []
     fields = [one.field for one in inst.row.operands]
     for name in fields:
@@ -29,9 +35,9 @@ def _sources(inst: Inst) -> list[int]:
             found.append(second["src0"] + VGPR * (not second.get("s0", 0)))
         else:
             found.append(inst.fields[plain])
-    if second.get("s1", 0):  # SDWA: the operand that is VSRC1 otherwise
+    if second.get("s1", 0):  # SDWA: this bit makes VSRC1 a scalar
         found.append(inst.fields["vsrc1"])
-    if fields[-1:] == ["vcc"]:  # the first one is written, not read
+    if fields[-1:] == ["vcc"]:  # an earlier VCC operand is written, not read
         found.append(_VCC)
     if inst.y is not None:
         found.append(inst.fields["src0y"])
@@ -40,7 +46,9 @@ def _sources(inst: Inst) -> list[int]:
 
 
 def scalars(isa: Table, inst: Inst) -> list[str]:
-    """The different scalars that a vector instruction reads, as text; [] for other instructions."""
+    """Returns the names of the different scalars that a vector instruction reads, or [] for another
+    instruction.
+    """
     if inst.row.format not in (*VOP12C, *VOP3S, "VOPD"):
         return []
     found: dict[int, str] = {}
@@ -54,5 +62,5 @@ def scalars(isa: Table, inst: Inst) -> list[str]:
 
 
 def most(inst: Inst) -> int:
-    """The limit of an instruction."""
+    """Returns how many different scalars an instruction may read."""
     return 1 if "bus1" in inst.row.flags else MOST

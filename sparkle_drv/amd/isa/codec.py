@@ -1,4 +1,4 @@
-"""Instructions as fields to dwords and back, by the tables alone."""
+"""Converts instructions, as fields, to dwords and back, by the tables alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1", "src0y")
 
 
 class DecodeError(ValueError):
-    """Dwords that are no instruction. The message names format and opcode."""
+    """The dwords are no instruction. The message has the format and the opcode."""
 
 
 def pack(form: Format, fields: dict[str, int]) -> int:
@@ -27,7 +27,9 @@ def unpack(form: Format, bits: int) -> dict[str, int]:
 
 
 def encode(isa: Table, inst: Inst) -> list[int]:
-    """The dwords of an instruction whose fields are all set. ValueError: a value does not fit."""
+    """Returns the dwords of an instruction whose fields are all set. Raises ValueError for a value
+    that does not fit its field.
+    """
     form = isa.layout(inst.row)
     fields = dict(inst.fields)
     if "op" in form.fields:
@@ -59,7 +61,7 @@ def _find(isa: Table, form: Format, fields: dict[str, int]) -> Row:
 
 
 def _second(isa: Table, inst: Inst) -> str:
-    """The format of the dword that SRC0 asks for; "" for none."""
+    """Returns the format of the second dword that SRC0 asks for, or "" if SRC0 asks for none."""
     row = inst.row
     takes = row.format in VOP12C or (isa.gen >= 11 and row.format in VOP3S)
     if not takes or not any(operand.field.endswith("src0") for operand in row.operands):
@@ -88,9 +90,11 @@ def _wants_literal(inst: Inst) -> bool:
 
 
 def decode(isa: Table, words: Sequence[int]) -> tuple[Inst, int]:
-    """(the instruction at the start of `words`, its dwords). DecodeError: there is none."""
+    """Returns the instruction at the start of `words`, and the number of its dwords. Raises
+    DecodeError if there is no instruction.
+    """
     if not words:
-        raise DecodeError("no dwords")
+        raise DecodeError("expected an instruction, got no dwords")
     for form in isa.formats.values():
         if form.mask and words[0] & form.mask == form.value:
             break
@@ -107,7 +111,8 @@ def decode(isa: Table, words: Sequence[int]) -> tuple[Inst, int]:
         if inst.y is None:
             raise DecodeError(f"gfx{isa.gen} has no VOPD Y opcode {inst.fields['opy']:#x}")
         inst.fields["vdsty"] = inst.fields["vdsty"] << 1 | (~inst.fields["vdst"] & 1)
-    ndw = form.ndw + inst.fields.get("nsa", 0)  # addresses in further dwords
+    # `nsa` counts the further dwords that hold addresses
+    ndw = form.ndw + inst.fields.get("nsa", 0)
     inst.second = _second(isa, inst)
     more = bool(inst.second) or _wants_literal(inst)
     if len(words) < ndw + more:

@@ -1,9 +1,9 @@
 """The microcode formats of RDNA2 (gfx10.3) and RDNA3 (gfx11): the bits of each field.
 
-The assembler and disassembler here follow it, and (by tools/_gen/isa.py) the emulator's decoder.
-The meaning of opcodes is in native/emu/isa/rdna*.isa. Sources: "RDNA 2" and "RDNA3 Instruction Set
-Architecture" reference guides, chapter "Microcode Formats"; checked against llvm-mc 19 by
-tests/golden.
+The assembler and disassembler here use these tables. So does the emulator's decoder, through
+tools/_gen/isa.py. The meaning of opcodes is in native/emu/isa/rdna*.isa. Sources: "RDNA 2" and
+"RDNA3 Instruction Set Architecture" reference guides, chapter "Microcode Formats". tests/golden
+checks the tables against llvm-mc 19.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# NAME dwords  HI:LO=constant that marks the format  field@HI:LO ..., bits counted over the dwords;
-# an indented line continues the previous one.
-# If formats share their marking bits (VOP3, VOP3B), the opcode's row decides.
+# The syntax of a line: NAME dwords HI:LO=constant field@HI:LO ... The constant marks the format.
+# Bits count over all dwords of the format. An indented line continues the previous line. If two
+# formats have the same constant (VOP3, VOP3B), the row of the opcode decides.
 _COMMON = """
 SOP1    1  31:23=0x17d  op@15:8  sdst@22:16 ssrc0@7:0
 SOPC    1  31:23=0x17e  op@22:16 ssrc1@15:8 ssrc0@7:0
@@ -73,7 +73,9 @@ VOPD    2  31:26=0x32   op@25:22 opy@21:17 src0@8:0 vsrc1@16:9 src0y@40:32 vsrc1
 
 
 class Field(NamedTuple):
-    """A field of a format: its bit ranges (low bit, width), the most significant first."""
+    """A field of a format. `parts` has (low bit, width) of its bit ranges, the most significant
+    first.
+    """
 
     name: str
     parts: tuple[tuple[int, int], ...]
@@ -89,7 +91,9 @@ class Field(NamedTuple):
         return value
 
     def put(self, value: int) -> int:
-        """`value`'s bits at the field's places. ValueError: it does not fit."""
+        """Returns the bits of `value` at the places of the field. Raises ValueError if `value` does
+        not fit.
+        """
         if value < 0 or value >> self.nbits:
             raise ValueError(f"{self.name} = {value} does not fit {self.nbits} bits")
         bits = 0
@@ -108,7 +112,9 @@ class Format(NamedTuple):
 
     @property
     def declared(self) -> int:
-        """Every bit that the format gives a meaning. The others are reserved."""
+        """The mask of all bits that belong to a field of the format. The other bits are
+        reserved.
+        """
         bits = self.mask
         for field in self.fields.values():
             bits |= field.put((1 << field.nbits) - 1)
@@ -121,7 +127,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def parse_format(line: str) -> Format:
-    """Reads one line of the tables above. ValueError: two of its fields overlap."""
+    """Reads one line of the tables above. Raises ValueError if two fields of the format overlap."""
     name, ndw, marker, *words = line.split()
     place, _, constant = marker.partition("=")
     low, width = _range(place)
@@ -132,7 +138,7 @@ def parse_format(line: str) -> Format:
         field = Field(field_name, tuple(_range(part) for part in places.split(",")))
         bits = field.put((1 << field.nbits) - 1)
         if bits & taken or bits >> 32 * int(ndw):
-            raise ValueError(f"{name}.{field_name} overlaps or lies outside")
+            raise ValueError(f"{name}.{field_name} overlaps or lies outside the format")
         taken |= bits
         fields[field_name] = field
     return Format(name, int(ndw), mask, int(constant, 0) << low, fields)
@@ -143,13 +149,13 @@ def _formats(text: str) -> dict[str, Format]:
     return {one.name: one for one in made}
 
 
-# By generation (the major of the gfx version), in the order in which a decoder must test: narrow
-# markings first (SOP1's lies inside SOP2's).
+# By generation (the major of the gfx version), in the order in which a decoder must test the
+# formats. A narrow marking comes before a wider one that includes it, such as SOP1's before SOP2's.
 FORMATS: dict[int, dict[str, Format]] = {
     10: _formats(_COMMON + _GFX10.lstrip("\n")),
     11: _formats(_COMMON + _GFX11.lstrip("\n")),
 }
-# Second words that a VOP1, VOP2 or VOPC asks for by its SRC0.
+# Values of SRC0 that ask for a second dword of a VOP1, VOP2 or VOPC.
 SRC0_SDWA, SRC0_DPP16, SRC0_DPP8, SRC0_DPP8_FI, SRC0_LITERAL = 249, 250, 233, 234, 255
-# Opcodes of VOPC, VOP2 and VOP1 in their 64-bit form: VOP3's opcode is theirs plus this.
+# The opcode of the 64-bit form (VOP3) of a VOPC, VOP2 or VOP1 is its own opcode plus this number.
 VOP3_BASE = {"VOPC": 0x000, "VOP2": 0x100, "VOP1": 0x180}

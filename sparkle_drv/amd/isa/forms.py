@@ -1,4 +1,4 @@
-"""One line of assembly to an instruction: tries the forms that its name can have."""
+"""Parses one line of assembly to an instruction, by trying the forms that its mnemonic can have."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _takes_second(row: Row, second: str) -> bool:
 
 
 def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
-    """(rows that the mnemonic can mean, the second word that the text asks for)."""
+    """Returns the rows that the mnemonic can mean, and the second dword that the text asks for."""
     mnemonic = line.mnemonic.lower()
     name, suffix = (mnemonic, "") if mnemonic in isa.by_name else base_name(mnemonic)
     if name not in isa.by_name:
@@ -45,7 +45,7 @@ def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
     if not rows:
         raise AsmError(f"{name} has no {suffix} form on gfx{isa.gen}", line.column)
     if any("name" in row.flags for row in rows):
-        raise AsmError(f"{name} is known by name only, it cannot be assembled", line.column)
+        raise AsmError(f"{name} is known by name only, so it cannot be assembled", line.column)
     usable = [row for row in rows if _takes_second(row, second)]
     if not usable:
         raise AsmError(f"{name} takes no {second} on gfx{isa.gen}", line.column)
@@ -78,14 +78,16 @@ def parse_one(
             return inst
         except AsmError as error:
             errors.append(error)
-    raise max(reversed(errors), key=lambda error: error.column)  # the error furthest to the right
+    # the error furthest to the right comes from the form that fits the text best
+    raise max(reversed(errors), key=lambda error: error.column)
 
 
 def parse_instruction(
     isa: Table, text: str, start: int, labels: Mapping[str, int] | None = None
 ) -> Inst:
-    """The instruction from text[start:] on. `labels`: distances in dwords by name; None in the
-    first pass, which only counts."""
+    """Returns the instruction that begins at text[start]. `labels` has the distances to labels in
+    dwords, by name; it is None in the first pass, which only counts dwords.
+    """
     middle = text.find("::", start)
     if middle < 0:
         return parse_one(isa, text, start, len(text), labels)
@@ -100,11 +102,11 @@ def _pair(x: Inst, y: Inst, x_at: int, y_at: int) -> Inst:
     for half, flag, at in ((x, "x", x_at), (y, "y", y_at)):
         if half.row.format != "VOPD" or flag not in half.row.flags:
             place = "first" if flag == "x" else "second"
-            raise AsmError(f"{half.row.name} cannot be the {place} of two", at + 1)
+            raise AsmError(f"{half.row.name} cannot be the {place} half of a VOPD", at + 1)
     if (x.fields["vdst"] ^ y.fields["vdst"]) & 1 == 0:
-        raise AsmError("of the two vdst one must be even, one odd", y_at + 1)
+        raise AsmError("of the two vdst of a VOPD one must be even, one odd", y_at + 1)
     if x.literal is not None and y.literal not in (None, x.literal):
-        raise AsmError(f"a second literal, {y.literal:#x}: the pair has one", y_at + 1)
+        raise AsmError(f"got a second literal, {y.literal:#x}: a VOPD has one", y_at + 1)
     fields = dict(x.fields)
     fields |= {"vdsty": y.fields["vdst"], "src0y": y.fields["src0"]}
     fields["vsrc1y"] = y.fields.get("vsrc1", 0)

@@ -1,6 +1,8 @@
-"""Immediates with a syntax of their own, as text and back: counters, registers, messages, swizzles.
+"""Prints and parses immediates that have a syntax of their own: counters, registers, messages,
+swizzles.
 
-Every printer has its parser beside it. A parser raises ValueError with the unknown text.
+Every print function has its parse function beside it. A parse function raises ValueError with the
+unknown text.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _CALL = re.compile(r"(\w+)\(\s*([^()]*?)\s*\)")
 
 
 def number(text: str) -> int:
-    """A decimal or 0x number, maybe negative. ValueError for other text."""
+    """Reads a decimal or 0x number, which may be negative. Raises ValueError for other text."""
     try:
         return int(text, 0)
     except ValueError:
@@ -31,7 +33,7 @@ def number(text: str) -> int:
 
 
 def named(text: str, names: dict[int, str]) -> int:
-    """A number, given by its name or by its digits."""
+    """Returns the number of a name, or a number that is written in digits."""
     for value, name in names.items():
         if name == text:
             return value
@@ -47,7 +49,9 @@ def in_bits(value: int, nbits: int, what: str) -> int:
 
 
 def _calls(text: str, separators: str) -> list[tuple[str, str]]:
-    """`a(1) & b(2)` as pairs. ValueError: other text stands between them."""
+    """Splits text such as `a(1) & b(2)` into pairs (name, argument). Raises ValueError for other
+    text between the calls.
+    """
     if re.sub(rf"[\s{separators}]", "", _CALL.sub("", text)):
         raise ValueError(f"cannot read {text!r}")
     return [(call[1], call[2]) for call in _CALL.finditer(text)]
@@ -68,7 +72,9 @@ def print_waitcnt(gen: int, value: int) -> str:
 
 
 def parse_waitcnt(gen: int, text: str) -> int:
-    """Counters that the text does not name are not waited for: all ones."""
+    """Returns the immediate of S_WAITCNT. A counter that the text does not name gets all ones, so
+    that the instruction does not wait for it.
+    """
     if re.fullmatch(r"\s*-?\w+\s*", text):
         return in_bits(number(text.strip()), 16, "s_waitcnt")
     known = dict(WAITCNT[gen])
@@ -93,7 +99,7 @@ def parse_waitcnt(gen: int, text: str) -> int:
 def print_depctr(value: int) -> str:
     used = sum((1 << width) - 1 << low for _, low, width in DEPCTR)
     counts = [(name, value >> low & (1 << width) - 1, width) for name, low, width in DEPCTR]
-    if value & ~used:  # llvm-mc shows symbols only when no other bit is set
+    if value & ~used:  # like llvm-mc, prints symbols only if no other bit is set
         return f"{value:#x}"
     shown = [f"{name}({count})" for name, count, width in counts if count != (1 << width) - 1]
     return " ".join(shown or [f"{name}({count})" for name, count, _ in counts])
@@ -196,7 +202,9 @@ def parse_message(gen: int, text: str) -> int:
 
 
 def _mask_letters(value: int) -> str:
-    """BITMASK_PERM's five letters, the highest bit first: 0, 1, p (kept), i (inverted)."""
+    """Returns the five letters of BITMASK_PERM, the highest bit first: 0, 1, p (kept), i
+    (inverted).
+    """
     keep, force, flip = value & 31, value >> 5 & 31, value >> 10 & 31
     at0, at1 = force ^ flip, (keep | force) ^ flip
     letters = ""
@@ -209,7 +217,9 @@ def _mask_letters(value: int) -> str:
 
 
 def print_swizzle(value: int) -> str:
-    """The name if it says everything, else the number: some masks have two names."""
+    """Returns the name of a swizzle if parsing that name gives the same value. Otherwise returns
+    the number, because some masks have two names.
+    """
     text = _swizzle_name(value)
     return text if text and parse_swizzle(text) == value else str(value)
 
@@ -278,7 +288,7 @@ def print_dpp(ctrl: int) -> str:
 
 
 def parse_list(text: str, count: int, most: int) -> list[int]:
-    """`[1,0,...]`: exactly `count` numbers of 0..most."""
+    """Reads a list such as `[1,0,...]` of exactly `count` numbers from 0 to `most`."""
     found = re.fullmatch(r"\[([^\]]*)\]", text)
     values = [number(part.strip()) for part in found[1].split(",")] if found else []
     if len(values) != count or not all(0 <= value <= most for value in values):
@@ -287,7 +297,9 @@ def parse_list(text: str, count: int, most: int) -> list[int]:
 
 
 def parse_dpp(name: str, value: str) -> int | None:
-    """DPP_CTRL of `name:value`. None: `name` is no DPP modifier."""
+    """Returns the value of DPP_CTRL for the modifier `name:value`, or None if `name` is no DPP
+    modifier.
+    """
     if name == "quad_perm":
         return sum(lane << 2 * i for i, lane in enumerate(parse_list(value, 4, 3)))
     for code, plain in DPP_NAMES.items():

@@ -1,4 +1,4 @@
-"""Puts the modifiers of an instruction's text into its fields."""
+"""Stores the modifiers of an instruction's text in its fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITS = {"wait_exp": "waitexp", "wait_vdst": "waitvdst"}
 
 
 def second_word(names: set[str], suffix: str) -> str:
-    """The second word that the text asks for: DPP16, DPP8, SDWA or ""."""
+    """Returns the second dword that the text asks for: "DPP16", "DPP8", "SDWA" or ""."""
     if "dpp8" in names:
         return "DPP8"
     if names & DPP16_NAMES:
@@ -28,7 +28,7 @@ def second_word(names: set[str], suffix: str) -> str:
 
 
 def set_defaults(inst: Inst) -> None:
-    """The fields of a form when no modifier changes them."""
+    """Sets the fields of a form to the values that they have without modifiers."""
     row, f, s = inst.row, inst.fields, inst.second_fields
     if row.format == "VOP3P" and not is_mix(row):
         f["op_sel_hi"] = 7
@@ -56,7 +56,7 @@ def _op_sel(inst: Inst, value: str) -> int:
 
 
 def _packed(inst: Inst, name: str, value: str) -> None:
-    """op_sel_hi, neg_lo, neg_hi: one bit per source."""
+    """Sets op_sel_hi, neg_lo or neg_hi, which have one bit per source."""
     field = {"neg_lo": "neg"}.get(name, name)
     bits = parse_list(value, source_count(inst.row), 1)
     for i, bit in enumerate(bits):
@@ -72,7 +72,7 @@ def _omod(inst: Inst, name: str, value: str) -> None:
 
 
 def _dpp(inst: Inst, name: str, value: str) -> bool:
-    """Applies a modifier of DPP, if it is one."""
+    """Applies a modifier of DPP. Returns False if `name` is not such a modifier."""
     s = inst.second_fields
     if inst.second == "DPP8" and name == "dpp8":
         s["dpp8"] = sum(lane << 3 * i for i, lane in enumerate(parse_list(value, 8, 7)))
@@ -86,7 +86,7 @@ def _dpp(inst: Inst, name: str, value: str) -> bool:
         return False
     elif name in ("row_mask", "bank_mask"):
         s[name] = in_bits(number(value), 4, name)
-    elif name == "bound_ctrl":  # :0 is its older spelling
+    elif name == "bound_ctrl":  # bound_ctrl:0 is an older spelling of bound_ctrl:1
         in_bits(number(value), 1, name)
         s[name] = 1
     else:
@@ -172,11 +172,13 @@ def _one(isa: Table, inst: Inst, name: str, value: str) -> bool:
 
 
 def apply(isa: Table, inst: Inst, modifiers: list[Modifier]) -> None:
-    """Puts every modifier into its field. AsmError names the first one that does not fit."""
+    """Stores every modifier in its field. Raises AsmError for the first modifier that does
+    not fit.
+    """
     seen: set[str] = set()
     for modifier in modifiers:
         if modifier.name in seen:
-            raise AsmError(f"{modifier.name} is there twice", modifier.column)
+            raise AsmError(f"{modifier.name} is given twice", modifier.column)
         seen.add(modifier.name)
         try:
             known = _one(isa, inst, modifier.name, modifier.value)

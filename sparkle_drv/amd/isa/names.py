@@ -1,12 +1,13 @@
 """Names of immediates in assembly: hardware registers, messages, buffer formats, DPP, SDWA.
 
-By generation where the two differ. Sources: the RDNA 2 and RDNA3 ISA reference guides (tables of
-S_GETREG, S_SENDMSG, S_DELAY_ALU, "Buffer Image Format"), spelled as llvm-mc 19 spells them.
+Names that differ between the generations are listed by generation. Sources: the RDNA 2 and RDNA3
+ISA reference guides (tables of S_GETREG, S_SENDMSG, S_DELAY_ALU, "Buffer Image Format"). The
+spelling is that of llvm-mc 19.
 """
 
 from __future__ import annotations
 
-# Number types in the order in which every family of buffer formats counts them.
+# Number types of buffer formats, in the order in which every family of formats counts them.
 _ALL = "UNORM SNORM USCALED SSCALED UINT SINT"
 _FAMILIES = {
     10: (
@@ -33,7 +34,7 @@ def _buffer_formats(families: str) -> tuple[str, ...]:
 
 
 BUF_FORMATS = {gen: _buffer_formats(families) for gen, families in _FAMILIES.items()}
-# MTBUF's format when the text names none; it is not printed either.
+# The format of an MTBUF instruction whose text names none. llvm-mc does not print this format.
 BUF_FORMAT_DEFAULT = 1
 
 _HWREG = {
@@ -62,7 +63,7 @@ MESSAGES = {
     11: {i: f"MSG_{name}" for i, name in _MESSAGES11.items()},
 }
 _GS = {1: "GS_OP_CUT", 2: "GS_OP_EMIT", 3: "GS_OP_EMIT_CUT"}
-# gfx10: operations of messages 2, 3 (with a stream) and 15 (without).
+# gfx10: operations of the messages 2 and 3 (with a stream), and of message 15 (without).
 MESSAGE_OPS = {
     2: _GS,
     3: {0: "GS_OP_NOP", **_GS},
@@ -81,7 +82,7 @@ DELAY_IDS = [
 ]
 DELAY_SKIPS = ["SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4"]
 
-# S_WAITCNT: (counter, bit ranges (low, width) with the lower one first).
+# S_WAITCNT: counter name, and bit ranges (low bit, width) with the lower range first.
 WAITCNT = {
     10: (
         ("vmcnt", ((0, 4), (14, 2))),
@@ -94,7 +95,7 @@ WAITCNT = {
         ("lgkmcnt", ((4, 6),)),
     ),
 }
-# S_WAITCNT_DEPCTR: (counter, low bit, width), in the order in which they are printed.
+# S_WAITCNT_DEPCTR: counter name, low bit, width, in the order in which counters are printed.
 DEPCTR = (
     ("depctr_hold_cnt", 7, 1),
     ("depctr_sa_sdst", 0, 1),
@@ -106,7 +107,7 @@ DEPCTR = (
 )
 SDWA_SELECTS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
 SDWA_UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
-# DPP_CTRL values with a number of their own: name, first code, first number, last number.
+# Values of DPP_CTRL that carry a number: name, code of the first number, first number, last number.
 DPP_ROWS = (
     ("row_shl", 0x101, 1, 15),
     ("row_shr", 0x111, 1, 15),

@@ -1,6 +1,7 @@
-"""Registers and constants as text and back, by operand code (the manuals' SRC0 field).
+"""Prints and parses registers and constants by operand code (the manuals' SRC0 field).
 
-Codes are the generation's own: NULL is 125 and M0 124 on gfx10; on gfx11 it is the other way round.
+Codes are those of the generation: on gfx10 NULL is 125 and M0 is 124, on gfx11 NULL is 124 and M0
+is 125.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ NAMED = {
     **{252: "src_execz", 253: "src_scc", 254: "src_lds_direct"},
 }
 _BY_NAME = {name: code for code, name in NAMED.items()}
-_BY_NAME |= {name[4:]: code for code, name in NAMED.items()}  # shared_base, scc ... without src_
+# names without "src_" too: shared_base, scc ...
+_BY_NAME |= {name[4:]: code for code, name in NAMED.items()}
 LITERAL, VGPR = 255, 256
-# Bits of the float constants at each width, in the order of their codes; 1/(2 pi) last.
+# The float constants as bits of each width, in the order of their operand codes; 1/(2 pi) is the
+# last.
 _VALUES = [float(text) for text in FLOATS.values()][:-1]
 _BITS = {
     16: [int.from_bytes(struct.pack("<e", v), "little") for v in _VALUES] + [0x3118],
@@ -33,10 +36,10 @@ _REGISTER = re.compile(r"(v|s|ttmp|a)(\d+|\[\s*(\d+)\s*(?::\s*(\d+)\s*)?\])(\.[l
 
 
 class Register(NamedTuple):
-    kind: str  # v; or s for every name of a scalar operand code
-    code: int  # index of a VGPR, operand code of a scalar
+    kind: str  # "v" for a VGPR, "s" for anything that a scalar operand code names
+    code: int  # index of a VGPR, or the operand code of a scalar
     ndw: int
-    half: str = ""  # .l or .h
+    half: str = ""  # ".l" or ".h" for one half of a register, otherwise ""
 
 
 def _span(prefix: str, first: int, ndw: int) -> str:
@@ -48,7 +51,9 @@ def vgpr_text(index: int, ndw: int = 1) -> str:
 
 
 def scalar_text(isa: Table, code: int, ndw: int = 1) -> str:
-    """An SGPR or another scalar register. Codes of constants are not allowed."""
+    """Returns the name of an SGPR or of another scalar register. `code` must not be the code of a
+    constant.
+    """
     if code <= 105:
         return _span("s", code, ndw)
     if 108 <= code <= 123:
@@ -66,7 +71,9 @@ def scalar_text(isa: Table, code: int, ndw: int = 1) -> str:
 
 
 def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None) -> str:
-    """Any source by its code. `kind` is the operand's type, which decides how constants look."""
+    """Returns the text of any source by its code. The operand's type `kind` decides how constants
+    look.
+    """
     if code >= VGPR:
         return vgpr_text(code - VGPR, ndw)
     if code == LITERAL:
@@ -86,7 +93,9 @@ def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None)
 
 
 def parse_register(isa: Table, text: str) -> Register | None:
-    """The register that `text` names. None: it names none. ValueError: it is out of range."""
+    """Returns the register that `text` names, or None if it names none. Raises ValueError if the
+    register is out of range.
+    """
     low = text.lower()
     pairs = {"vcc": 106, "exec": 126}
     if low in pairs:
@@ -112,7 +121,9 @@ def parse_register(isa: Table, text: str) -> Register | None:
 
 
 def _width(kind: str) -> int:
-    """Width of the constants that an operand of a type takes: 16, 32 or 64."""
+    """Returns the width in bits, 16, 32 or 64, of the constants that an operand of this
+    type takes.
+    """
     if kind.endswith("64"):
         return 64
     return 16 if re.fullmatch(r"[fiubh]16|f16x2", kind) else 32
@@ -130,10 +141,12 @@ def _signed(value: int, nbits: int) -> int:
 
 
 def constant(text: str, kind: str) -> tuple[int, int | None] | None:
-    """(operand code, literal or None) of a number for an operand of type `kind`. None: no number.
+    """Returns operand code and literal of a number for an operand of type `kind`, or None if `text`
+    is no number.
 
-    A number that the hardware has as an inline constant becomes one, as in llvm-mc. A 32-bit
-    literal of a 64-bit float is its upper half. ValueError: it does not fit 32 bits.
+    The literal is None for a number that the hardware has as an inline constant, as in llvm-mc. A
+    32-bit literal of a 64-bit float is its upper half. Raises ValueError if the number does not fit
+    32 bits.
     """
     width = _width(kind)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)", text):

@@ -1,4 +1,4 @@
-"""The operands of one form of an instruction: pieces of a line (scan.py) to fields."""
+"""Parses the operands of one form of an instruction: pieces of a line (scan.py) become fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGN = re.compile(r"(-?)\s*(neg|abs|sext)\((.*)\)$")
 
 
 class Parser:
-    """One attempt: a row and a form, with the operands of a line."""
+    """Parses the operands of a line for one row of the table and one form."""
 
     def __init__(self, isa: Table, row: Row, second: str, labels: Mapping[str, int] | None) -> None:
         self.isa, self.row, self.labels = isa, row, labels
@@ -60,7 +60,9 @@ class Parser:
         return self.half(piece, operand, found)
 
     def half(self, piece: Piece, operand: Operand, found: Register) -> int:
-        """The index; in gfx11's short forms bit 7 means the upper half."""
+        """Returns the index of a VGPR for a field. In gfx11's short forms bit 7 of the index means
+        the upper half.
+        """
         short = self.isa.gen >= 11 and self.row.format in VOP12C and operand.nbits == 16
         if short and found.code > 127:
             raise AsmError(f"{operand.field} is {piece.text}, expected v0..v127", piece.column)
@@ -83,7 +85,7 @@ class Parser:
         return found.code
 
     def unsigned(self, piece: Piece, index: int) -> Piece:
-        """A source without its neg, abs and sext, which go to their fields."""
+        """Returns a source without its neg, abs and sext, and stores these in their fields."""
         text, column = piece.text, piece.column
         negative = absolute = sext = False
         while True:
@@ -126,13 +128,13 @@ class Parser:
             if on:
                 fields[name] = fields.get(name, 0) | 1 << index
         if sext:
-            raise AsmError("sext() is for SDWA only", column)
+            raise AsmError("only SDWA takes sext()", column)
 
     def literal(self, value: int, column: int) -> None:
         if self.inst.literal not in (None, value):
-            raise AsmError(f"a second literal, {value:#x}: an instruction has one", column)
+            raise AsmError(f"got a second literal, {value:#x}: an instruction has one", column)
         if self.inst.second:
-            raise AsmError("no literal beside DPP or SDWA", column)
+            raise AsmError("an instruction with DPP or SDWA takes no literal", column)
         if self.row.format in ("SOPK", "VINTERP"):
             raise AsmError(f"{self.row.format} takes no literal", column)
         self.inst.literal = value
@@ -193,13 +195,16 @@ class Parser:
             )
 
     def address(self, piece: Piece, operand: Operand, line: Line) -> None:
-        """The VGPRs of a memory address; their number depends on other operands and modifiers."""
+        """Reads the VGPRs of a memory address. Their number depends on other operands and on
+        modifiers.
+        """
         name, off = operand.field, piece.text == "off"
         if name == "vaddr":
             ndw = len(line.names & {"offen", "idxen"})
             if off != (ndw == 0):
                 raise AsmError(
-                    f"vaddr is {piece.text!r}: offen, idxen say {ndw} VGPRs", piece.column
+                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs by offen and idxen",
+                    piece.column,
                 )
         elif self.row.format == "SCRATCH":
             ndw = 1
@@ -221,9 +226,11 @@ class Parser:
             if kind == "target" and self.labels is not None and text in self.labels:
                 value = self.labels[text] & 0xFFFF
                 if not -0x8000 <= self.labels[text] < 0x8000:
-                    raise ValueError(f"{text} is {self.labels[text]} dwords away")
+                    raise ValueError(
+                        f"label {text} is {self.labels[text]} dwords away, expected -32768..32767"
+                    )
             elif kind == "target" and self.labels is None and not re.match(r"-?\d", text):
-                value = 0  # the first pass only counts
+                value = 0  # the first pass only counts dwords, so the distance does not matter
             elif kind == "hwreg":
                 value = imm.parse_hwreg(gen, text)
             elif kind == "sendmsg":
@@ -257,7 +264,7 @@ class Parser:
             self.set("soffset", self.scalar(piece, operand, 1))
 
     def constant_operand(self, piece: Piece, operand: Operand) -> None:
-        """K of FMAMK and FMAAK, or the value of S_SETREG_IMM32."""
+        """Reads the constant K of FMAMK and FMAAK, or the value of S_SETREG_IMM32."""
         kind = "f16" if self.row.name.endswith("f16") else "f32"
         text = piece.text
         try:
@@ -269,7 +276,9 @@ class Parser:
         except (ValueError, OverflowError):
             raise AsmError(f"literal is {text!r}, expected a number", piece.column) from None
         if self.inst.literal not in (None, value):
-            raise AsmError(f"a second literal, {value:#x}: an instruction has one", piece.column)
+            raise AsmError(
+                f"got a second literal, {value:#x}: an instruction has one", piece.column
+            )
         self.inst.literal = value
 
     def operand(self, piece: Piece, operand: Operand, line: Line) -> None:
@@ -316,7 +325,7 @@ class Parser:
             raise AsmError(f"sendmsg: {error}", piece.column) from None
 
     def wanted(self, line: Line) -> list[Operand]:
-        """The operands that the text must have."""
+        """Returns the operands that the text must have."""
         hidden = {"exec", "offset", "offset2"}
         wanted = [one for one in self.row.operands if one.field not in hidden]
         wanted = [one for one in wanted if not one.optional or "glc" in line.names]
@@ -324,7 +333,7 @@ class Parser:
             wanted = [one for one in wanted if one.field not in ("vdata", "vdst")]
         given = len(line.operands)
         if given == len(wanted) - 1 and self.row.format == "VOPC" and wanted[0].field == "vcc":
-            wanted = wanted[1:]  # llvm-mc lets one leave it out
+            wanted = wanted[1:]  # like llvm-mc, the text may leave this operand out
         if given == 0 and wanted and wanted[0].type == "optional":
             wanted = []
         return wanted
@@ -335,7 +344,7 @@ class Parser:
             f["saddr"] = self.isa.null
         no_sgpr = self.row.format == "SCRATCH" and f["saddr"] == self.isa.null
         if no_sgpr and self.isa.gen == 10 and not self.vgpr_address:
-            f["saddr"] = 0x7F  # neither VGPR nor SGPR
+            f["saddr"] = 0x7F  # the code for neither a VGPR nor an SGPR
         if self.row.is_promoted and any(one.field == "exec" for one in self.row.operands):
             f["vdst"] = 126
         if self.row.format == "MTBUF":

@@ -1,4 +1,4 @@
-"""One instruction, as fields, to llvm-mc's text."""
+"""Prints one instruction, given as fields, as llvm-mc prints it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ CHANNELS = "xyzw"
 
 
 def is_mix(row: Row) -> bool:
-    """V_FMA_MIX*: VOP3P's NEG_HI is ABS, and OP_SEL_HI tells which operands are halves."""
+    """Returns whether an instruction is V_FMA_MIX*. In these, NEG_HI of VOP3P means ABS, and
+    OP_SEL_HI says which operands are halves.
+    """
     return row.name.startswith("v_fma_mix")
 
 
 def source_index(name: str) -> int:
-    """0, 1, 2 for src0, ssrc1, vsrc1 ...; -1 for any other field."""
+    """Returns the index of a source (0, 1 or 2 for src0, ssrc1, vsrc1 ...), or -1 for any other
+    field.
+    """
     plain = name.removeprefix("s").removeprefix("v")
     return "012".find(plain[-1]) if plain[:-1] in ("src", "rc") else -1
 
@@ -32,7 +36,7 @@ def mask_ndw(operand: Operand, wave: int) -> int:
 
 
 def _signs(inst: Inst, index: int) -> tuple[bool, bool, bool]:
-    """(abs, neg, sext) of a source."""
+    """Returns whether abs, neg and sext apply to a source."""
     f, s = inst.fields, inst.second_fields
     absolute, negative = f.get("abs", 0) >> index & 1, f.get("neg", 0) >> index & 1
     if inst.row.format == "VOP3P":
@@ -97,7 +101,7 @@ def simm16(isa: Table, kind: str, value: int) -> str:
         return imm.print_delay(value)
     if kind == "optional":
         return str(value) if value else ""
-    if kind == "small":  # decimal if an inline constant has that value
+    if kind == "small":  # decimal if an inline constant has this value, otherwise hexadecimal
         return _decimal(value)
     return f"{value:#x}"
 
@@ -119,11 +123,12 @@ def _flat_address(isa: Table, inst: Inst) -> str:
 
 
 def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
-    """An operand's text. None: it is not written here."""
+    """Returns the text of an operand, or None if the text of the instruction leaves it out here."""
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
         return None
-    if name in ("vdata", "vdst") and f.get("lds"):  # the data goes to LDS
+    # the data goes to LDS, so the text has no data register
+    if name in ("vdata", "vdst") and f.get("lds"):
         return None
     if name == "vcc":
         if row.format == "VOPC" and inst.second == "SDWAB" and inst.second_fields["sd"]:
@@ -167,7 +172,9 @@ def _decimal(value: int) -> str:
 
 
 def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
-    """Does a short form of gfx11 name the upper half of a VGPR? Codes of 128 and more do."""
+    """Returns whether an operand of a short form of gfx11 is the upper half of a VGPR. Its code is
+    then 128 or more.
+    """
     if isa.gen < 11 or inst.row.format not in VOP12C or operand.nbits != 16:
         return False
     name = isa.field_name(inst.row, operand.field)
@@ -179,7 +186,9 @@ def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
 
 
 def _half(isa: Table, inst: Inst, operand: Operand) -> str:
-    """A half register by name. In the short forms bit 7 of the number is the half."""
+    """Returns the name of a half register. In the short forms bit 7 of the number selects
+    the half.
+    """
     name = isa.field_name(inst.row, operand.field)
     code = inst.fields[name]
     if inst.second and name == "src0":
@@ -203,7 +212,7 @@ def _bits(name: str, value: int, count: int) -> str:
 
 
 def _op_sel(inst: Inst, count: int) -> list[str]:
-    """OP_SEL in its own order: the destination, bit 3, comes last."""
+    """Returns OP_SEL in the order of the text, where the destination (bit 3) comes last."""
     row, value = inst.row, inst.fields["op_sel"]
     if not value or any(operand.type == "h16" for operand in row.operands):
         return []
@@ -300,7 +309,7 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
 
 
 def mnemonic(inst: Inst) -> str:
-    """The name with llvm-mc's suffix for the form: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
+    """Returns the name with llvm-mc's suffix for the form: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
     row = inst.row
     suffix = ""
     if row.is_promoted and row.operands:

@@ -1,18 +1,19 @@
-"""Rows of the ISA tables: the syntax of a line of native/emu/isa/rdna2.isa and rdna3.isa.
+"""Reads the rows of the ISA tables native/emu/isa/rdna2.isa and rdna3.isa. A row looks like this:
 
     v_add_f32   VOP2   0x3   vdst:f32 src0:f32 vsrc1:f32   +e64 +dpp   = other_name   # D = S0 + S1
 
 The name is spelled as in the generation's manual. Then come format, opcode, and operands in the
-assembler's order (FIELD:TYPE; `?` after the field: only with GLC). `+` marks additional abilities.
-`=` is the name of the same instruction in RDNA3, so that both generations share one enumerator.
+assembler's order. An operand is FIELD:TYPE; a `?` after the field means that it exists only with
+GLC. `+` precedes a flag. `=` precedes the name of the same instruction in RDNA3, so that both
+generations share one enumerator.
 
 A field's name with an `s` before it (svdst, ssrc1) holds a scalar where its format usually has a
 VGPR. `vcc` and `exec` are operands without a field.
 
-TYPE is a letter and the bits of one element: b untyped, f, i, u; f16x2 two packed halves; h16 a
-half register by name, .l or .h; c16 a half whose constants are written with 32 bits. `mask` is a
-lane mask of the wave's size. Other types are the syntaxes of immediates (target, hwreg, sendmsg,
-waitcnt ...).
+TYPE is a letter and the bits of one element. The letters b, f, i and u stand for untyped, float,
+signed and unsigned. f16x2 is two packed halves. h16 is half a register, written .l or .h. c16 is a
+half whose constants are written with 32 bits. `mask` is a lane mask of the wave's size. Other types
+name the syntax of an immediate (target, hwreg, sendmsg, waitcnt ...).
 
 Flags: `vcc` says that VCC is read without being an operand, `bus1` that at most one scalar may be
 read (bus.py). `rdna35` says that gfx11.5 has the instruction and gfx11.0 lacks it.
@@ -36,7 +37,9 @@ class Operand(NamedTuple):
 
     @property
     def nbits(self) -> int:
-        """Bits of the register(s) that hold it. 0: not a register, or of the wave's size."""
+        """The number of bits of the register or registers that hold the operand. 0 for an operand
+        that is no register, or whose size is that of the wave.
+        """
         found = _TYPE.match(self.type)
         return int(found[2]) * (2 if found[3] else 1) if found else 0
 
@@ -51,12 +54,12 @@ class Row(NamedTuple):
     opcode: int
     operands: tuple[Operand, ...]
     flags: frozenset[str]
-    same_as: str  # the shared enumerator's name
+    same_as: str  # name of the enumerator that both generations share
     note: str = ""
 
     @property
     def is_promoted(self) -> bool:
-        """A VOP1, VOP2 or VOPC in its 64-bit form."""
+        """Whether this is the 64-bit form of a VOP1, VOP2 or VOPC."""
         return "promoted" in self.flags
 
 
@@ -66,7 +69,7 @@ def _operand(word: str) -> Operand:
 
 
 def parse_row(line: str) -> Row:
-    """Reads one line without its line end. ValueError names the error."""
+    """Reads one row, given without its line end. Raises ValueError with the reason."""
     facts, _, note = line.partition("#")
     facts, _, same_as = facts.partition("=")
     words = facts.split()
@@ -81,7 +84,9 @@ def parse_row(line: str) -> Row:
 
 
 def parse_table(text: str) -> list[Row]:
-    """The rows of a table, without those that `promoted` makes. ValueError has the line."""
+    """Returns the rows of a table, without those that `promoted` makes. Raises ValueError with the
+    line number.
+    """
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.partition("#")[0].strip():
@@ -93,7 +98,9 @@ def parse_table(text: str) -> list[Row]:
 
 
 def promoted(row: Row) -> Row:
-    """The VOP3 form (VOP3B with a carry out) of a VOP1, VOP2 or VOPC, if it has one."""
+    """Returns the VOP3 form of a VOP1, VOP2 or VOPC that has one. With a carry out the form is
+    VOP3B.
+    """
     operands = []
     form = "VOP3"
     for i, operand in enumerate(row.operands):

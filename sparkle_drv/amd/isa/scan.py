@@ -1,4 +1,4 @@
-"""Cuts a line of assembly into mnemonic, operands and modifiers, each with its column."""
+"""Splits a line of assembly into mnemonic, operands and modifiers, each with its column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 SUFFIXES = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
-# Modifiers that are words without a value. None of them is an operand.
+# Modifiers that are single words without a value. No operand has such a name.
 BARE = {"gds", "glc", "slc", "dlc", "lds", "tfe", "offen", "idxen", "clamp"}
 _OPERAND = re.compile(
     r"""-?\|[^|]*\|                                   # |v1|
@@ -22,7 +22,7 @@ _COMMENT = re.compile(r"//.*|;.*")
 
 
 class AsmError(ValueError):
-    """An error in assembly text, with line and column (from 1)."""
+    """An error in assembly text. `line` and `column` count from 1."""
 
     def __init__(self, message: str, column: int, line: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {message}" if line else message)
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 class Modifier(NamedTuple):
     name: str
-    value: str  # "" without a value
+    value: str  # "" if the modifier has no value
     column: int
 
 
@@ -47,8 +47,8 @@ class Line(NamedTuple):
     mnemonic: str
     operands: list[Piece]
     modifiers: list[Modifier]
-    rest: Piece  # everything behind the mnemonic, for operands with a syntax of their own
-    column: int  # of the mnemonic
+    rest: Piece  # all text after the mnemonic, for operands with a syntax of their own
+    column: int  # column of the mnemonic
 
     @property
     def names(self) -> set[str]:
@@ -60,7 +60,7 @@ def strip_comment(text: str) -> str:
 
 
 def take_labels(text: str) -> tuple[list[str], int]:
-    """(labels at the start of a line, the column behind them)."""
+    """Returns the labels at the start of a line, and the index of the text after them."""
     labels, at = [], 0
     while found := _LABEL.match(text, at):
         labels.append(found[1])
@@ -69,7 +69,9 @@ def take_labels(text: str) -> tuple[list[str], int]:
 
 
 def base_name(mnemonic: str) -> tuple[str, str]:
-    """(name, suffix): the form of an instruction that the text asks for; "" for any form."""
+    """Splits a mnemonic into name and suffix. The suffix is the form that the text asks for, or ""
+    for any form.
+    """
     for suffix in SUFFIXES:
         if mnemonic.endswith(suffix):
             return mnemonic.removesuffix(suffix), suffix
@@ -91,7 +93,9 @@ def _scan_modifiers(text: str, at: int) -> list[Modifier]:
 
 
 def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
-    """The instruction in text[start:end], without comments and labels. `raw`: no operands."""
+    """Splits text[start:end], which has no comment and no label, into mnemonic, operands and
+    modifiers. With `raw`, leaves operands and modifiers unread.
+    """
     part = text[:end]
     found = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
     if not found:

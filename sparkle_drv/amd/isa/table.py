@@ -1,7 +1,7 @@
-"""The instructions of one generation, looked up by name or by code; one instruction as fields.
+"""The instructions of one generation, found by name or by code, and one instruction as fields.
 
-`Inst` lies between text and dwords: codec.py turns it into dwords and back, print.py and parse.py
-into text and back.
+`Inst` is the form between text and dwords. codec.py converts it to dwords and back, print.py and
+parse.py to text and back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from .formats import FORMATS, Format
 from .rows import Row, parse_table, with_promoted
 
-# Formats whose rows belong to another format's opcode space.
+# Formats whose instructions are encoded in the layout of another format.
 LAYOUT = {"SCRATCH": "FLAT", "GLOBAL": "FLAT"}
 SEGMENT = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
 VOP12C = ("VOP1", "VOP2", "VOPC")
@@ -21,7 +21,9 @@ VOP3S = ("VOP3", "VOP3B", "VOP3P")
 
 
 def generation(gfx: str | int) -> int:
-    """10 or 11 from "gfx1036", "gfx1100", "gfx10", 10 ...; ValueError for another chip."""
+    """Returns 10 or 11 for "gfx1036", "gfx1100", "gfx10", 10 ... Raises ValueError for another
+    chip.
+    """
     text = str(gfx).removeprefix("gfx")
     if text in ("10", "11") or (len(text) == 4 and text[:3] in ("103", "110", "115")):
         return int(text[:2])
@@ -32,25 +34,28 @@ def generation(gfx: str | int) -> int:
 
 
 def has(gfx: str | int, row: Row) -> bool:
-    """Does this chip have the instruction? gfx11.0 lacks the instructions that RDNA3.5 added."""
+    """Returns whether this chip has the instruction. gfx11.0 lacks the instructions that RDNA3.5
+    added.
+    """
     return "rdna35" not in row.flags or str(gfx).removeprefix("gfx").startswith("115")
 
 
 @dataclass
 class Inst:
-    """One instruction: its row, the raw value of each field, and the words behind it."""
+    """One instruction: its row, the raw value of each field, and the dwords after it."""
 
     row: Row
     fields: dict[str, int] = field(default_factory=dict)
-    second: str = ""  # DPP16, DPP8, SDWA or SDWAB: the format of the dword that SRC0 asks for
+    # format of the dword that SRC0 asks for: DPP16, DPP8, SDWA or SDWAB; "" if none
+    second: str = ""
     second_fields: dict[str, int] = field(default_factory=dict)
     literal: int | None = None
-    y: Row | None = None  # VOPD: the other half
-    reserved: int = 0  # bits that belong to no field
+    y: Row | None = None  # row of the second half of a VOPD
+    reserved: int = 0  # bits that are set but belong to no field
 
 
 class Table:
-    """One generation's rows."""
+    """The instructions of one generation, as rows."""
 
     def __init__(self, gen: int) -> None:
         self.gen = gen
@@ -72,13 +77,17 @@ class Table:
         return self.formats[LAYOUT.get(row.format, row.format)]
 
     def field_name(self, row: Row, operand: str) -> str:
-        """The format's field of an operand: svdst is VDST, if VDST names a scalar."""
+        """Returns the format's field of an operand. An operand such as svdst is in the
+        field vdst.
+        """
         fields = self.layout(row).fields
         return operand if operand in fields else operand[1:]
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Names that the other generation uses for this one's instructions."""
+        """Names that the other generation has for instructions of this one: {other name:
+        own name}.
+        """
         return _aliases(self.gen)
 
 

@@ -1,7 +1,7 @@
 """The kernel driver's interface from Python: render nodes, single ioctls, a minimal GPU.
 
-Bring-up, replays and the emulator's tests use it, because each call is visible. The backend itself
-reaches the kernel through native/amdgpu; it takes the list of render nodes from here.
+Bring-up, replays and the emulator's tests use it, because each call is visible there. The backend
+uses only the list of render nodes; it reaches the kernel through native/amdgpu.
 
     nodes.py    lists the render nodes, says why one cannot be opened
     raw.py      Node: one ioctl per call, through the seam

@@ -1,5 +1,5 @@
 """A minimal GPU for tests of packets or shaders: memory with an address, a context, submission of
-dwords, waiting with a limit. It uses only `Node.ioctl`: no driver, no policy.
+dwords, waits with a limit. Everything goes through `Node.ioctl`: no backend is involved.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ RIGHTS = {
     "r": lib.AMDGPU_VM_PAGE_READABLE,
     "w": lib.AMDGPU_VM_PAGE_WRITEABLE,
     "x": lib.AMDGPU_VM_PAGE_EXECUTABLE,
-    # Not cached by the GPU: for words that the host writes while a job polls them. RADV maps its
-    # events so, and IGT its fences.
+    # Memory that the GPU does not cache: for dwords that the host writes while a job polls them.
+    # RADV maps its events this way, IGT its fences.
     "u": lib.AMDGPU_VM_MTYPE_UC,
 }
-NOP = 0xFFFF1000  # PM4, one dword
-PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}  # of IBs, as in Mesa
+NOP = 0xFFFF1000  # the PM4 NOP of one dword
+# padding of IBs, as in Mesa: multiple in dwords, filler
+PAD = {"gfx": (8, NOP), "compute": (8, NOP), "dma": (16, 0)}
 
 
 def one_of(argument: str, value: object, known: Collection[str]) -> str:
-    """`value`, if it is one of the known words. Raises TypeError or ValueError."""
+    """Returns `value` if it is one of the known words. Raises TypeError or ValueError otherwise."""
     if not isinstance(value, str):
         raise TypeError(f"{argument}: expected a string, got {type(value).__name__}")
     if value not in known:
@@ -50,7 +51,7 @@ def _rights(rights: str) -> int:
 
 
 class Late(TimeoutError):
-    """A job has not ended in time; `job` is that job."""
+    """A job has not ended in time. `job` is that job."""
 
     def __init__(self, job: Job, timeout_s: float) -> None:
         super().__init__(f"{job} is not done after {timeout_s:g} s")
@@ -58,7 +59,7 @@ class Late(TimeoutError):
 
 
 class Job(NamedTuple):
-    """A submission. `ring` is the entity of its context."""
+    """A submission. `ring` is the index of the entity in its context."""
 
     ip: str
     ring: int
@@ -69,7 +70,9 @@ class Job(NamedTuple):
 
 
 class Buffer:
-    """A BO, mapped for the GPU at `va` (0: not mapped) and, by `map`, for the host."""
+    """A BO. `va` is its GPU address, or 0 if the GPU does not map it. `map` maps it for the
+    host.
+    """
 
     def __init__(self, node: Node, handle: int, nbytes: int, va: int = 0) -> None:
         self.node, self.handle, self.nbytes, self.va = node, handle, nbytes, va
@@ -87,7 +90,7 @@ class Buffer:
 
     @property
     def map(self) -> memoryview:
-        """The bytes, writable, until `close`."""
+        """Returns the bytes of the buffer, writable until `close`."""
         if self._map is None:
             args = self.node.call(
                 "AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=self.handle
@@ -96,17 +99,17 @@ class Buffer:
         return memoryview(self._map)
 
     def words(self, index: int = 0, count: int = 1) -> list[int]:
-        """`count` dwords from dword `index` on."""
+        """Returns `count` dwords from dword `index` on."""
         return list(self.map.cast("I")[index : index + count])
 
     def write(self, dwords: Sequence[int], index: int = 0) -> None:
-        """Stores dwords from dword `index` on."""
+        """Stores `dwords` from dword `index` on."""
         view = self.map.cast("I")
         for i, value in enumerate(dwords):
             view[index + i] = value & 0xFFFFFFFF
 
     def close(self) -> None:
-        """Frees it. Jobs that use it keep their memory."""
+        """Frees the buffer. The kernel keeps the memory for jobs that still use it."""
         if self._map is not None:
             self.node.munmap(self._map)
             self._map = None
@@ -116,14 +119,14 @@ class Buffer:
 
 
 def free_context(node: Node, ctx: int) -> None:
-    """Calls FREE_CTX; 0: there is no context."""
+    """Calls FREE_CTX, unless `ctx` is 0, which means no context."""
     if ctx:
         op = lib.AMDGPU_CTX_OP_FREE_CTX
         node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=ctx)
 
 
 class Gpu:
-    """One context on a node. `va` is the first free address."""
+    """One context on a node, with the addresses of its buffers. `va` is the first free address."""
 
     def __init__(self, node: Node, *, va: int = 1 << 32) -> None:
         self.node, self.next_va = node, va
@@ -131,11 +134,14 @@ class Gpu:
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
         )
         self.ctx = int(made.out.alloc.ctx_id)
-        self.jobs: list[tuple[Job, list[int], int]] = []  # the last jobs: dwords and address
+        # the newest jobs, with their dwords and the addresses of their IBs
+        self.jobs: list[tuple[Job, list[int], int]] = []
         self._owned: list[Buffer] = []
 
     def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> Buffer:
-        """GEM_CREATE, in whole pages, without an address. `flags` are AMDGPU_GEM_CREATE_..."""
+        """Makes a buffer of whole pages, without an address, by GEM_CREATE. `flags` are
+        AMDGPU_GEM_CREATE_...
+        """
         nbytes = -(-nbytes // PAGE) * PAGE
         made = self.node.call(
             "AMDGPU_GEM_CREATE",
@@ -147,12 +153,12 @@ class Gpu:
         return self._own(Buffer(self.node, made.out.handle, nbytes))
 
     def _own(self, buffer: Buffer) -> Buffer:
-        """From now on `close` frees it."""
+        """Registers a buffer, so that `close` frees it."""
         self._owned.append(buffer)
         return buffer
 
     def take_va(self, nbytes: int) -> int:
-        """Takes free addresses; an unmapped page follows them."""
+        """Reserves free addresses and returns the first. An unmapped page follows them."""
         va = self.next_va
         self.next_va += -(-nbytes // PAGE) * PAGE + PAGE
         return va
@@ -161,15 +167,17 @@ class Gpu:
         self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx",
         va: int | None = None,
     ) -> Buffer:  # fmt: skip
-        """Memory of at least `nbytes`, zeros, mapped with `rights`, at `va` if given."""
-        _rights(rights)  # before there is a buffer
+        """Makes a buffer of at least `nbytes` zeros, mapped with `rights`, at the address `va` if
+        given.
+        """
+        _rights(rights)  # checked before there is a buffer to free
         buffer = self.create(nbytes, domain, flags | lib.AMDGPU_GEM_CREATE_VRAM_CLEARED)
         buffer.va = self.take_va(buffer.nbytes) if va is None else va
         self.va("MAP", buffer, buffer.va, buffer.nbytes, rights=rights)
         return buffer
 
     def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
-        """Makes a buffer with an address of a handle from elsewhere (PRIME, userptr)."""
+        """Makes a buffer with an address from a handle that was made elsewhere (PRIME, userptr)."""
         buffer = self._own(Buffer(self.node, handle, nbytes, self.take_va(nbytes)))
         self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
         return buffer
@@ -178,7 +186,7 @@ class Gpu:
         self, op: str, buffer: Buffer | None, va: int, nbytes: int, *, offset: int = 0,
         rights: str = "rwx",
     ) -> None:  # fmt: skip
-        """GEM_VA; `op` is MAP, UNMAP, CLEAR or REPLACE."""
+        """Calls GEM_VA. `op` is "MAP", "UNMAP", "CLEAR" or "REPLACE"."""
         self.node.call(
             "AMDGPU_GEM_VA",
             "struct drm_amdgpu_gem_va",
@@ -195,8 +203,9 @@ class Gpu:
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
         sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits the dwords in an IB of their own, padded, with the buffers that they use.
-        `chunks` are additional (chunk id, cffi struct or array). `sync`: as for `submit_ib`."""
+        """Submits the dwords, padded, in an IB of their own. `buffers` are the buffers that they
+        use. `chunks` are additional (chunk id, cffi struct or array). `sync` is as for `submit_ib`.
+        """
         unit, filler = PAD[one_of("ip", ip, IP)]
         words = list(dwords)
         if pad:
@@ -220,8 +229,9 @@ class Gpu:
         self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
         flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits the dwords that a buffer already holds. `sync`: on the copy engine's ring the
-        kernel flushes caches first."""
+        """Submits the dwords that a buffer already holds. With `sync`, on the copy engine's ring,
+        the kernel flushes caches before the job.
+        """
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
         bo_list = ffi.new("struct drm_amdgpu_bo_list_in *")
@@ -232,13 +242,15 @@ class Gpu:
         chunk = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         chunk.va_start, chunk.ib_bytes = ib.va, ndw * 4
         chunk.ip_type, chunk.ring = IP[one_of("ip", ip, IP)], ring
-        # On the copy engine's ring no packet of a user's IB flushes caches.
+        # No packet in a user's IB can flush caches on the copy engine's ring.
         chunk.flags = flags | (lib.AMDGPU_IB_FLAG_EMIT_MEM_SYNC if sync and ip == "dma" else 0)
         given = [(lib.AMDGPU_CHUNK_ID_IB, chunk), (lib.AMDGPU_CHUNK_ID_BO_HANDLES, bo_list)]
         return Job(ip, ring, self.cs([*given, *chunks]))
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
-        """CS with (chunk id, cffi struct pointer or array) each. Returns the sequence number."""
+        """Calls CS with `chunks`, each a chunk id and a cffi struct pointer or array. Returns the
+        sequence number.
+        """
         given = list(chunks)
         array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
         pointers = ffi.new("uint64_t[]", max(len(given), 1))
@@ -259,7 +271,9 @@ class Gpu:
         return int(args.out.handle)
 
     def done(self, job: Job, timeout_s: float) -> bool:
-        """WAIT_CS: has it ended within this time? Raises IoctlError when the job failed."""
+        """Returns whether a job ends within `timeout_s`, by WAIT_CS. Raises IoctlError if the job
+        failed.
+        """
         args = self.node.call(
             "AMDGPU_WAIT_CS",
             "union drm_amdgpu_wait_cs",
@@ -272,18 +286,18 @@ class Gpu:
         return int(args.out.status) == 0
 
     def wait(self, job: Job, timeout_s: float) -> None:
-        """Waits until it has ended. Raises Late, or IoctlError when the job failed."""
+        """Waits until a job has ended. Raises Late at the timeout, IoctlError if the job failed."""
         if not self.done(job, timeout_s):
             raise Late(job, timeout_s)
 
     def state(self) -> int:
-        """QUERY_STATE2: flags AMDGPU_CTX_QUERY2_FLAGS_..."""
+        """Returns the flags AMDGPU_CTX_QUERY2_FLAGS_... of the context, by QUERY_STATE2."""
         op = lib.AMDGPU_CTX_OP_QUERY_STATE2
         done = self.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx", op=op, ctx_id=self.ctx)
         return int(done.out.state.flags)
 
     def close(self) -> None:
-        """Frees its buffers and the context."""
+        """Frees all buffers and the context."""
         owned, self._owned = self._owned, []
         for buffer in reversed(owned):
             buffer.close()

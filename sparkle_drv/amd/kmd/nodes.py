@@ -1,4 +1,4 @@
-"""Render nodes: the list of them, those of amdgpu, and why one cannot be opened."""
+"""Lists render nodes, finds those of amdgpu, and says why a node cannot be opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_NODE = "with an AMD GPU: load the amdgpu kernel module; in a container pass /
 
 @dataclass(frozen=True)
 class Node:
-    """`driver` is the kernel driver's name in sysfs; "" if sysfs has none."""
+    """A render node. `driver` is the kernel driver's name in sysfs, or "" if sysfs has none."""
 
     path: Path
     driver: str
@@ -26,7 +26,7 @@ class Node:
 
 
 def listed(root: Path = Path("/")) -> list[Node]:
-    """Every render node, in the order of their numbers."""
+    """Returns every render node, in the order of their numbers."""
     paths = (root / "dev/dri").glob("renderD*")
     return [
         Node(path, _driver(root, path.name))
@@ -40,12 +40,14 @@ def _driver(root: Path, name: str) -> str:
 
 
 def maybe_ours(node: Node) -> bool:
-    """Is it worth opening? A node with an unknown driver may be."""
+    """Returns whether amdgpu may drive a node. A node with an unknown driver counts."""
     return node.driver in ("", "amdgpu")
 
 
 def open_node(node: Node) -> int:
-    """A descriptor, owned by the caller. DeviceNotFound says what would help."""
+    """Opens a node and returns the descriptor, which the caller owns. Raises DeviceNotFound with
+    advice.
+    """
     fd: int = lib.sp_amdgpu_open_node(os.fsencode(node.path))
     if fd >= 0:
         return fd
@@ -55,7 +57,7 @@ def open_node(node: Node) -> int:
 
 
 def _permission(path: Path) -> str:
-    """Who may open it, and how to join that group."""
+    """Returns who may open the node, and how to join that group."""
     try:
         stat = path.stat()
     except OSError as error:

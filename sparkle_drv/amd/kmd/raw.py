@@ -1,4 +1,4 @@
-"""One open render node, ioctl by ioctl: for bring-up, where each call must be visible.
+"""Calls the ioctls of one open render node: for bring-up, where each call must be visible.
 
     with Node(ops, fd) as node:
         info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
@@ -23,7 +23,7 @@ __all__ = ["IoctlError", "Node", "ffi", "lib", "linux", "open_path", "pointer"]
 
 
 class IoctlError(OSError):
-    """An ioctl (or mmap) of the node failed: `call` is its name, `errno` the error."""
+    """An ioctl (or mmap) of a node failed. `call` is its name, `errno` the error."""
 
     def __init__(self, code: int, call: str, detail: str = "") -> None:
         name = errno.errorcode.get(code, str(code))
@@ -36,36 +36,38 @@ class IoctlError(OSError):
 
 
 def check(rc: int, call: str, detail: str = "") -> int:
-    """A result that is not negative. Raises IoctlError for a negative one."""
+    """Returns a result that is not negative. Raises IoctlError for a negative one."""
     if rc < 0:
         raise IoctlError(-rc, call, detail)
     return rc
 
 
 def pointer(data: Any) -> int:
-    """The address of cffi data, as ioctls take it."""
+    """Returns the address of cffi data, in the form that ioctls take."""
     return int(ffi.cast("uintptr_t", data))
 
 
 def linux() -> Any:
-    """The real implementation of the seam."""
+    """Returns the `struct sp_kmd_ops *` that calls the real kernel."""
     return lib.sp_kmd_linux()
 
 
 def open_path(path: str | os.PathLike[str]) -> int:
-    """Opens a render node. The caller owns the descriptor. Raises IoctlError of "open"."""
+    """Opens a render node and returns the descriptor, which the caller owns. Raises IoctlError with
+    the call "open".
+    """
     return check(lib.sp_amdgpu_open_node(os.fsencode(path)), "open", os.fspath(path))
 
 
 class Node:
-    """A render node: a descriptor, which this object then owns, and an address space."""
+    """A render node: the calls `ops` of the seam, and a descriptor that this object owns."""
 
     def __init__(self, ops: Any, fd: int) -> None:
         self.ops, self.fd = ops, fd
-        self.last = ""  # the name of the last ioctl
+        self.last = ""  # name of the newest ioctl
 
     def close(self) -> None:
-        """Closes the descriptor. A remaining mapping keeps the node open."""
+        """Closes the descriptor. A remaining mapping keeps the node open in the kernel."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             check(self.ops.close(self.ops.self, fd), "close")
@@ -77,8 +79,9 @@ class Node:
         leave(self.close, error)
 
     def ioctl(self, name: str, arg: Any, *, timeout_s: float = RETRY_S) -> Any:
-        """DRM_IOCTL_`name`; returns `arg`. EINTR and EAGAIN are retried, for `timeout_s` at most.
-        Raises IoctlError."""
+        """Calls DRM_IOCTL_`name` and returns `arg`. Repeats the call after EINTR and EAGAIN, for
+        `timeout_s` at most. Raises IoctlError if the call fails.
+        """
         request = getattr(lib, f"DRM_IOCTL_{name}")
         deadline = time.monotonic_ns() + int(timeout_s * 1e9)
         self.last = name
@@ -88,7 +91,9 @@ class Node:
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:
-        """As `ioctl`, with a struct made of the fields; for a union, of those of its `in`."""
+        """Calls an ioctl with a new struct `ctype` that has these fields; in a union they are
+        fields of `in`. Returns the struct.
+        """
         arg = ffi.new(f"{ctype} *")
         target = getattr(arg, "in") if ctype.startswith("union") else arg
         for field, value in fields.items():
@@ -96,8 +101,10 @@ class Node:
         return self.ioctl(name, arg)
 
     def info(self, query: str, ctype: str, **fields: object) -> Any:
-        """INFO: the answer as a new `ctype`; fields that an old kernel lacks are zero. Fields of
-        the union are given as kind__field. A failure is named AMDGPU_INFO_`query`."""
+        """Calls the ioctl INFO and returns the answer as a new `ctype`. Fields that an old kernel
+        lacks are zero. `fields` of the argument's union are given as kind__field. An IoctlError has
+        the name AMDGPU_INFO_`query`.
+        """
         out = ffi.new(f"{ctype} *") if "[" not in ctype else ffi.new(ctype)
         arg = ffi.new("struct drm_amdgpu_info *")
         arg.return_pointer = pointer(out)
@@ -113,7 +120,9 @@ class Node:
         return out if "[" in ctype else out[0]
 
     def version(self) -> tuple[str, int, int, int, str]:
-        """VERSION: the driver's name, major, minor, patch level, description."""
+        """Returns the driver's name, major, minor, patch level and description, by the ioctl
+        VERSION.
+        """
         name, date, description = (ffi.new("char[]", 128) for _ in range(3))
         arg = ffi.new("struct drm_version *")
         arg.name, arg.date, arg.desc = name, date, description
@@ -123,23 +132,23 @@ class Node:
         return words[0], arg.version_major, arg.version_minor, arg.version_patchlevel, words[1]
 
     def cap(self, name: str) -> int:
-        """GET_CAP of DRM_CAP_`name`."""
+        """Returns the capability DRM_CAP_`name`, by the ioctl GET_CAP."""
         capability = getattr(lib, f"DRM_CAP_{name}")
         return int(self.call("GET_CAP", "struct drm_get_cap", capability=capability).value)
 
     def mmap(self, nbytes: int, offset: int) -> Any:
-        """A shared, writable mapping as a cffi buffer, valid until `munmap`."""
+        """Returns a shared, writable mapping of the node as a cffi buffer, valid until `munmap`."""
         address = self.ops.mmap(self.ops.self, nbytes, 3, 1, self.fd, offset)
         if address < 0:
-            raise IoctlError(int(-address), "mmap", f"of {nbytes} bytes")
+            raise IoctlError(int(-address), "mmap", f"nbytes={nbytes}")
         return ffi.buffer(ffi.cast("void *", address), nbytes)
 
     def munmap(self, view: Any) -> None:
-        """Ends a mapping."""
+        """Ends a mapping that `mmap` returned."""
         check(self.ops.munmap(self.ops.self, ffi.from_buffer(view), len(view)), "munmap")
 
 
-# Addresses of this process, and lengths: they help nobody in a message.
+# Fields that messages leave out: addresses of this process, and lengths, tell a reader nothing.
 _QUIET = (
     "chunks",
     "handles",
@@ -153,7 +162,7 @@ _QUIET = (
 
 
 def _told(arg: Any) -> str:
-    """The plain fields that were given, for messages: "op=1 flags=0x4"."""
+    """Returns the plain fields of an argument that are set, for messages: "op=1 flags=0x4"."""
     kind = ffi.typeof(arg).item
     target = getattr(arg, "in", arg)
     fields = (ffi.typeof(target) if kind.kind == "union" else kind).fields or ()

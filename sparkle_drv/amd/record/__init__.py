@@ -1,4 +1,4 @@
-"""Recordings of a driver's calls to the kernel: makes, reads, and replays them on a node.
+"""Makes recordings of a driver's calls to the kernel, reads them, and replays them on a node.
 
 `recorder.py` records our own runs (docs/recording.md has the file's form). `replay.py` repeats a
 recording, on an emulated or a real card. ib/ reads the streams inside a recording.
@@ -7,5 +7,5 @@ recording, on an emulated or a real card. ib/ reads the streams inside a recordi
     read.py        a recording's lines as events
     args.py        handles, descriptors and times in the arguments of ioctls
     replay.py      repeats calls and jobs, compares memory, stops at the first difference
-    node.py        the replay's handles and memory that replace the recorded names
+    node.py        one node of a replay: its handles and memory in place of the recorded ones
 """

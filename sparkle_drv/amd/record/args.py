@@ -1,7 +1,7 @@
-"""The names in an ioctl's argument: handles, descriptors, times, memory.
+"""The names in the argument of an ioctl: handles, descriptors, times, memory.
 
-Offsets are those of native/include/sp_drm.h and sp_amdgpu_drm.h. A `Place` is 4 bytes that name an
-object of a kind: "bo", "ctx", "syncobj", "list" (of BOs), "fd".
+The offsets are those of native/include/sp_drm.h and sp_amdgpu_drm.h. A `Place` is 4 bytes of an
+argument that name an object. `kind` is "bo", "ctx", "syncobj", "list" (of BOs) or "fd".
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ class Place(NamedTuple):
 
 
 class Array(NamedTuple):
-    """Elements behind a pointer: offsets of pointer and count, bytes per element, names in one."""
+    """An array that the argument points to. `pointer` and `number` are the offsets of the array's
+    address and count in the argument. `nbytes` is the size of an element, `places` the names in
+    one.
+    """
 
     pointer: int
     number: int
@@ -100,7 +103,7 @@ ARRAYS: dict[str, list[Array]] = {
         )
     ],
 }
-# Absolute times (CLOCK_MONOTONIC) until which a call may block.
+# By call: offset of the absolute time (CLOCK_MONOTONIC) until which the call may block.
 TIMEOUTS = {
     "SYNCOBJ_WAIT": _at("struct drm_syncobj_wait", "timeout_nsec"),
     "SYNCOBJ_TIMELINE_WAIT": _at("struct drm_syncobj_timeline_wait", "timeout_nsec"),
@@ -108,7 +111,7 @@ TIMEOUTS = {
     "AMDGPU_WAIT_CS": _at("union drm_amdgpu_wait_cs", "in.timeout"),
     "AMDGPU_WAIT_FENCES": _at(_FENCES, "in.timeout_ns"),
 }
-# Calls that wait for jobs, or ask for their state.
+# Calls that wait for jobs or ask for their state.
 OF_JOBS = {
     *TIMEOUTS,
     "AMDGPU_FENCE_TO_HANDLE",
@@ -118,7 +121,7 @@ OF_JOBS = {
 _DEP = (_place("ctx", "struct drm_amdgpu_cs_chunk_dep", "ctx_id"),)
 _DEP_NBYTES = ffi.sizeof("struct drm_amdgpu_cs_chunk_dep")
 _POINT = ffi.sizeof("struct drm_amdgpu_cs_chunk_syncobj")
-# By chunk: bytes per element, and the names in one.
+# By chunk id: bytes per element, and the names in one element.
 CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_FENCE: (
         ffi.sizeof("struct drm_amdgpu_cs_chunk_fence"),
@@ -131,7 +134,7 @@ CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT: (_POINT, _HANDLES),
     lib.AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL: (_POINT, _HANDLES),
 }
-# INFO queries whose answers change with time.
+# INFO queries whose answers change with time, so that a replay does not compare them.
 UNSTEADY = {
     lib.AMDGPU_INFO_TIMESTAMP,
     lib.AMDGPU_INFO_NUM_BYTES_MOVED,
@@ -154,7 +157,7 @@ def u64(data: bytes | bytearray, offset: int) -> int:
 
 
 def given(call: Call) -> list[Place]:
-    """The objects that the argument names before the call."""
+    """Returns the places of the objects that the argument names before the call."""
     places = GIVEN.get(call.name, [])
     if call.name == "SYNCOBJ_FD_TO_HANDLE" and _imports(call):
         return places + MADE[call.name]
@@ -162,7 +165,7 @@ def given(call: Call) -> list[Place]:
 
 
 def made(call: Call) -> list[Place]:
-    """The objects that the call made."""
+    """Returns the places of the objects that the call has made."""
     op = u32(call.before, 0)
     if call.name == "AMDGPU_CTX" and op == lib.AMDGPU_CTX_OP_ALLOC_CTX:
         return _one("ctx", CTX, "out.alloc.ctx_id")

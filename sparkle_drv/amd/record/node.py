@@ -1,4 +1,6 @@
-"""One node of a replay: what replaces the recording's names, and what its BOs should hold."""
+"""One node of a replay: its own objects in place of the recorded names, and the contents that its
+BOs should have.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,33 @@ from sparkle_drv.amd.tables.values import CopySel, DataSel
 from .read import Write
 
 PAGE = 4096
-READ_WRITE, SHARED = 3, 1  # PROT_READ | PROT_WRITE, MAP_SHARED of mmap(2)
+READ_WRITE, SHARED = 3, 1  # values of mmap(2): PROT_READ | PROT_WRITE, MAP_SHARED
 
 
 class Bo:
-    """`held` is the content by the recording. `view` is the memory; None: it is not mapped."""
+    """A buffer object of a replay. `held` is the content that the recording gives. `view` is the
+    memory, or None if it is not mapped.
+    """
 
     def __init__(self, handle: int, nbytes: int, view: Any = None) -> None:
         self.handle, self.nbytes, self.view = handle, nbytes, view
-        self.own = view  # memory of a userptr, which lives as long as this object
-        self.unheld = not nbytes  # does the recording lack this BO's memory?
-        self.written = False  # was the whole BO written once?
+        # the memory of a userptr, which lives as long as this object; otherwise None
+        self.own = view
+        self.unheld = not nbytes  # whether the recording lacks the memory of this BO
+        self.written = False  # whether the whole BO has been written once
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """The memory, made when first needed: large BOs are not recorded."""
+        """The content by the recording, made when first needed, because large BOs are not
+        recorded.
+        """
         return bytearray(self.nbytes)
 
 
 class Node:
-    """`names` translates the recording's handles, by kind. `bos` are keyed by recorded handles."""
+    """One node of a replay. `names` translates the recording's handles, by kind. `bos` has the BOs
+    by recorded handle.
+    """
 
     def __init__(self, ops: Any, fd: int) -> None:
         self.ops, self.fd = ops, fd
@@ -40,13 +49,14 @@ class Node:
             kind: {0: 0} for kind in ("bo", "ctx", "syncobj", "list")
         }
         self.bos: dict[int, Bo] = {}
-        self.maps: list[tuple[int, int, int, int]] = []  # va, bytes, BO, offset; the last one wins
+        # GPU mappings (address, bytes, BO, offset in the BO); the last one wins
+        self.maps: list[tuple[int, int, int, int]] = []
 
     def ioctl(self, request: int, argument: Any, deadline_ns: int) -> int:
         return int(lib.sp_kmd_ioctl(self.ops, self.fd, request, argument, deadline_ns))
 
     def view(self, bo: Bo) -> Any:
-        """The BO's memory. None: the CPU cannot reach it."""
+        """Returns the memory of a BO, or None if the CPU cannot access it."""
         if bo.view is None:
             args = ffi.new("union drm_amdgpu_gem_mmap *")
             getattr(args, "in").handle = bo.handle
@@ -60,7 +70,7 @@ class Node:
         return bo.view
 
     def drop(self, number: int) -> None:
-        """The recording closed the BO."""
+        """Removes a BO that the recording closed, and unmaps it."""
         bo = self.bos.pop(number, None)
         self.names["bo"].pop(number, None)
         self.maps = [one for one in self.maps if one[2] != number]
@@ -77,17 +87,19 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """From now on that BO should hold these bytes."""
+        """Records that a BO should have these bytes from now on. Writes them to the BO if they are
+        the CPU's.
+        """
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
         if end > bo.nbytes:
-            raise ValueError(f"BO {write.bo} has {bo.nbytes} bytes, not {end}")
+            raise ValueError(f"expected at most {bo.nbytes} bytes of BO {write.bo}, got {end}")
         bo.held[write.at : end] = write.data
         if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
             view[write.at : end] = write.data
 
     def fill(self) -> None:
-        """Fills BOs that no job has seen yet with the bytes that they should hold."""
+        """Fills the BOs that no job has seen yet with the bytes that they should have."""
         for bo in self.bos.values():
             if bo.unheld or bo.written:
                 continue
@@ -96,14 +108,14 @@ class Node:
                 bo.written = True
 
     def place(self, va: int) -> tuple[int, int] | None:
-        """(BO, offset) of a GPU address."""
+        """Returns the BO and the offset in it for a GPU address, or None."""
         for begin, nbytes, number, offset in reversed(self.maps):
             if begin <= canonical(va) < begin + nbytes:
                 return number, offset + canonical(va) - begin
         return None
 
     def learn_va(self, args: Any) -> None:
-        """Applies a GEM_VA call to the map of addresses."""
+        """Applies a GEM_VA call to the map of GPU addresses."""
         va = canonical(args.va_address)
         if args.operation == lib.AMDGPU_VA_OP_UNMAP:
             self.maps = [one for one in self.maps if one[0] != va]
@@ -111,7 +123,7 @@ class Node:
             self.maps.append((va, args.map_size, args.handle, args.offset_in_bo))
 
     def excuse(self, va: int) -> None:
-        """Eight bytes that hold a time: any value is right."""
+        """Accepts any value of the eight bytes at a GPU address, because they hold a time."""
         found = self.place(va)
         bo = self.bos.get(found[0]) if found else None
         if found and bo and bo.written and (view := self.view(bo)) is not None:
@@ -119,7 +131,9 @@ class Node:
             bo.held[at : at + 8] = view[at : at + 8]
 
     def differs(self) -> str:
-        """A sentence about the first byte that differs from the recording; "" when none does."""
+        """Returns a sentence about the first byte that differs from the recording, or "" if none
+        does.
+        """
         for number, bo in self.bos.items():
             view = self.view(bo) if bo.written else None
             if view is None or view[:] == bo.held:
@@ -134,7 +148,7 @@ class Node:
 
 
 def times(ibs: Any) -> list[int]:
-    """Addresses of 8 bytes to which packets write the time."""
+    """Returns the addresses at which packets of these IBs write an 8-byte time."""
     found = []
     for ib in ibs:
         for packet in ib.packets():
@@ -152,5 +166,5 @@ def times(ibs: Any) -> list[int]:
 
 
 def errno_name(rc: int) -> str:
-    """ "0", "-22 (EINVAL)"."""
+    """Returns a result as text, with the name of an error: "0", "-22 (EINVAL)"."""
     return str(rc) if rc >= 0 else f"{rc} ({errno.errorcode.get(-rc, '?')})"

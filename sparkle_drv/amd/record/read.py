@@ -1,4 +1,4 @@
-"""A recording (docs/recording.md) as events, in the order of its lines."""
+"""Reads a recording (docs/recording.md) as events, in the order of its lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPAN = re.compile(r" at ([0-9a-f]+) (in|out) ([0-9a-f]*)( cut)?$")
 
 
 class RecordingError(ValueError):
-    """Not a recording, or a damaged one. The text has the line.
+    """The text is no recording, or a damaged one. The message has the line number.
 
     >>> list(lowlevel.read_recording("no recording\\n"))
     Traceback (most recent call last):
@@ -31,7 +31,9 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True)
 class Node:
-    """A render node was seen for the first time. `chip` is a name such as "gfx1100"."""
+    """The event that a render node was used for the first time. `chip` is a name such as
+    "gfx1100".
+    """
 
     number: int
     chip: str
@@ -41,14 +43,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Close:
-    """The last descriptor of a node was closed."""
+    """The event that the last descriptor of a node was closed."""
 
     node: int
 
 
 @dataclass(frozen=True)
 class Unheld:
-    """A BO whose memory is not recorded: too large, imported, or out of the CPU's reach."""
+    """The event that the memory of a BO is not recorded: it is too large, imported, or the CPU
+    cannot access it.
+    """
 
     node: int
     bo: int
@@ -56,7 +60,7 @@ class Unheld:
 
 @dataclass(frozen=True)
 class Write:
-    """Memory of a BO that the CPU (`who` "cpu") or a job ("gpu") changed."""
+    """A change of a BO's memory by the CPU (`who` is "cpu") or by a job ("gpu")."""
 
     who: str
     node: int
@@ -67,8 +71,9 @@ class Write:
 
 @dataclass
 class Call:
-    """An ioctl: its argument before and after, and by address the memory that it points to. `ibs`
-    are the IBs of a CS and those that they call."""
+    """An ioctl: its argument before and after the call, and the memory that the argument points to,
+    by address. `ibs` has the IBs of a CS, and the IBs that they call.
+    """
 
     number: int
     node: int
@@ -93,7 +98,8 @@ class _Reader:
     def __init__(self) -> None:
         self.chips: dict[int, str] = {}
         self.nodes: dict[int, str] = {}
-        self.heads: list[tuple[str, int, list[int]]] = []  # IBs of the next CS: ip, va, dwords
+        # IBs of the next CS: queue, GPU address, dwords
+        self.heads: list[tuple[str, int, list[int]]] = []
         self.call: Call | None = None
 
     def line(self, text: str, number: int) -> Iterator[Event]:
@@ -106,7 +112,7 @@ class _Reader:
             yield from self._event(text, number)
 
     def flush(self) -> Iterator[Event]:
-        """The call whose lines have ended."""
+        """Yields the call whose lines have ended."""
         if self.call:
             call, self.call = self.call, None
             yield call
@@ -153,8 +159,8 @@ class _Reader:
 
 
 def read_recording(text: str) -> Iterator[Event]:
-    """The events of a recording. A last line without its end, from a crashed program, is left out.
-    Any other error raises RecordingError with the line.
+    """Yields the events of a recording. Skips a last line without its line end, which a crashed
+    program leaves. Any other error raises RecordingError with the line number.
 
     >>> with lowlevel.recorded("run.rec", memory=False):
     ...     sp.open("emu:gfx1100").close()

@@ -1,11 +1,11 @@
-"""Records our own runs: every amdgpu node that is opened inside `recorded(PATH)`.
+"""Records the calls to every amdgpu node that this process opens inside `recorded(PATH)`.
 
     with recorded("run.rec"):
         with sp.open("emu:gfx1100") as dev:
             ...
 
-native/kmd/record.c records, for every kind of node. docs/recording.md has the file's form.
-`replay.py` repeats a recording.
+native/kmd/record.c does the recording, on real and emulated nodes. docs/recording.md has the form
+of the file. `replay.py` repeats a recording.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from sparkle_drv._native import ffi, lib
 
 _lock = threading.Lock()
 _active: list[Recorder] = []
-_kept: list[Any] = []  # recorders whose nodes outlive them: their ops are still called
+# recorders of nodes that are still open: these nodes call the recorder's functions
+_kept: list[Any] = []
 
 
 class Recorder:
-    """Writes `path`. OSError: the file cannot be written.
+    """Writes a recording to `path`. Raises OSError if the file cannot be written.
 
-    `memory`: also records changes by the CPU and by each job in BOs of up to `max_bo` bytes (0: 64
-    MiB), which a replay needs. Every job is then waited for, `wait_s` seconds at most (0: 10). At
-    `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run goes on.
+    With `memory`, also records how the CPU and each job change BOs of up to `max_bo` bytes (0: 64
+    MiB). A replay needs these changes. For them the recorder waits for every job, `wait_s` seconds
+    at most (0: 10). At `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run continues.
 
     >>> with lowlevel.recorded("run.rec", memory=False) as recorder:
     ...     sp.open("emu:gfx1100").close()
@@ -50,8 +51,9 @@ class Recorder:
         self._options.flags = lib.SP_RECORD_MEMORY if memory else 0
         self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
         self._options.wait_ns = int(wait_s * 1e9)
-        self._raw: dict[int, Any] = {}  # recorders by the calls that they wrap
-        lib.sp_record_free(self._open(lib.sp_kmd_linux()))  # finds an unwritable path now
+        self._raw: dict[int, Any] = {}  # recorders, by the address of the calls that they wrap
+        # raises here if the path is not writable
+        lib.sp_record_free(self._open(lib.sp_kmd_linux()))
 
     def _open(self, ops: Any) -> Any:
         path = self.path if not self._raw else f"{self.path}.{len(self._raw) + 1}"
@@ -62,15 +64,18 @@ class Recorder:
         return out[0]
 
     def around(self, ops: Any) -> Any:
-        """The `struct sp_kmd_ops *` that makes the calls of `ops` and records them. The first one
-        writes to `path`, later ones to `path`.2 and so on."""
+        """Returns a `struct sp_kmd_ops *` that makes the calls of `ops` and records them. The first
+        `ops` is recorded to `path`, later ones to `path`.2 and so on.
+        """
         key = int(ffi.cast("uintptr_t", ops))
         if key not in self._raw:
             self._raw[key] = self._open(ops)
         return lib.sp_record_ops(self._raw[key])
 
     def close(self) -> None:
-        """Ends the recording. Open nodes go on unrecorded. Raises OSError if a write failed."""
+        """Ends the recording. Nodes that are still open continue without it. Raises OSError if a
+        write failed.
+        """
         failed, nodes = 0, ffi.new("uint32_t *")
         for raw in self._raw.values():
             failed = lib.sp_record_stop(raw, nodes) or failed
@@ -85,8 +90,8 @@ class Recorder:
 
 @contextlib.contextmanager
 def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]:
-    """Records all amdgpu nodes that this process opens meanwhile; the options are Recorder's.
-    ValueError: inside another recording. OSError: a write failed.
+    """Records all amdgpu nodes that this process opens inside the `with` block. `options` are the
+    options of Recorder. Raises ValueError inside another recording, OSError if a write failed.
 
     >>> with lowlevel.recorded("run.rec", memory=False):
     ...     sp.open("emu:gfx1100").close()
@@ -96,7 +101,7 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
     """
     with _lock:
         if _active:
-            raise ValueError(f"a recording is under way: {_active[0].path}")
+            raise ValueError(f"another recording is under way: {_active[0].path}")
         recorder = Recorder(path, **options)
         _active.append(recorder)
     try:
@@ -108,7 +113,7 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
 
 
 def around(ops: Any) -> Any:
-    """`ops`, recorded while a recording is under way.
+    """Returns calls that are recorded if a recording is active, otherwise `ops` itself.
 
     >>> calls = object()  # those of amd/kmd: open, ioctl, mmap
     >>> lowlevel.around(calls) is calls

@@ -1,8 +1,8 @@
-"""Replays a recording: its ioctls and jobs on a node, emulated or real, compared step by step.
+"""Repeats a recording on an emulated or real node: its ioctls and jobs, compared step by step.
 
-Handles, descriptors, addresses of host memory and times are the replay's own; GPU addresses are the
-recorded ones. After each job the memory of all BOs must be as recorded, except for clocks that the
-job's packets write. The first difference ends the replay.
+The replay uses its own handles, descriptors, times and addresses of host memory. GPU addresses are
+the recorded ones. After each job the memory of all BOs must be as recorded, except for clocks that
+the job's packets write. The first difference ends the replay.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .args import Place, u32, u64
 from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
-NOBODY = 0xFFFFFFF0  # a handle without an object, for calls that were refused
-MOST = 1 << 28  # bytes behind a pointer; every real call has far fewer
+NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel refused
+MOST = 1 << 28  # limit of the bytes that a pointer points to; every real call has far fewer
 OpenNode = Callable[[read.Node], tuple[Any, int]]
 
 
 @dataclass
 class Outcome:
-    """`difference` is "" when the replay matched the recording. `skipped` counts the calls that
-    could not be repeated, by reason.
+    """The result of a replay. `difference` is "" if the replay matched the recording. `skipped`
+    counts the calls that could not be repeated, by reason.
 
     >>> outcome = lowlevel.Outcome(calls=3, difference="call 3: expected 0, got -12")
     >>> outcome.same
@@ -56,12 +56,14 @@ class Different(Exception):
 
 
 class _Skip(Exception):
-    """This call cannot be repeated. The text is the reason."""
+    """A call that cannot be repeated. The text is the reason."""
 
 
 @dataclass
 class _Made:
-    """An argument ready for the call: bytes, the memory behind it, and places that may differ."""
+    """An argument that is ready for the call: its bytes, the memory that it points to, and the
+    places that may differ from the recording.
+    """
 
     raw: Any
     memory: dict[int, Any] = field(default_factory=dict)
@@ -71,9 +73,9 @@ class _Made:
 
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
-    """Repeats the calls of a recording's text, in its order, by one thread. `open_node` gives the
-    calls and a descriptor for a node of the recording. RecordingError: the text is no recording, or
-    its lines contradict each other.
+    """Repeats the calls of a recording's text, in their order, in one thread. `open_node` returns
+    the calls and a descriptor for a node of the recording. Raises RecordingError if the text is no
+    recording, or if its lines contradict each other.
 
     >>> lowlevel.replay("# sparkle recording 1\\n", lowlevel.on_card)
     Outcome(calls=0, jobs=0, nodes=0, difference='', skipped=Counter())
@@ -110,9 +112,10 @@ class _Replay:
         self.open_node, self.limit_ns = open_node, limit_ns
         self.outcome = Outcome()
         self.nodes: dict[int, Node] = {}
-        self.memory: set[int] = set()  # nodes whose memory was recorded
+        self.memory: set[int] = set()  # numbers of the nodes whose memory was recorded
         self.fds: dict[int, int] = {}
-        self.job: tuple[Call, Node] | None = None  # its writes are being read
+        # the last job, while the recorded writes of that job are read
+        self.job: tuple[Call, Node] | None = None
 
     def close(self) -> None:
         for node in self.nodes.values():
@@ -131,7 +134,7 @@ class _Replay:
             self.nodes[event.node].bos[event.bo].unheld = True
         elif isinstance(event, read.Node):
             if event.number in self.nodes:
-                raise ValueError(f"node {event.number} is there already")
+                raise ValueError(f"node {event.number} was opened before")
             ops, fd = self.open_node(event)
             self.nodes[event.number] = Node(ops, fd)
             self.outcome.nodes += 1
@@ -143,7 +146,9 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares memory, once all writes of the last job have been read."""
+        """Compares the memory of all BOs after the last job, once all its recorded writes
+        are read.
+        """
         if self.job is None:
             return
         (call, node), self.job = self.job, None
@@ -152,17 +157,15 @@ class _Replay:
         if difference := node.differs():
             raise Different(f"{call}: after this job {difference}")
 
-    # One call
-
     def _call(self, call: Call, node: Node) -> None:
         is_job = call.name == "AMDGPU_CS"
         try:
             call = _filled_up(call)
             if call.node not in self.memory:
                 if is_job:
-                    raise _Skip("a job whose memory was not recorded")
+                    raise _Skip("the memory of this job was not recorded")
                 if call.name in replay_args.OF_JOBS:
-                    raise _Skip("it may be about such a job")
+                    raise _Skip("the call may depend on a job whose memory was not recorded")
             made = self._argument(call, node)
         except _Skip as reason:
             self.outcome.skipped[f"{call.name}: {reason}"] += 1
@@ -184,7 +187,7 @@ class _Replay:
 
     def _compare(self, call: Call, made: _Made, rc: int) -> None:
         if call.name in replay_args.TIMEOUTS and call.rc < 0:
-            return  # durations may differ
+            return  # how long a call waits may differ
         if rc != call.rc:
             was, now = errno_name(call.rc), errno_name(rc)
             raise Different(f"{call}: expected {was} as recorded, got {now}")
@@ -194,7 +197,8 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            masked.update(range(len(there)))  # an address, or which syncobj was signalled first
+            # the argument holds an address, or the index of the syncobj that was signalled first
+            masked.update(range(len(there)))
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
                 raise Different(
@@ -214,7 +218,7 @@ class _Replay:
                 )
 
     def _end(self, call: Call, node: Node, made: _Made) -> None:
-        """Waits for the job. Raises Different when it does not end, or fails."""
+        """Waits for the job of a CS call. Raises Different if the job fails or does not end."""
         entity = next(
             (data for data in self._chunks(call) if data[0] == lib.AMDGPU_CHUNK_ID_IB), None
         )
@@ -268,7 +272,8 @@ class _Replay:
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
             made.own.append((at, 8))
-            # Recorded times belong to another machine's clock. A failed call needs no wait.
+            # Recorded times belong to the clock of another machine. A call that failed in the
+            # recording needs no wait.
             until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
             view[at : at + 8] = until.to_bytes(8, "little")
         special = getattr(self, f"_{call.name.lower()}", None)
@@ -281,20 +286,23 @@ class _Replay:
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
         if old not in names and call.rc >= 0:
-            raise _Skip(f"a {place.kind} that the recording does not make")
+            raise _Skip(f"the recording does not make this {place.kind}")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
-        """Memory of our own in place of the program's, with its content. NULL stays NULL."""
+        """Allocates memory in place of the program's memory at `address`, with the recorded
+        content. For address 0 returns NULL.
+        """
         if not address:
             return ffi.NULL
         if nbytes > MOST:
-            raise ValueError(f"{nbytes} bytes behind a pointer")
+            raise ValueError(f"expected at most {MOST} bytes behind a pointer, got {nbytes}")
         memory = ffi.new("char[]", max(nbytes, 1))
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
-        made.kept.append(memory)  # two pointers may be the same
+        # two pointers may have the same address, so the list keeps every block
+        made.kept.append(memory)
         return memory
 
     def _pointer(self, made: _Made, at: int, memory: Any) -> None:
@@ -319,8 +327,8 @@ class _Replay:
     def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
-            raise _Skip("the recorded call failed, or had no size")
-        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the call requires
+            raise _Skip("the recorded call failed, or its size was 0")
+        made.user = mmap.mmap(-1, nbytes)  # memory of whole pages, as the call requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
     def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
@@ -336,10 +344,10 @@ class _Replay:
         return entries
 
     def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
-        raise _Skip("it is for a display server")
+        raise _Skip("only a display server makes this call")
 
     def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
-        """(id, contents) of a CS's chunks, as recorded."""
+        """Returns id and contents of each chunk of a CS call, as recorded."""
         args = ffi.from_buffer("union drm_amdgpu_cs *", call.before)
         given = getattr(args, "in")
         found, pointers = [], call.given.get(given.chunks, b"")
@@ -373,26 +381,34 @@ class _Replay:
 
 
 def _filled_up(call: Call) -> Call:
-    """The call with an argument of the length that we know. A program built for an older kernel
-    gives fewer bytes; the kernel then takes the rest as zeros (drm_ioctl). ValueError: another
-    call's request, or another length."""
+    """Returns the call with an argument of the length that this version of the headers has. A
+    program that was built for an older kernel passes fewer bytes; the kernel takes the rest as
+    zeros (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
+    """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("an unknown call")
-    # Type and number. The request says how many bytes the kernel takes (asm-generic/ioctl.h).
+        raise _Skip("this version does not know the call")
+    # Compares type and number of the request, and the number of bytes that the request says
+    # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
-        raise ValueError(f"request {call.request:x} with {len(call.before)} bytes")
+        raise ValueError(
+            f"{call.name} cannot be request {call.request:x} with {len(call.before)} bytes"
+        )
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
     return replace(call, before=call.before + missing, after=call.after + missing)
 
 
 def _whole(data: bytes, ctype: str) -> None:
     if len(data) < ffi.sizeof(ctype):
-        raise ValueError(f"{len(data)} bytes of a {ctype}")
+        raise ValueError(
+            f"expected at least {ffi.sizeof(ctype)} bytes of a {ctype}, got {len(data)}"
+        )
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Bytes that may differ from the recording: our own names, unless the kernel overwrote them."""
+    """Returns the bytes of the argument that may differ from the recording: our own names, unless
+    the kernel overwrote them.
+    """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()
     for at, nbytes in own:
@@ -403,14 +419,15 @@ def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
 
 
 def _nbytes(call: Call) -> int:
-    """The size of the BO that a call made; 0 if its argument does not have it."""
+    """Returns the size of the BO that a call made, or 0 if the argument does not have it."""
     if call.name == "AMDGPU_GEM_CREATE":
         return u64(call.before, 0)
     return u64(call.before, 8) if call.name == "AMDGPU_GEM_USERPTR" else 0
 
 
 def on_card(uri: str) -> OpenNode:
-    """For `replay`: the N-th render node of this machine that amdgpu may drive, "amdgpu:N".
+    """Returns a function that opens, for `replay`, the N-th render node of this machine that amdgpu
+    may drive: "amdgpu:N".
 
     >>> lowlevel.on_card("amdgpu:99")
     Traceback (most recent call last):

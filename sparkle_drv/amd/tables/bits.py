@@ -1,12 +1,13 @@
-"""Declares data that hardware reads: bit fields, words, 64-bit pairs, records of them.
+"""Classes that declare data that hardware reads: bit fields, words, 64-bit numbers, records.
 
 One declaration gives encoding, decoding, the place of every field in the encoded dwords, and
-(through tools/gen.py) the C header. Nothing here knows packets or registers. Two fields that
-overlap fail at their declaration. A value that does not fit, or a bit without a field, is a
-ValueError with names.
+(through tools/gen.py) the C header. Nothing here knows packets or registers. The declaration of two
+fields that overlap raises. A value that does not fit, or a set bit without a field, raises a
+ValueError that names the field.
 
-Levels: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field exists on every level unless it
-names its levels. A field that moved between levels is a tuple of its forms.
+A level is a generation of hardware: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field
+exists on every level unless it names its levels. A field that moved between levels is declared as a
+tuple, with a form for each place.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ U32_MAX = 0xFFFFFFFF
 
 
 def level(gfx: float) -> int:
-    """10 for 10.3: the level whose tables apply. ValueError: there are none."""
+    """Returns the level whose tables apply: 10 for 10.3. Raises ValueError if no tables apply."""
     if int(gfx) not in GFX:
         raise ValueError(f"gfx={gfx} is not one of {GFX} (10 is gfx10.3)")
     return int(gfx)
 
 
 def canonical(va: int) -> int:
-    """A 48-bit address with bit 47 extended to 64 bits: a canonical address."""
+    """Returns the canonical form of a 48-bit address: bit 47 is extended to bits 63:48."""
     va &= (1 << 48) - 1
     return va | (0xFFFF << 48 if va >> 47 else 0)
 
 
 @dataclass(frozen=True)
 class Field:
-    """Bits lo..hi of a dword. `bias`: the dword holds the value minus `bias` ("bytes - 1")."""
+    """Bits lo..hi of a dword. A dword holds the value minus `bias`, as in "bytes - 1"."""
 
     lo: int
     hi: int
@@ -75,7 +76,9 @@ def bits(
     gfx: tuple[int, ...] = GFX,
     bias: int = 0,
 ) -> Field:
-    """Bits lo..hi (one bit without hi) of a dword, on the levels of `gfx`."""
+    """Declares the field of bits lo..hi of a dword, on the levels of `gfx`. Without `hi` it is the
+    one bit `lo`.
+    """
     hi = lo if hi is None else hi
     if not 0 <= lo <= hi <= 31:
         raise ValueError(f"bits [{hi}:{lo}] are not inside a dword")
@@ -84,25 +87,25 @@ def bits(
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a value inside encoded dwords: all that patching a template needs."""
+    """The place of a value in encoded dwords. With it a caller can patch a template."""
 
     dw: int
     lo: int
-    width: int  # 64: this dword and the next
+    width: int  # bits of the value; 64 means this dword and the next
     bias: int = 0
 
     def get(self, dwords: Sequence[int]) -> int:
-        """The value inside `dwords`."""
+        """Returns the value at this place in `dwords`."""
         if self.width == 64:
             return dwords[self.dw] | dwords[self.dw + 1] << 32
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
     def after(self, ndw: int) -> Place:
-        """The same place when `ndw` dwords stand before the record, such as in a whole IB."""
+        """Returns this place for a record that comes after `ndw` dwords, such as in a whole IB."""
         return Place(self.dw + ndw, self.lo, self.width, self.bias)
 
     def patch(self, dwords: list[int], value: int) -> None:
-        """Puts `value` into `dwords`, in place."""
+        """Stores `value` at this place in `dwords`."""
         if self.width == 64:
             dwords[self.dw : self.dw + 2] = [value & U32_MAX, value >> 32 & U32_MAX]
             return
@@ -111,7 +114,9 @@ class Place:
 
 
 class Word:
-    """One dword cut into fields. Its value is a dict of them; a plain int is the whole dword."""
+    """A dword that is split into fields. Its value is a dict of the fields, or an int for the whole
+    dword.
+    """
 
     ndw = 1
 
@@ -134,11 +139,11 @@ class Word:
         return found
 
     def layout(self, gfx: int) -> dict[str, Field]:
-        """The fields of a level, by name, in the order of their declaration."""
+        """Returns the fields of a level, by name, in the order of their declaration."""
         return self._layouts[gfx]
 
     def allowed(self, gfx: int) -> int:
-        """All bits that a level's fields declare."""
+        """Returns the mask of all bits that the fields of a level declare."""
         return self._allowed[gfx]
 
     def check(self, dword: int, gfx: int, name: str) -> int:
@@ -176,7 +181,7 @@ class Word:
 
 
 class U32:
-    """One dword that is one number."""
+    """A dword that holds one number."""
 
     ndw = 1
 
@@ -200,13 +205,15 @@ class U32:
 
 
 class U64(U32):
-    """Two dwords, low first."""
+    """A number of two dwords, the low dword first."""
 
     ndw = 2
 
 
 class Addr(U64):
-    """A GPU address of two dwords, low first; `align` bytes. Bits 63:48 are 0 or repeat bit 47."""
+    """A GPU address of two dwords, the low dword first. It is a multiple of `align` bytes. Bits
+    63:48 are 0 or repeat bit 47.
+    """
 
     def __init__(self, align: int = 4):
         super().__init__()
@@ -230,7 +237,7 @@ class Addr(U64):
 
 
 class Tail:
-    """All dwords to the end of the record, `least` or more of them, in steps of `step`."""
+    """All dwords up to the end of the record: `least` or more, in steps of `step`."""
 
     ndw = 0
 
@@ -267,21 +274,21 @@ Element = Word | U32 | Tail
 
 
 class Record:
-    """Elements in sequence, as a subclass declares them: a header first, a Tail last."""
+    """A sequence of elements that a subclass declares. A header comes first, a Tail last."""
 
     ELEMENTS: ClassVar[dict[str, Element]] = {}
     NAME: ClassVar[str] = ""
 
     @classmethod
     def declare(cls, header: Word | None, name: str) -> None:
-        """Collects the class body's elements, in order, behind `header` if there is one."""
+        """Collects the elements of the class body, in order, after `header` if there is one."""
         cls.NAME = name
         kinds = (Word, U32, Tail)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, kinds) and k != "header"}
         cls.ELEMENTS = {"header": header, **own} if header else own
         for i, element in enumerate(own.values()):
             if isinstance(element, Tail) and i != len(own) - 1:
-                raise ValueError(f"{name}: a Tail is not its last element")
+                raise ValueError(f"{name}: expected a Tail as the last element only")
 
     @classmethod
     def tail(cls) -> Tail | None:
@@ -290,7 +297,7 @@ class Record:
 
     @classmethod
     def fixed_ndw(cls) -> int:
-        """Dwords without the tail, header included."""
+        """Returns the number of dwords without the tail, header included."""
         return sum(element.ndw for element in cls.ELEMENTS.values())
 
     @classmethod
@@ -324,7 +331,9 @@ class Record:
 
     @classmethod
     def places(cls, gfx: int = 11) -> dict[str, Place]:
-        """Every field's place in the encoded dwords, by name. The header is dword 0."""
+        """Returns the place of every field in the encoded dwords, by name. The header is
+        dword 0.
+        """
         found: dict[str, Place] = {}
         at = 0
         for name, element in cls.ELEMENTS.items():
@@ -334,7 +343,9 @@ class Record:
 
     @classmethod
     def where(cls, name: str, gfx: float = 11) -> Place:
-        """The place of "addr", "event.type", "values[0]". KeyError lists the names that exist."""
+        """Returns the place of a field such as "addr", "event.type" or "values[0]". Raises KeyError
+        with the names that exist.
+        """
         places = cls.places(level(gfx))
         if name not in places:
             raise KeyError(f"{cls.NAME} has no {name}: {', '.join(places)}")
@@ -342,7 +353,7 @@ class Record:
 
     @classmethod
     def masks(cls, gfx: int) -> list[int]:
-        """For each fixed dword, the bits that are declared on a level."""
+        """Returns, for each dword before the tail, the mask of the bits that a level declares."""
         return [mask for element in cls.ELEMENTS.values() for mask in element.masks(gfx)]
 
 

@@ -1,4 +1,4 @@
-"""The compilers' name for a render node's chip. The table is native/kmd/target.c."""
+"""Finds the compilers' name of a render node's chip. The table is native/kmd/target.c."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from sparkle_drv._native import ffi, lib
 
 
 def target(gfx: Any, device: Any) -> str:
-    """ "gfx1036", from HW_IP_INFO of GFX and DEV_INFO; "" for an unknown chip."""
+    """Returns a name such as "gfx1036", from HW_IP_INFO of GFX and DEV_INFO, or "" for an unknown
+    chip.
+    """
     number = lib.sp_amdgpu_target(ffi.addressof(gfx), ffi.addressof(device))
     return f"gfx{number}" if number else ""
 
 
 def words(gfx: Any, device: Any) -> str:
-    """The kernel's name for the chip: its IP version, else its family."""
+    """Returns the kernel's name of the chip: its IP version, or its family if it has none."""
     ip = gfx.ip_discovery_version
     if ip:
         return f"GC IP {ip >> 16}.{ip >> 8 & 0xFF}.{ip & 0xFF}"

@@ -1,7 +1,9 @@
-"""Structures in memory that shaders and loaders read: kernel descriptor, scratch buffer resource.
+"""Structures in memory that shaders and loaders read: the kernel descriptor, the buffer resource of
+scratch memory.
 
-Kernel descriptor: R amd_hsa_kernel_code.h, and the output of clang 16 and 19. Buffer resource: as
-ROCr, Mesa and tinygrad fill it for scratch, gfx9 to gfx10.3. gfx11 needs none. R is ROCr.
+The kernel descriptor is declared after ROCr's amd_hsa_kernel_code.h and the output of clang 16 and
+19. The buffer resource is filled as ROCr, Mesa and tinygrad fill it for scratch memory, on gfx9 to
+gfx10.3. gfx11 needs none.
 """
 
 from __future__ import annotations
@@ -20,30 +22,34 @@ class Structure(Record):
 
     @classmethod
     def encode(cls, *, gfx: float = 11, **values: Any) -> list[int]:
-        """The dwords; 0 for values that are not given."""
+        """Returns the dwords. A value that is not given is 0."""
         return cls.encode_elements(level(gfx), values)
 
     @classmethod
     def decode(cls, dwords: Sequence[int], gfx: float = 11) -> dict[str, Any]:
-        """All fields. ValueError for a wrong length or a reserved bit."""
+        """Returns all fields. Raises ValueError for a wrong length or a reserved bit that
+        is set.
+        """
         cls.check_length(len(dwords))
         return cls.decode_elements(level(gfx), dwords)
 
 
 class KernelDescriptor(Structure, name="kernel descriptor"):
-    """64 bytes in .rodata, symbol `<kernel>.kd`. RSRC words go into registers unchanged, except for
-    LDS_SIZE, which is 0 here."""
+    """The kernel descriptor: 64 bytes in .rodata at the symbol `<kernel>.kd`. Its RSRC words go
+    into registers unchanged, except for LDS_SIZE, which is 0 here.
+    """
 
-    group_segment_fixed_size = U32()  # LDS bytes
+    group_segment_fixed_size = U32()  # LDS bytes of a workgroup
     private_segment_fixed_size = U32()  # scratch bytes of a lane
     kernarg_size = U32()
     reserved12 = Word()
-    kernel_code_entry_byte_offset = U64()  # signed, from the descriptor's own address
+    kernel_code_entry_byte_offset = U64()  # signed distance from the address of the descriptor
     reserved24, reserved28, reserved32, reserved36, reserved40 = (Word() for _ in range(5))
     compute_pgm_rsrc3 = U32()
     compute_pgm_rsrc1 = U32()
     compute_pgm_rsrc2 = U32()
-    # User SGPRs are assigned in this order, from s0. The comments have their numbers.
+    # User SGPRs are assigned in the order of these bits, from s0 on. The comments have the numbers
+    # of SGPRs.
     properties = Word(
         enable_private_segment_buffer=bits(0),  # 4
         enable_dispatch_ptr=bits(1),  # 2
@@ -54,20 +60,20 @@ class KernelDescriptor(Structure, name="kernel descriptor"):
         enable_private_segment_size=bits(6),  # 1
         enable_wavefront_size32=bits(10),
         uses_dynamic_stack=bits(11),
-        kernarg_preload_length=bits(16, 22),  # dwords; gfx90a and gfx94x
+        kernarg_preload_length=bits(16, 22),  # in dwords; only gfx90a and gfx94x have preload
         kernarg_preload_offset=bits(23, 31),
     )
     reserved60 = Word()
 
 
 class ScratchResource(Structure, name="scratch resource"):
-    """The buffer resource in s[0:3] of a kernel that uses scratch, gfx9 to gfx10.3."""
+    """The buffer resource in s[0:3] of a kernel that uses scratch memory, on gfx9 to gfx10.3."""
 
     base_lo = U32()
     base_hi = Word(base=bits(0, 15), swizzle_enable=bits(31, gfx=(9, 10)))
     num_records = U32(0xFFFFFFFF)
     word3 = Word(
-        dst_sel=bits(0, 11),  # x y z w: 4, 5, 6, 7 of three bits each
+        dst_sel=bits(0, 11),  # three bits for each channel: 4, 5, 6, 7 are x, y, z, w
         format=bits(12, 18, gfx=(10,)),
         index_stride=bits(21, 22, gfx=(10,)),  # 2 for wave32, 3 for wave64
         add_tid_enable=bits(23, gfx=(10,)),

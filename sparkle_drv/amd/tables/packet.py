@@ -1,7 +1,7 @@
-"""Shared by PM4 and SDMA packets: levels, and walking a stream of dwords.
+"""What PM4 and SDMA packets share: levels of hardware, and walking a stream of dwords.
 
-A stream with undeclared pieces stays readable: such a piece comes out with the reason in place of a
-packet. `pm4` and `sdma` have the packets; amd/ib has their text form.
+A stream stays readable if pieces of it are not declared: such a piece comes with the reason in
+place of a packet. `pm4` and `sdma` have the packets, amd/ib their text form.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from .bits import Record, level
 
 
 class Packet(Record):
-    """A packet that some levels have."""
+    """A packet that some levels of hardware have."""
 
-    KIND: ClassVar[str]  # its name in messages
+    KIND: ClassVar[str]  # kind of packet, for messages
     LEVELS: ClassVar[tuple[int, ...]]
 
     @classmethod
     def on(cls, gfx: float) -> int:
-        """The level whose tables apply to `gfx`. ValueError: it has no such packet."""
+        """Returns the level whose tables apply to `gfx`. Raises ValueError if that level has no
+        such packet.
+        """
         if level(gfx) not in cls.LEVELS:
             raise ValueError(f"gfx{gfx} has no {cls.KIND} {cls.NAME}")
         return level(gfx)
@@ -30,12 +32,12 @@ class Packet(Record):
     def encode(
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
-        """The packet's dwords."""
+        """Returns the dwords of the packet."""
         raise NotImplementedError
 
 
 class Unknown(ValueError):
-    """A piece of a stream that no table declares. `ndw` dwords can be skipped."""
+    """A piece of a stream is declared by no table. A reader can skip its `ndw` dwords."""
 
     def __init__(self, message: str, ndw: int):
         super().__init__(message)
@@ -44,9 +46,9 @@ class Unknown(ValueError):
 
 @dataclass(frozen=True)
 class Decoded:
-    """One packet of a stream. If no table declares it, `cls` is None and `error` is the reason."""
+    """One packet of a stream. If no table declares it, `cls` is None and `error` has the reason."""
 
-    at: int  # dword offset in the stream
+    at: int  # offset in the stream, in dwords
     dwords: tuple[int, ...]
     cls: type[Record] | None
     fields: dict[str, Any]
@@ -56,7 +58,7 @@ class Decoded:
 def walk(
     dwords: Sequence[int], decode: Callable[[int], tuple[type[Record], dict[str, Any], int]]
 ) -> Iterator[Decoded]:
-    """Every packet of a stream in turn. `decode` takes the dword offset of one."""
+    """Yields every packet of a stream in turn. `decode` decodes the packet at a dword offset."""
     at = 0
     while at < len(dwords):
         try:

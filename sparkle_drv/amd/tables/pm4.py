@@ -1,9 +1,9 @@
-"""PM4 packets, declared: what the command processor of gfx9 to gfx12 reads from an IB.
+"""PM4 packets: what the command processor of gfx9 to gfx12 reads from an IB.
 
-`ReleaseMem.encode(...)` gives dwords with the header computed. `Packet.decode(dwords)` decodes one
-packet, `stream` a whole IB; the text form is in amd/ib. Field positions: P *_f32_mec_pm4_packets.h,
-M registers/pkt3.json and common/sid.h, K nvd.h, which agree where they overlap. M is Mesa, P is
-PAL, K is the kernel. Registers inside SET packets are named by regs.py.
+`ReleaseMem.encode(...)` returns dwords with the header computed. `Packet.decode(dwords)` decodes
+one packet, `stream` a whole IB; the text form is in amd/ib. The sources of the field positions are
+PAL (*_f32_mec_pm4_packets.h), Mesa (registers/pkt3.json and common/sid.h) and the kernel (nvd.h),
+which agree where they overlap. regs.py has the names of the registers in SET packets.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
     ['0xc0031500', '0x2']
@@ -23,13 +23,13 @@ from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel,
 
 
 class Nop(Packet, opcode=0x10):
-    """A filler; without a payload it is the one dword 0xffff1000."""
+    """A filler. Without a payload it is the one dword 0xffff1000."""
 
     payload = Tail(least=0, most=0x3FFF)
 
 
 class SetBase(Packet, opcode=0x11, queues=("gfx",)):
-    base = Word(index=bits(0, 3))  # 1: the base address of DISPATCH_INDIRECT
+    base = Word(index=bits(0, 3))  # index 1 is the base address of DISPATCH_INDIRECT
     addr = Addr(align=8)
 
 
@@ -43,17 +43,18 @@ class DispatchDirect(Packet, opcode=0x15):
 
 
 class DispatchIndirect(Packet, opcode=0x16, queues=("compute",)):
-    addr = Addr(align=4)  # three u32 workgroup counts
+    addr = Addr(align=4)  # address of the three workgroup counts, u32 each
     initiator = regs.DISPATCH_INITIATOR
 
 
 class DispatchIndirectGfx(Packet, opcode=0x16, queues=("gfx",), name="DISPATCH_INDIRECT_GFX"):
-    offset = U32()  # bytes from SET_BASE index 1
+    offset = U32()  # in bytes, from the address that SET_BASE set for index 1
     initiator = regs.DISPATCH_INITIATOR
 
 
 class AtomicMem(Packet, opcode=0x1E):
-    # op is a TC_OP: [4:0] operation, bit 5 64 bits wide, bit 6 without return
+    # `op` is a TC_OP: bits 4:0 are the operation, bit 5 means 64 bits wide, bit 6 means no return
+    # value.
     control = Word(op=bits(0, 6), command=bits(8, 11), policy=bits(25, 26, CachePolicy))
     addr = Addr(align=4)
     source = U64()
@@ -89,19 +90,19 @@ class ContextControl(Packet, opcode=0x28, queues=("gfx",)):
 class WriteData(Packet, opcode=0x37):
     control = Word(
         dst_sel=bits(8, 11, CopySel),
-        addr_incr=bits(16),  # 1: every dword to one address
+        addr_incr=bits(16),  # 1 writes every dword to the same address
         wr_confirm=bits(20),
         policy=bits(25, 26, CachePolicy),
         engine=bits(30, 31),
     )
-    addr = U64()  # bytes; a register's dword address if dst_sel says so
+    addr = U64()  # in bytes; or the dword address of a register if dst_sel says so
     values = Tail()
 
 
 class WaitRegMem(Packet, opcode=0x3C):
     control = Word(
         function=bits(0, 2, Function),
-        mem_space=bits(4, 5),  # 1: memory
+        mem_space=bits(4, 5),  # 1 is memory
         operation=bits(6, 7),
         engine=bits(8),
     )
@@ -123,7 +124,7 @@ class CopyData(Packet, opcode=0x40):
         src_sel=bits(0, 3, CopySel),
         dst_sel=bits(8, 11, CopySel),
         src_policy=bits(13, 14, CachePolicy),
-        count_sel=bits(16),  # 1: 64 bits
+        count_sel=bits(16),  # 1 copies 64 bits
         wr_confirm=bits(20),
         dst_policy=bits(25, 26, CachePolicy),
         engine=bits(30, 31),
@@ -138,7 +139,8 @@ class PfpSyncMe(Packet, opcode=0x42, queues=("gfx",)):
 
 class EventWrite(Packet, opcode=0x46):
     event = Word(type=bits(0, 5, Event), index=bits(8, 11))
-    address = Tail(least=0, most=2, step=2)  # events that write, or PIXEL_PIPE_STAT_CONTROL's mask
+    # for events that write: an address; for PIXEL_PIPE_STAT_CONTROL: a mask
+    address = Tail(least=0, most=2, step=2)
 
 
 class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
@@ -161,7 +163,7 @@ class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
 class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):
     event = Word(
         type=bits(0, 5, Event),
-        index=bits(8, 11),  # 5: end of pipe, 6: CS/PS done
+        index=bits(8, 11),  # 5 is end of pipe, 6 is CS/PS done
         glm_wb=bits(12, gfx=(10, 11)),
         glm_inv=bits(13, gfx=(10, 11)),
         glv_inv=bits(14),
@@ -188,12 +190,12 @@ class DmaData(Packet, opcode=0x50):
     control = Word(
         engine=bits(0),
         src_policy=bits(13, 14, CachePolicy),
-        dst_sel=bits(20, 21),  # 0 address, 2 nowhere (a prefetch into L2), 3 L2
+        dst_sel=bits(20, 21),  # 0 is an address, 2 is nowhere (a prefetch into L2), 3 is L2
         dst_policy=bits(25, 26, CachePolicy),
-        src_sel=bits(29, 30),  # 0 address, 2 data, 3 L2
+        src_sel=bits(29, 30),  # 0 is an address, 2 is data, 3 is L2
         cp_sync=bits(31),
     )
-    src = U64()  # an address, or data in the low dword
+    src = U64()  # address of the source, or data in the low dword
     dst = Addr(align=1)
     command = Word(
         byte_count=bits(0, 25),
@@ -214,15 +216,17 @@ class AcquireMemGfx9(Packet, opcode=0x58, gfx=G9):
 
 
 class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
-    pws = Word(  # gfx11's pixel wait sync, GFX queue only
+    pws = Word(  # pixel wait sync of gfx11, on a GFX queue only
         stage_sel=bits(11, 13, gfx=G11UP),
         counter_sel=bits(14, 15, gfx=G11UP),
         ena2=bits(17, gfx=G11UP),
         count=bits(18, 23, gfx=G11UP),
-        me=bits(31),  # not in the prefetch parser: radeonsi (si_fence.c) sets it on compute, too
+        # the prefetch parser has no such bit; radeonsi (si_fence.c) sets it on compute too
+        me=bits(31),
     )
-    size_lo = U32(0xFFFFFFFF)  # 256 B units
-    # gfx10 reads eight bits of it; the kernel writes 0xffffff, radeonsi 0x1ffffff (seen on gfx10.3)
+    size_lo = U32(0xFFFFFFFF)  # in units of 256 B
+    # gfx10 reads eight bits of size_hi. The kernel writes 0xffffff, radeonsi 0x1ffffff (seen on
+    # gfx10.3).
     size_hi = Word(0xFFFFFF, value=bits(0, 24))
     base_lo = U32()
     base_hi = Word(value=bits(0, 23))
@@ -276,7 +280,7 @@ class InvalidateTlbs(Packet, opcode=0x98):
 
 
 class SetShRegIndex(SetRegisters, opcode=0x9B):
-    """index 3 applies the kernel's CU mask."""
+    """Writes registers like SET_SH_REG. With index 3 the kernel's CU mask is applied."""
 
     SPACE = "SH"
 
@@ -302,7 +306,7 @@ class SetShRegPairsPacked(SetPairsPacked, opcode=0xBB, gfx=G11UP):
 
 
 class SetShRegPairsPackedN(SetPairsPacked, opcode=0xBD, gfx=G11UP):
-    """At most 14 registers."""
+    """Writes at most 14 registers."""
 
     SPACE = "SH"
 
@@ -322,13 +326,15 @@ SETTERS: dict[str, type[Packet]] = {
 def set_registers(
     values: Mapping[str, int], *, gfx: float = 11, header: Mapping[str, int] | None = None
 ) -> list[int]:
-    """SET packets for registers by name. Registers that follow each other share a packet."""
+    """Returns SET packets that write registers by name. Registers with consecutive addresses share
+    a packet.
+    """
     runs: list[tuple[str, int, list[int]]] = []
     for name, value in values.items():
         register = regs.find(name)
         if not register.user:
             raise ValueError(f"users may not write {name}")
-        register.decode(value, gfx)  # the level's fields and no more
+        register.decode(value, gfx)  # raises if the level does not declare a bit that is set
         space, offset = register.space, register.offset(gfx)
         if runs and runs[-1][0] == space and runs[-1][1] + len(runs[-1][2]) == offset:
             runs[-1][2].append(value)
@@ -346,8 +352,9 @@ def set_registers(
 def register_places(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
 ) -> dict[str, Place]:
-    """The place of each programmed register's value in an IB, by name. If several SET_*_REG packets
-    write a register, the last one counts."""
+    """Returns the place of each written register's value in an IB, by register name. If several
+    SET_*_REG packets write a register, the last one counts.
+    """
     found: dict[str, Place] = {}
     for one in stream(dwords, gfx, queue):
         if one.cls is not None and issubclass(one.cls, SetRegisters):
@@ -359,14 +366,15 @@ def register_places(
 
 
 def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:
-    """The IB filled up with one-dword NOPs to a multiple of `ndw` dwords."""
+    """Returns the IB, filled with one-dword NOPs to a multiple of `ndw` dwords."""
     return dwords + Nop.encode(gfx=gfx) * (-len(dwords) % ndw)
 
 
 def stream(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
 ) -> Iterator[packet.Decoded]:
-    """Every packet of an IB in turn. An undeclared one has cls=None and the reason.
+    """Yields every packet of an IB in turn. A packet that no table declares has cls=None and the
+    reason.
 
     >>> [(p.at, p.cls.NAME) for p in lowlevel.decode_stream([0xC0001000, 0, 0xC0001000, 0])]
     [(0, 'NOP'), (2, 'NOP')]

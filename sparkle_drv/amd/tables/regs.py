@@ -1,10 +1,10 @@
-"""Registers of the AMD compute path, declared: address, fields, and the levels that have them.
+"""Registers of the AMD compute path: their addresses, fields, and the levels that have them.
 
-Byte addresses and fields of the COMPUTE_* registers: M registers/*.json, K gc_*_offset.h, P
-gfx9_plus_merged_offset.h, all of which agree. The graphics registers at the end are those that
-RADV's preamble of a GFX queue writes (M vulkan/si_cmd_buffer.c has their names and addresses). They
-are opaque here: names make a command stream readable and serve as an allow-list. M is Mesa, P is
-PAL, K is the kernel.
+The sources of the byte addresses and fields of COMPUTE_* registers are Mesa (registers/*.json), the
+kernel (gc_*_offset.h) and PAL (gfx9_plus_merged_offset.h), which all agree. The graphics registers
+at the end are those that RADV's preamble of a GFX queue writes. Their names and addresses are from
+Mesa (vulkan/si_cmd_buffer.c). They have no fields here: their names make a command stream readable
+and serve as an allow-list.
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ from dataclasses import dataclass
 
 from .bits import G10UP, G11UP, G12, GFX, U32_MAX, Field, Word, bits, level
 
-# Ranges of SET_*_REG packets: byte addresses of the first register, and of the first one beyond.
+# Address ranges of the SET_*_REG packets: byte address of the first register, and of the first byte
+# after the last.
 SPACES = {"SH": (0xB000, 0xC000), "CONTEXT": (0x28000, 0x29000), "UCONFIG": (0x30000, 0x40000)}
 ALL = Word(VALUE=bits(0, 31))
 
 
 @dataclass(frozen=True)
 class Register:
-    """One register. `moved` has its byte address on levels with another one."""
+    """A register. `moved` has its byte address on the levels where it differs from `byte`."""
 
     name: str
     byte: int
     word: Word
     gfx: tuple[int, ...]
-    user: bool  # may a user's command stream write it?
+    user: bool  # whether a user's command stream may write it
     moved: dict[int, int]
 
     def address(self, gfx: float = 11) -> int:
-        """The byte address on a level. ValueError: the level lacks the register."""
+        """Returns the byte address on a level. Raises ValueError if the level lacks the
+        register.
+        """
         if level(gfx) not in self.gfx:
             raise ValueError(f"gfx{gfx} has no {self.name}")
         return self.moved.get(level(gfx), self.byte)
@@ -41,26 +44,32 @@ class Register:
         return next(s for s, (low, end) in SPACES.items() if low <= self.byte < end)
 
     def offset(self, gfx: float = 11) -> int:
-        """Dwords from the start of its space, as SET_SH_REG and its like count."""
+        """Returns the offset in dwords from the start of the register's space, which SET_SH_REG and
+        similar packets use.
+        """
         return (self.address(gfx) - SPACES[self.space][0]) // 4
 
     def for_gfx(self, gfx: float) -> dict[str, Field]:
-        """The fields on a level, by name."""
+        """Returns the fields on a level, by name."""
         self.address(gfx)
         return self.word.layout(level(gfx))
 
     def encode(self, *, gfx: float = 11, **fields: int) -> int:
-        """The dword with these fields, 0 elsewhere. ValueError names a value that does not fit."""
+        """Returns the dword with these fields; other bits are 0. Raises ValueError for a value that
+        does not fit.
+        """
         self.address(gfx)
         return self.word.encode(fields, level(gfx), self.name)[0]
 
     def decode(self, dword: int, gfx: float = 11) -> dict[str, int]:
-        """All fields. ValueError when a bit is set that the level does not declare."""
+        """Returns all fields of a dword. Raises ValueError if a bit is set that the level does not
+        declare.
+        """
         self.address(gfx)
         return self.word.decode([dword], level(gfx), self.name)
 
     def text(self, dword: int, gfx: float = 11) -> str:
-        """The fields that are not 0, as "VGPRS=1 MEM_ORDERED=1"."""
+        """Returns the fields that are not 0 as text, such as "VGPRS=1 MEM_ORDERED=1"."""
         return " ".join(f"{k}={v:#x}" for k, v in self.decode(dword, gfx).items() if v)
 
 
@@ -85,7 +94,7 @@ def _reg(
     for one in gfx:
         key = (register.space, one, register.offset(one))
         if key in _AT:
-            raise ValueError(f"gfx{one}: {name} is where {_AT[key].name} is, {key[2]:#x}")
+            raise ValueError(f"gfx{one}: {name} and {_AT[key].name} are both at {key[2]:#x}")
         _AT[key] = register
     REGISTERS[name] = register
     if alias:
@@ -94,22 +103,24 @@ def _reg(
 
 
 def _row(names: str, byte: int, word: Word = ALL, gfx: tuple[int, ...] = GFX) -> list[Register]:
-    """Neighbours, one dword after another."""
+    """Declares registers that are neighbours, one dword after another."""
     return [_reg(name, byte + 4 * i, word, gfx) for i, name in enumerate(names.split())]
 
 
 def find(name: str) -> Register:
-    """A register by its name or its other name. KeyError: no table has it."""
+    """Returns a register by its name or its other name. Raises KeyError if no table has it."""
     return REGISTERS[ALIASES.get(name, name)]
 
 
 def at(space: str, offset: int, gfx: float = 11) -> Register | None:
-    """The register at a dword offset of a space on a level. None: not declared."""
+    """Returns the register at a dword offset of a space on a level, or None if none is declared
+    there.
+    """
     return _AT.get((space, level(gfx), offset))
 
 
 def of_level(gfx: float) -> Iterator[Register]:
-    """All registers of a level, by space and address."""
+    """Yields all registers of a level, sorted by space and address."""
     keys = sorted(key for key in _AT if key[1] == level(gfx))
     return (_AT[key] for key in keys)
 
@@ -131,7 +142,7 @@ DISPATCH_INITIATOR = Word(
     AMP_SHADER_EN=bits(16, gfx=G11UP),
     DISABLE_DISP_PREMPT_EN=bits(17, gfx=G11UP),
 )
-# A write launches, so only DISPATCH packets carry it.
+# Only DISPATCH packets carry this register, because a write launches.
 COMPUTE_DISPATCH_INITIATOR = _reg(
     "COMPUTE_DISPATCH_INITIATOR", 0xB800, DISPATCH_INITIATOR, user=False
 )
@@ -147,19 +158,19 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# A run of writes to START and NUM_THREAD continues into these two (tinygrad ops_amd.py exec). RADV
-# 25 also writes the first one by itself.
+# tinygrad continues a run of writes to START and NUM_THREAD into these two registers (ops_amd.py
+# exec). RADV 25 also writes the first one by itself.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )
 COMPUTE_PERFCOUNT_ENABLE = _reg("COMPUTE_PERFCOUNT_ENABLE", 0xB82C)
-# VA >> 8: the entry point is 256 B aligned.
+# PGM_LO and PGM_HI hold the address >> 8, so the entry point must be a multiple of 256 bytes.
 COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
 COMPUTE_PGM_HI = _reg("COMPUTE_PGM_HI", 0xB834, Word(DATA=bits(0, 7)))
 _row("COMPUTE_DISPATCH_PKT_ADDR_LO COMPUTE_DISPATCH_PKT_ADDR_HI", 0xB838)
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0xB840, Word(DATA=bits(0, 31)), G10UP)
-# SIGN is ignored. RADV 22.3.6 writes bits 40 and up of a 64-bit address, so 0xffff80 (its
-# radv_emit_compute_scratch).
+# The hardware ignores SIGN. RADV 22.3.6 writes the bits from 40 up of a 64-bit address, which gives
+# 0xffff80 (its radv_emit_compute_scratch).
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_HI", 0xB844, Word(DATA=bits(0, 7), SIGN=bits(8, 23)), G10UP)
 COMPUTE_PGM_RSRC1 = _reg(
     "COMPUTE_PGM_RSRC1",
@@ -221,7 +232,7 @@ for _n, _byte in enumerate(
         f"COMPUTE_STATIC_THREAD_MGMT_SE{_n}",
         _byte,
         _CU_MASK,
-        # On gfx10.3 RELAUNCH and wave restore have the addresses of gfx11's SE4 to SE7.
+        # On gfx10.3 RELAUNCH and wave restore have the addresses that SE4 to SE7 have on gfx11.
         GFX if _n < 4 else G12 if _n == 8 else G11UP,
         alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
@@ -230,7 +241,7 @@ COMPUTE_TMPRING_SIZE = _reg(
     0xB860,
     Word(
         WAVES=bits(0, 11),
-        # 1024 B units on gfx9 and gfx10.3, 256 B from gfx11
+        # in units of 1024 B on gfx9 and gfx10.3, of 256 B from gfx11 on
         WAVESIZE=(bits(12, 24, gfx=(9, 10)), bits(12, 26, gfx=(11,)), bits(12, 29, gfx=G12)),
     ),
 )
@@ -255,7 +266,8 @@ _reg("COMPUTE_SHADER_CHKSUM", 0xB8A8, moved={9: 0xB894})
 COMPUTE_DISPATCH_INTERLEAVE = _reg(
     "COMPUTE_DISPATCH_INTERLEAVE", 0xB8BC, Word(INTERLEAVE=bits(0, 9)), G11UP
 )
-# Only the kernel driver restores saved waves. On gfx10.3 this is the address of gfx11's SE4 to SE7.
+# Only the kernel driver restores saved waves. On gfx10.3 these registers have the addresses that
+# SE4 to SE7 have on gfx11.
 _reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
 for _n in range(3):
     _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)
@@ -269,7 +281,7 @@ CP_COHER_START_DELAY = _reg(
 )
 _row("TA_CS_BC_BASE_ADDR TA_CS_BC_BASE_ADDR_HI", 0x30E00)
 
-# --- graphics state that a GFX queue's preamble writes: named, opaque -----------------------------
+# --- graphics state that a GFX queue's preamble writes: names without fields ----------------------
 
 _OPAQUE = """
     00B004 SPI_SHADER_PGM_RSRC4_PS        00B01C SPI_SHADER_PGM_RSRC3_PS
@@ -310,7 +322,9 @@ _OPAQUE = """
 
 
 def _opaque(table: str) -> None:
-    """Rows `ADDRESS NAME [<11|>10]`. NAME_{0..3} are neighbours."""
+    """Declares registers without fields from rows `ADDRESS NAME [<11|>10]`. NAME_{0..3} stands for
+    neighbours.
+    """
     tokens = table.split()
     while tokens:
         byte, name = int(tokens.pop(0), 16), tokens.pop(0)

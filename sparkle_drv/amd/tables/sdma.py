@@ -1,7 +1,8 @@
-"""SDMA packets, declared: the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0), gfx12 (7).
+"""SDMA packets: what the copy engines read, of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0) and gfx12
+(7).
 
-Sources: K navi10_sdma_pkt_open.h and sdma_v6_0_0_pkt_open.h, M common/sid.h, R sdma_registers.h.
-K is the kernel, M is Mesa, R is ROCr. `Packet.decode` and `stream` as in pm4.py.
+The sources are the kernel (navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h), Mesa (common/sid.h) and
+ROCr (sdma_registers.h). `Packet.decode` and `stream` work as those of pm4.py.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from .bits import G10UP, GFX, U32, Addr, Field, Tail, Word, bits, level
 from .values import GCR, Function
 
 WAIT_FOREVER = 0xFFF
-MTYPE_UC = 3  # FENCE from gfx10 on; 0 on gfx9
+MTYPE_UC = 3  # the value for FENCE from gfx10 on; gfx9 takes 0
 
 
 class Packet(packet.Packet):
-    """One SDMA packet with op and sub_op in its header. Subclasses declare the rest; `extra` are
-    the other fields of the header."""
+    """An SDMA packet, with op and sub_op in its header. Subclasses declare the rest. `extra` has
+    the other fields of the header.
+    """
 
     KIND = "SDMA packet"
     OP: ClassVar[int]
@@ -39,13 +41,15 @@ class Packet(packet.Packet):
         cls.declare(Word(0, **fields), name)
         for one in gfx:
             if PACKETS.setdefault((op, sub_op, one), cls) is not cls:
-                raise ValueError(f"{name}: op {op} sub_op {sub_op} is taken on gfx{one}")
+                raise ValueError(f"{name}: op {op} sub_op {sub_op} is declared twice on gfx{one}")
 
     @classmethod
     def encode(
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
-        """The packet's dwords. `header` has the header's fields besides op and sub_op."""
+        """Returns the dwords of the packet. `header` has the fields of the header except op and
+        sub_op.
+        """
         g = cls.on(gfx)
         start = {**(header or {}), "op": cls.OP, "sub_op": cls.SUB_OP}
         if cls is Nop and v.get("payload"):
@@ -54,19 +58,25 @@ class Packet(packet.Packet):
             v = {**v, "count": {"ndw": len(v.get("values", ()))}}
         dwords = cls.encode_elements(g, {"header": start, **v})
         if cls.length(dwords) != len(dwords):
-            raise ValueError(f"{cls.NAME}: its count says {cls.length(dwords)}, got {len(dwords)}")
+            raise ValueError(
+                f"{cls.NAME}: its count says {cls.length(dwords)} dwords, got {len(dwords)}"
+            )
         return dwords
 
     @classmethod
     def length(cls, dwords: Sequence[int]) -> int:
-        """Dwords of the packet at the start of `dwords`, by its own count."""
+        """Returns the number of dwords of the packet at the start of `dwords`, by the packet's own
+        count.
+        """
         return cls.fixed_ndw()
 
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, start: int = 0
     ) -> tuple[type[Packet], dict[str, Any], int]:
-        """As pm4.Packet.decode. After an unknown packet the rest cannot be decoded."""
+        """Decodes the packet at `start`, like pm4.Packet.decode. After an unknown packet the rest
+        of a stream cannot be decoded.
+        """
         g, left = level(gfx), len(dwords) - start
         op, sub_op = dwords[start] & 0xFF, dwords[start] >> 8 & 0xFF
         cls = PACKETS.get((op, sub_op, g))
@@ -94,13 +104,13 @@ class Nop(Packet, op=0, name="NOP", extra={"count": bits(16, 29)}):
         return 1 + cls.where("header.count").get(dwords)
 
 
-# The count field is 30 bits wide from SDMA 5.2 on.
+# The count field has 30 bits from SDMA 5.2 on.
 _COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))
 
 
 class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
     count = Word(bytes=_COPY_COUNT)
-    parameters = Word()  # software and swap bits: none used
+    parameters = Word()  # bits for software and byte swap; none is used
     src = Addr(align=1)
     dst = Addr(align=1)
 
@@ -124,7 +134,7 @@ class Write(Packet, op=2, name="WRITE"):
 
 
 class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
-    """For the kernel driver only."""
+    """Calls an IB. Only the kernel driver may use this packet."""
 
     base = Addr(align=32)
     size = Word(ndw=bits(0, 19))
@@ -137,7 +147,7 @@ class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}
 
 
 class Trap(Packet, op=6, name="TRAP"):
-    """For the kernel driver only."""
+    """Raises an interrupt. Only the kernel driver may use this packet."""
 
     interrupt = Word(context=bits(0, 27))
 
@@ -151,9 +161,9 @@ class PollRegmem(
     poll = Word(interval=bits(0, 15), retry=bits(16, 27))
 
 
-# 22 bits on SDMA 5.2 and before, 30 from 6.0 on (M radv_sdma.c).
+# The count field has 22 bits up to SDMA 5.2, and 30 bits from 6.0 on (Mesa radv_sdma.c).
 class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31)}):
-    """fillsize 2: whole dwords; the count is in bytes nevertheless."""
+    """Fills memory. With fillsize 2 it writes whole dwords, but the count is still in bytes."""
 
     addr = Addr(align=4)
     value = U32()
@@ -165,8 +175,10 @@ class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
 
 
 class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
-    """For the kernel driver only, because it names the VMID. All addresses 0: everything. The bits
-    of GCR are cut in two."""
+    """Invalidates and writes back caches. Only the kernel driver may use this packet, because it
+    names the VMID. If all addresses are 0, it means all addresses. The bits of GCR are split over
+    two dwords.
+    """
 
     base_lo = Word(va=bits(7, 31))
     base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
@@ -175,7 +187,9 @@ class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
 
 
 class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
-    """ROCr's user queues use it in place of GCR_REQ: the same words, in the queue's own VMID."""
+    """Invalidates and writes back caches in the VMID of the queue. ROCr's user queues use it in
+    place of GCR_REQ, which has the same dwords.
+    """
 
     base_lo = Word(va=bits(7, 31))
     base_hi = Word(va=bits(0, 15), gcr=bits(16, 31))
@@ -184,19 +198,23 @@ class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
 
     @classmethod
     def everything(cls, gfx: float = 11, **gcr: int) -> list[int]:
-        """For the whole address space, with the fields of pm4.GCR."""
+        """Returns the packet for the whole address space, with the fields `gcr` of pm4.GCR."""
         cntl = GCR.encode(gcr, level(gfx), "GCR_CNTL")[0]
         halves = {"base_hi": {"gcr": cntl & 0xFFFF}, "limit_lo": {"gcr": cntl >> 16}}
         return cls.encode(gfx=gfx, **halves)
 
 
 def max_copy_bytes(gfx: float) -> int:
-    """Most bytes in one COPY_LINEAR (Mesa): the largest multiple of 256 in the count field."""
+    """Returns the most bytes of one COPY_LINEAR: the largest multiple of 256 in the count field, as
+    in Mesa.
+    """
     return _count_field(PACKETS[CopyLinear.OP, CopyLinear.SUB_OP, level(gfx)], gfx) & ~0xFF
 
 
 def max_fill_bytes(gfx: float) -> int:
-    """Most bytes in one CONST_FILL (Mesa): the largest multiple of 4 in the count field."""
+    """Returns the most bytes of one CONST_FILL: the largest multiple of 4 in the count field, as in
+    Mesa.
+    """
     return _count_field(ConstFill, gfx) & ~3
 
 
@@ -205,5 +223,5 @@ def _count_field(cls: type[Packet], gfx: float) -> int:
 
 
 def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
-    """Every packet of an IB in turn."""
+    """Yields every packet of an IB in turn."""
     return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, at))

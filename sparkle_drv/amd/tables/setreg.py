@@ -1,4 +1,4 @@
-"""Shared by packets that write registers: their shapes, and the names of registers."""
+"""What the packets that write registers share: their forms, and the names of registers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .type3 import Packet
 
 
 def register_name(space: str, offset: int, gfx: int) -> str:
-    """The register's name, or "SH+0x123" if none is declared."""
+    """Returns the name of a register, or "SH+0x123" if no table declares it."""
     found = regs.at(space, offset, gfx)
     return found.name if found else f"{space}+{offset:#x}"
 
 
 class SetRegisters(Packet):
-    """A run of registers from one offset on."""
+    """A packet that writes registers with consecutive offsets."""
 
     SPACE: ClassVar[str]
     SHARED: ClassVar[dict[str, Any]] = {
@@ -27,18 +27,20 @@ class SetRegisters(Packet):
 
 
 class SetPairs(Packet):
-    """Pairs (offset, value). Mesa: gfx11 on."""
+    """A packet that writes registers by pairs (offset, value). Mesa uses it from gfx11 on."""
 
     SPACE: ClassVar[str]
     SHARED: ClassVar[dict[str, Any]] = {"pairs": Tail(least=2, most=0x3FFE, step=2)}
 
 
-# Two register offsets in one dword.
+# two register offsets in one dword
 PACKED = Word(offset0=bits(0, 15), offset1=bits(16, 31))
 
 
 class SetPairsPacked(Packet):
-    """A count, then (offset0 | offset1 << 16, value0, value1): an even number of registers."""
+    """A packet that writes an even number of registers: a count, then (offset0 | offset1 << 16,
+    value0, value1) for each two registers.
+    """
 
     SPACE: ClassVar[str]
     SHARED: ClassVar[dict[str, Any]] = {
@@ -54,7 +56,7 @@ class SetPairsPacked(Packet):
 
     @classmethod
     def registers(cls, triples: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """(offset, value) of each."""
+        """Yields (offset, value) of each register."""
         for i in range(0, len(triples), 3):
             offsets = PACKED.decode(triples[i : i + 1], 11, "PACKED")
             yield offsets["offset0"], triples[i + 1]

@@ -1,8 +1,8 @@
 """The chips that a code object is for: EF_AMDGPU_MACH of the ELF header's flags, by name.
 
-Numbers are those that clang 19 writes for each -mcpu. It lacks gfx1153, whose number is from LLVM's
-AMDGPU usage guide. Only the low byte is compared: bits 8 to 11 are xnack and sramecc of gfx9, bits
-24 to 31 the version of a generic target.
+The numbers are those that clang 19 writes for each -mcpu. clang 19 lacks gfx1153, whose number is
+from LLVM's AMDGPU usage guide. Only the low byte of the flags is compared: bits 8 to 11 are xnack
+and sramecc of gfx9, bits 24 to 31 the version of a generic target.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ MACH = {
     0x54: "gfx11-generic", 0x55: "gfx1152", 0x58: "gfx1153", 0x59: "gfx12-generic",
 }  # fmt: skip
 
-# Generic targets by the chips they run on (LLVM's AMDGPU usage guide), of the levels driven here.
+# Generic targets, by the first letters of the chips that they run on (LLVM's AMDGPU usage guide).
+# Only the levels that this backend drives are listed.
 _GENERIC = {"gfx103": "gfx10-3-generic", "gfx110": "gfx11-generic", "gfx115": "gfx11-generic"}
 
 
 def accepted(chip: str) -> tuple[str, ...]:
-    """Targets whose code runs on `chip` ("gfx1036"): itself, then the generic one of its family."""
+    """Returns the targets whose code runs on `chip` ("gfx1036"): the chip itself, then the generic
+    target of its family.
+    """
     generic = _GENERIC.get(chip[:6]) if len(chip) == 7 else None
     return (chip, generic) if generic else (chip,)
 
 
 def gfx_level(target: str) -> int:
-    """10 for "gfx1036" and "gfx10-3-generic": the level of bits.py whose tables apply.
+    """Returns the level of bits.py whose tables apply: 10 for "gfx1036" and "gfx10-3-generic".
 
-    Raises ValueError if none do.
+    Raises ValueError if no tables apply.
     """
     digits = target.removeprefix("gfx").split("-")[0]
     number = digits if "-" in target else digits[:-2]
@@ -43,6 +46,6 @@ def gfx_level(target: str) -> int:
 
 
 def mach_name(flags: int) -> str:
-    """The target in e_flags; "MACH 0x99" if it has no name here."""
+    """Returns the name of the target in e_flags, or "MACH 0x99" if the target has no name here."""
     mach = flags & 0xFF
     return MACH.get(mach, f"MACH {mach:#x}")

@@ -1,4 +1,4 @@
-"""The type 3 packet: its header, and the class that all PM4 packets of pm4.py derive from."""
+"""The type 3 packet: its header, and the base class of all PM4 packets of pm4.py."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ QUEUES = ("gfx", "compute")
 
 HEADER = Word(
     predicate=bits(0),
-    shader_type=bits(1),  # 1: compute; matters on a GFX queue only
+    shader_type=bits(1),  # 1 is compute; the bit matters only on a GFX queue
     reset_filter_cam=bits(2, gfx=G11UP),
     opcode=bits(8, 15),
-    count=bits(16, 29),  # dwords - 2
+    count=bits(16, 29),  # number of dwords minus 2
     type=bits(30, 31),
 )
 TYPE3 = 3
-# A NOP with this count is one dword long.
+# Opcode of NOP, and the count with which a NOP is one dword long.
 NOP = 0x10
 COUNT_ONE_DWORD = 0x3FFF
 FLAGS = ("predicate", "shader_type", "reset_filter_cam")
 
 
 class Packet(packet.Packet):
-    """A type 3 packet. Subclasses declare the elements behind the header."""
+    """A type 3 packet. Subclasses declare the elements after the header."""
 
     KIND = "packet"
     OPCODE: ClassVar[int]
@@ -40,7 +40,7 @@ class Packet(packet.Packet):
         queues: tuple[str, ...] = QUEUES,
         name: str = "",
     ):
-        if opcode < 0:  # a base of packets that share their elements
+        if opcode < 0:  # the base class of packets that share their elements
             return
         cls.OPCODE, cls.LEVELS, cls.ON = opcode, gfx, queues
         inherited = {k: v for b in cls.__mro__[1:-1] for k, v in getattr(b, "SHARED", {}).items()}
@@ -53,14 +53,16 @@ class Packet(packet.Packet):
                 other = PACKETS.setdefault((opcode, one, queue), cls)
                 if other is not cls:
                     raise ValueError(
-                        f"{cls.NAME} and {other.NAME} are both {opcode:#x} on gfx{one}"
+                        f"{cls.NAME} and {other.NAME} both have opcode {opcode:#x} on gfx{one}"
                     )
 
     @classmethod
     def encode(
         cls, *, gfx: float = 11, header: Mapping[str, int] | None = None, **v: Any
     ) -> list[int]:
-        """The packet's dwords. `header` has predicate, shader_type, reset_filter_cam."""
+        """Returns the dwords of the packet. `header` may have predicate, shader_type and
+        reset_filter_cam.
+        """
         g = cls.on(gfx)
         start = {**(header or {}), "opcode": cls.OPCODE, "type": TYPE3}
         dwords = cls.encode_elements(g, {"header": start, **v})
@@ -72,15 +74,16 @@ class Packet(packet.Packet):
 
     @classmethod
     def validate(cls, gfx: int, fields: Mapping[str, Any]) -> None:
-        """Checks rules about fields beyond their width. Raises ValueError."""
+        """Checks rules about fields beyond their width. Raises ValueError if one is broken."""
 
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, queue: str = "compute", start: int = 0
     ) -> tuple[type[Packet], dict[str, Any], int]:
-        """(class, fields, dwords) of the packet at `start`. `cls.encode(gfx=gfx, **fields)` gives
-        its dwords again. Raises packet.Unknown (a ValueError that knows the length) when no table
-        declares the packet, its length or its bits."""
+        """Returns class, fields and number of dwords of the packet at `start`. `cls.encode(gfx=gfx,
+        **fields)` gives these dwords again. Raises packet.Unknown, a ValueError that knows the
+        length, if no table declares the packet, its length or its bits.
+        """
         g, dword, left = level(gfx), dwords[start], len(dwords) - start
         if dword >> 30 != TYPE3:
             raise packet.Unknown(f"{dword:#010x} is not a type 3 header", 1)
@@ -111,11 +114,11 @@ def _without_header(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def spelled(name: str) -> str:
-    """WAIT_REG_MEM64 of WaitRegMem64."""
+    """Returns the manual's spelling of a class name: WAIT_REG_MEM64 for WaitRegMem64."""
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
 
 
 def classes() -> list[type[Packet]]:
-    """Every declared packet once, by opcode."""
+    """Returns every declared packet once, sorted by opcode."""
     found = dict.fromkeys(PACKETS[key] for key in sorted(PACKETS))
     return list(found)

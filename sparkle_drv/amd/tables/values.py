@@ -1,4 +1,6 @@
-"""Named values of PM4 packets' fields, and the word of cache actions that packets share."""
+"""Named values of fields of PM4 packets, and the word of cache actions that several packets
+share.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from .bits import Word, bits
 
 
 class Event(IntEnum):
-    """VGT_EVENT_TYPE: the values that compute and RADV's queues use."""
+    """Values of VGT_EVENT_TYPE that compute and RADV's queues use."""
 
     CACHE_FLUSH_TS = 0x04
     CACHE_FLUSH = 0x06
@@ -29,7 +31,7 @@ class Event(IntEnum):
 
 
 class DataSel(IntEnum):
-    """The value that RELEASE_MEM writes."""
+    """Kinds of value that RELEASE_MEM writes."""
 
     NONE = 0
     VALUE_32 = 1
@@ -39,7 +41,7 @@ class DataSel(IntEnum):
 
 
 class IntSel(IntEnum):
-    """Whether RELEASE_MEM interrupts, and when its data goes out."""
+    """Whether RELEASE_MEM interrupts, and when it writes its data."""
 
     NONE = 0
     INT_ONLY = 1
@@ -55,7 +57,7 @@ class CachePolicy(IntEnum):
 
 
 class Function(IntEnum):
-    """Comparison of WAIT_REG_MEM and POLL_REGMEM."""
+    """Comparisons of WAIT_REG_MEM and POLL_REGMEM."""
 
     ALWAYS = 0
     LESS = 1
@@ -67,14 +69,14 @@ class Function(IntEnum):
 
 
 class CopySel(IntEnum):
-    """Source and destination of COPY_DATA, destination of WRITE_DATA."""
+    """Sources and destinations of COPY_DATA, and destinations of WRITE_DATA."""
 
     REGISTER = 0
-    SRC_MEMORY = 1  # as a source only
+    SRC_MEMORY = 1  # only as a source
     TC_L2 = 2
     GDS = 3
     PERF_COUNTER = 4
-    IMMEDIATE_OR_MEMORY = 5  # a source: immediate; a destination: memory
+    IMMEDIATE_OR_MEMORY = 5  # immediate as a source, memory as a destination
     GPU_CLOCK = 9
 
 

@@ -12,10 +12,11 @@ A host, such as the egl backend, must do the following to run a shader:
 * Every shader declares both uniforms. If a shader does not use one, setting it has no effect.
 * Each buffer starts at a multiple of 16 bytes, which vector loads need.
 
-DeviceInfo determines the text. kind and software choose defaults; max_group_size and
-max_shared_nbytes are limits; "f64" among the features means doubles. isa "essl 310" is OpenGL ES
-3.1, whose shaders have no second view of a block, because it may have only four blocks. This folder
-writes GLSL and never calls a driver. codegen/kernels.py calls `provides` and `generate`.
+The text depends on these fields of DeviceInfo. kind and software choose defaults. max_group_size
+and max_shared_nbytes are limits. "f64" among the features means that doubles exist. isa "essl 310"
+is OpenGL ES 3.1, which may have only four storage blocks; its shaders have no vec4 view of a block.
+This folder writes GLSL and never calls a driver. codegen/kernels.py calls `provides` and
+`generate`.
 
     kit.py                                      a shader's frame: bindings, uniforms, arguments
     gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory
@@ -51,13 +52,18 @@ _ANY = TilePlan()
 
 
 def provides(name: str, info: DeviceInfo) -> bool:
-    """Can this device have this kernel? Some have no doubles; a copy of doubles needs none."""
+    """Returns whether the device can run kernel `name`.
+
+    A device without doubles runs no f64 kernel except copies, which move doubles as words.
+    """
     doubles = name.endswith("_f64") and not name.startswith("copy_")
     return name in NAMES and not (doubles and "f64" not in info.features)
 
 
 def generate(name: str, plan: TilePlan | None, info: DeviceInfo) -> Shader:
-    """The shader of manifest kernel `name` for `plan` (None: defaults for this device).
+    """Returns the shader of manifest kernel `name` for `plan`.
+
+    If `plan` is None, the defaults for this device apply.
 
     Raises KeyError for a kernel without a shader, ImageError (a ValueError) if the device has no
     doubles, ValueError if the device cannot run the plan.

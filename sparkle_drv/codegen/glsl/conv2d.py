@@ -5,10 +5,11 @@
     im2col  the product of a matrix of weights and a matrix of pixels, which is never stored: blocks
             of both are staged in shared memory (conv2d_shared.py)
 
-All treat the n * oh * ow pixels of the batch as one row. They treat the terms of an output as
-another row: channels of the group * kh * kw, in the order of w. plan.levels[0] = (bm, bn, bk) is bm
-output channels x bn pixels for a group of threads; levels[1] = (tm, tn, 1). With plan.vector = 4 a
-load takes four weights if a channel has a multiple of four.
+Each algorithm numbers the n * oh * ow pixels of the batch in one sequence. The terms of an output
+are numbered in the order of w: channels of the convolution's group, kh, kw. With plan.levels[0] =
+(bm, bn, bk) a group of threads computes bm output channels x bn pixels. levels[1] = (tm, tn, 1) is
+a thread's part. With plan.vector = 4 a load takes four weights if each output channel has a
+multiple of four.
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ if (channel < channels_out && pixel < pixels) {
 
 
 def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> str:
-    """Text of the loop over one term at a time, or four with their weights in one vector.
+    """Returns the text of the loops over the terms.
 
-    The filter position is advanced without divisions.
+    The first loop takes four terms at a time, with their weights in one vector. The second loop
+    takes one term at a time. Both advance the filter position without divisions.
     """
     last = "min(channel + {offset}, channels_out - 1u)"
     lines = way.each(f"uint {{row}}_at = (part * channels_out + {last}) * terms;")
@@ -114,14 +116,14 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
 
 
 def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
-    """Text for the weights and pixels of term `at` of four."""
+    """Returns (texts of the weights, texts of the pixels) of term `at` of four, 0 to 3."""
     return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
 
 
 def _pixels(tile: Tile, end: str) -> str:
-    """Text for the pixels under the term (ch, i, j) and the step to the next term.
+    """Returns text that loads the pixels of term (ch, i, j) and advances to the next term.
 
-    `end` is the suffix of the names.
+    `end` is the suffix of the variables that hold the pixels.
     """
     lines = [f"float {', '.join(f'b{t}{end}' for t in range(tile.tn))};", "{"]
     lines.append("    uint down = i * dh, right = j * dw;")

@@ -1,5 +1,7 @@
-"""conv2d as a matrix product staged in shared memory: weights [channels, terms] times pixels
-[terms, pixels]. The pixels are read from the image by computed indices.
+"""The loop of conv2d as a matrix product whose operands are staged in shared memory.
+
+The product is weights [channels, terms] times pixels [terms, pixels]. The matrix of pixels does not
+exist in memory: its elements are read from the image by computed indices.
 
 conv2d.py calls this for the algorithm "im2col".
 """
@@ -27,7 +29,7 @@ float sp_x(uint term, uint pixel, uint part, uint channels_in, uvec3 steps)
 
 
 def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
-    """Adds the shared arrays to `kit`; the returned text leaves the sums in the registers."""
+    """Adds the shared arrays to `kit`. Returns the loop's text, which leaves sums in registers."""
     width, vector = registers.width, registers.vector
     gemm_shared.declare(kit, tile, registers)
     quads_m, quads_n = tile.bm // width, tile.bn // width

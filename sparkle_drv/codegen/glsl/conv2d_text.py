@@ -41,8 +41,10 @@ uint x_column = nhwc != 0u ? c : 1u;
 
 
 def channel_origin(tile: Tile) -> str:
-    """Text that sets `part`, the convolution's group, and `channel`, this thread's first one in
-    it."""
+    """Returns text that sets `part` and `channel`.
+
+    `part` is the convolution's group. `channel` is the thread's first output channel in that group.
+    """
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     return f"""\
 uint tiles = (channels_out + {tile.bm - 1}u) / {tile.bm}u;
@@ -52,7 +54,11 @@ uint channel = group.y % tiles * {tile.bm}u{local};
 
 
 def pixel_origin(tile: Tile) -> str:
-    """Text that sets rowT and columnT, the filter's start for pixel T, and its element fromT."""
+    """Returns text that sets rowT, columnT and fromT for each pixel T of the thread.
+
+    rowT and columnT are where the filter starts in the image; fromT is the index of that element in
+    x.
+    """
     lines = [f"uint pixel = group.x * {tile.bn}u + gl_LocalInvocationID.x;"]
     for t in range(tile.tn):
         lines.append(f"uvec3 at{t} = sp_pixel(min(pixel + {t * tile.columns}u, pixels - 1u));")
@@ -65,7 +71,7 @@ def pixel_origin(tile: Tile) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Text for bias, stores and activation.
+    """Returns text that adds the bias, stores the sums and applies the activation.
 
     The activation is a second pass over this thread's stores, because unrolled it would be most of
     the shader.

@@ -12,7 +12,7 @@ from . import vmath
 from .kit import ELEMENTS, Kit, Shader, is_es, kernels, linear
 from .tile import group_threads
 
-# op -> text of its value; x and y are elements of those arrays, a and b scalars.
+# operation -> text of the value to store; x and y are elements of arrays, a and b are scalars.
 _VALUES = {
     "copy": "{x}",
     "fill": "{a}",
@@ -40,7 +40,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     size = group_threads(plan, info, default=256)
     pointers = [arg["name"] for arg in kernels()[name]["args"] if arg["type"].endswith("*")]
     element, types = ELEMENTS[dtype], {}
-    if op == "copy":  # a float register may lose bits: payloads of NaN, denormals
+    if op == "copy":  # as uint, because float registers may lose NaN payloads and denormals
         element = "uvec2" if dtype == "f64" else "uint"
         types = dict.fromkeys(pointers, element)
     kit = Kit(name, info, (size, 1, 1), types)
@@ -65,7 +65,10 @@ if (i < n / 4u) {{
 
 
 def _value(op: str, dtype: str, index: str, vector: str) -> str:
-    """The value to store; `vector` is the type of four elements, or empty for one."""
+    """Returns the text of the value to store.
+
+    `vector` is the vector type if four elements are stored, or "" for one element.
+    """
     if op in _VALUES:
         scalars = {name: f"{vector}({name})" if vector else name for name in "ab"}
         return _VALUES[op].format(x=f"x{index}", y=f"y{index}", **scalars)

@@ -6,8 +6,8 @@
 
 plan.levels[0] = (bm, bn, bk) is the tile of a group, levels[1] = (tm, tn, 1) that of a thread.
 plan.vector = 4 asks for 16-byte loads. The shader uses them if rows are contiguous and 16-byte
-aligned, which it sees from the strides, alike in all threads. Other strides take the loop with
-scalar loads in the same shader.
+aligned. It tests the strides for this at run time, so all threads of a launch agree. For other
+strides the same shader has a loop with scalar loads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     itemsize = 4 if dtype == "f32" else 8
     tile = checked(defaults.gemm(plan, info), info, ALGOS, itemsize)
     number = "float" if dtype == "f32" else "double"
-    # 16 bytes at a time: four f32 or two f64.
+    # Elements of a 16-byte load: four f32 or two f64.
     width = 1 if tile.vector == 1 or is_es(info) else 16 // itemsize
     if width > 1 and (tile.tm % width or tile.tn % width) and tile.algo != "naive":
         width = 1
@@ -71,13 +71,13 @@ if (i < m && j < n) {{
 
 
 def origin(tile: Tile, registers: Registers) -> str:
-    """Text for the position of this thread's outputs.
+    """Returns text that computes the position of this thread's outputs.
 
-    The rows are row .. row + tm - 1. The columns come `width` at a time, with those of neighbouring
-    threads in between, so that neighbouring threads load neighbouring elements.
+    The rows are row .. row + tm - 1. The columns form vectors of `width`. Between two vectors of a
+    thread lie those of the other threads, so that neighbouring threads load neighbouring elements.
     """
     width = registers.width
-    # With one row of threads, `row` depends only on the group, which compilers can use.
+    # With one row of threads, `row` depends only on the group, so compilers know it is uniform.
     local = f" + gl_LocalInvocationID.y * {tile.tm}u" if tile.rows > 1 else ""
     lines = [
         "uvec3 group = gl_WorkGroupID + sp_group_offset;",
@@ -85,7 +85,7 @@ def origin(tile: Tile, registers: Registers) -> str:
         f"uint column = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;",
     ]
     if width > 1:
-        # `wide`: rows of b are whole vectors; `fast`: rows of a are too.
+        # `wide`: the rows of b consist of whole vectors. `fast`: the rows of a and b do.
         lines.append(f"bool wide = csb == 1u && ((rsb | n) & {width - 1}u) == 0u;")
         lines.append(f"bool fast = wide && csa == 1u && (rsa & {width - 1}u) == 0u;")
     return "\n".join([*lines, registers.zeros(), ""])
@@ -93,7 +93,7 @@ def origin(tile: Tile, registers: Registers) -> str:
 
 def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     width, apart = registers.width, tile.columns * registers.width
-    # Rows and columns beyond the edge read the last one; their results are never stored.
+    # Threads beyond the edge of a matrix load its last row or column and store nothing.
     lines = ["uint p = 0u;"]
     lines += way.each("uint {row}_at = min(row + {offset}, m - 1u) * rsa;")
     if width > 1:
@@ -102,7 +102,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    if tile.bk > _MOST_FAST:  # one term per iteration would be too many iterations
+    if tile.bk > _MOST_FAST:  # fewer iterations: llvmpipe ends loops after 65535
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
             lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]
@@ -112,7 +112,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
-    """Text for term `p` of all sums, with scalar loads at any strides."""
+    """Returns text that adds term `p` to all sums, with scalar loads at any strides."""
     lines = []
     for j in range(registers.vectors):
         values = ", ".join(f"b[b{j}{lane}_at + {p} * rsb]" for lane in LANES[: registers.width])
@@ -123,7 +123,10 @@ def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
 
 
 def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
-    """Text that loads vectors along k from a and along n from b, while a whole step is left."""
+    """Returns the loop that loads vectors along k from a and along n from b.
+
+    The loop ends when fewer terms are left than one step takes.
+    """
     width, apart = registers.width, tile.columns * registers.width
     step = max(width, tile.bk // width * width)
     lines = [
@@ -152,7 +155,7 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Text for bias, stores and activation.
+    """Returns text that adds the bias, stores the sums and applies the activation.
 
     The activation is a second pass over this thread's stores, because unrolled it would be most of
     the shader.
@@ -189,7 +192,7 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += ["} else {", indented("\n".join(scalar)), "}"]
     else:
         lines += scalar
-    # The terms are counted, because a compiler assumes that an ended loop has run all iterations.
+    # The text counts the elements: a compiler may assume that an ended loop ran all iterations.
     columns = registers.clipped("column", "n", apart)
     lines.append(f"""\
 if (act != 0u) {{

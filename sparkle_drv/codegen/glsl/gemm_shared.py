@@ -1,6 +1,6 @@
 """The loop of a matrix product whose operands are staged in shared memory, bk terms at a time.
 
-Each block is kept as vectors in the direction in which a thread reads it: rows of a, columns of b.
+The blocks hold vectors as a thread reads them: a vector has several rows of a or columns of b.
 gemm.py calls this for the algorithm "shared".
 """
 
@@ -12,7 +12,7 @@ from .tile import Tile
 
 
 def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
-    """Adds the shared arrays to `kit`; the returned text leaves the sums in the registers."""
+    """Adds the shared arrays to `kit`. Returns the loop's text, which leaves sums in registers."""
     width, vector = registers.width, registers.vector
     declare(kit, tile, registers)
     quads_m, quads_n = tile.bm // width, tile.bn // width
@@ -22,8 +22,8 @@ def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
     b_values = ", ".join(
         f"b[min(p, k - 1u) * rsb + min(j + {lane}u, n - 1u) * csb]" for lane in range(width)
     )
-    # Terms beyond k are zero on both sides, because zero times a stale infinity would be NaN.
-    # Neighbouring threads take the next terms of a row of a, and the next columns of a row of b.
+    # Terms beyond k are zero in both blocks, because zero times a leftover infinity would be NaN.
+    # Neighbouring threads stage neighbouring terms of a row of a, and neighbouring columns of b.
     stage_a = f"""\
 uint p = first + at % {tile.bk}u;
 uint i = group.y * {tile.bm}u + at / {tile.bk}u * {width}u;
@@ -55,7 +55,7 @@ def declare(kit: Kit, tile: Tile, registers: Registers) -> None:
 
 
 def strided(tile: Tile, count: int, body: str) -> str:
-    """`body` for `at` = 0 .. count - 1, divided among the threads of the group."""
+    """Returns a loop over `body` for `at` = 0 .. count - 1, divided among the group's threads."""
     threads = tile.columns * tile.rows
     return (
         f"for (uint at = gl_LocalInvocationIndex; at < {count}u; at += {threads}u) {{\n"
@@ -64,7 +64,7 @@ def strided(tile: Tile, count: int, body: str) -> str:
 
 
 def products(tile: Tile, registers: Registers) -> str:
-    """Text for all terms of one staged block; it counts them in `done`."""
+    """Returns a loop that adds all terms of one staged block and counts the terms in `done`."""
     width, vector = registers.width, registers.vector
     lines = [f"for (uint t = 0u; t < {tile.bk}u; t++) {{"]
     for r in range(tile.tm // width):

@@ -1,8 +1,8 @@
 """Kit: writes one compute shader, from the manifest's signature to the source.
 
-It knows the argument convention (k-th pointer = std430 binding k, j-th scalar = uniform location j)
-and the two uniforms sp_null and sp_group_offset. It knows no kernel. Every module of this folder
-writes one family of kernels and uses it.
+Kit writes the declarations of arguments (k-th pointer = std430 binding k, j-th scalar = uniform
+location j) and of the two uniforms sp_null and sp_group_offset. The bodies of kernels are in the
+other modules of this folder, one per family of kernels.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ELEMENTS = {
 
 @dataclass(frozen=True)
 class Shader:
-    """Source text and its grid.
+    """A shader's source, grid and group size.
 
-    `groups` are up to three sizes in terms of the kernel's integer arguments (core/abi/extent.py,
-    where / rounds up). `group_size` is the local size in the text.
+    `groups` has up to three expressions over the kernel's integer arguments (core/abi/extent.py,
+    where / rounds up). `group_size` is the local size in the source.
     """
 
     source: str
@@ -44,13 +44,16 @@ def kernels() -> Any:
 
 
 def is_es(info: DeviceInfo) -> bool:
-    """Is it OpenGL ES 3.1? That has no `precise`, and may have only four storage blocks."""
+    """Returns whether the device has OpenGL ES 3.1.
+
+    OpenGL ES 3.1 has no `precise`, and may have only four storage blocks.
+    """
     return info.isa == "essl 310"
 
 
 @dataclass
 class Kit:
-    """A shader for the manifest kernel `name`.
+    """The builder of a shader for the manifest kernel `name`.
 
     `types` replaces the element type of a pointer, such as "uint" for copies that must keep every
     bit. `views` adds a second array on a pointer's binding: ("a", "vec4") is `vec4 a_v[]` over the
@@ -64,10 +67,10 @@ class Kit:
     views: list[tuple[str, str]] = field(default_factory=list)
     uses: list[str] = field(default_factory=list)  # functions of vmath.py
     shared: list[str] = field(default_factory=list)  # declarations
-    extensions: list[str] = field(default_factory=list)  # used if the driver defines their macros
+    extensions: list[str] = field(default_factory=list)  # enabled if their macros are defined
 
     def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
-        """The shader with `body` as the text of main(); `functions` may use the arguments."""
+        """Returns the shader with `body` in main(). `functions` may use the arguments."""
         x, y, z = self.group_size
         size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
         shared = [f"shared {declaration};" for declaration in self.shared]
@@ -115,7 +118,7 @@ def _indented(text: str) -> str:
 
 
 def linear(size: int) -> str:
-    """Text that sets `uint i` to the number of this thread in a one-dimensional grid.
+    """Returns text that sets `uint i` to the number of this thread in a one-dimensional grid.
 
     Threads beyond 2**32, or with another y or z than 0, get a number that no array reaches.
     """

@@ -1,9 +1,9 @@
-"""How a thread gets the operands of its tm rows, which all neighbouring threads share.
+"""Writes the loads of operands that neighbouring threads share: those of a thread's tm rows.
 
-In the plain form a thread loads each operand. On a software device every load visits the threads of
-a vector one by one. There one load can serve eight rows: each of eight threads loads one row, and
-all read it from that thread (ARB_shader_ballot). The driver knows at compile time whether a vector
-has eight threads, and removes the other form.
+In the plain form each thread loads every operand. A software device runs a load for the threads of
+a vector one after another. There eight threads can load eight rows with one load: each thread loads
+one row, and all read the row from that thread (ARB_shader_ballot). The driver knows at compile time
+whether a vector has eight threads, and removes the other form.
 
 gemm.py and conv2d.py call this for their algorithms without shared memory.
 """
@@ -30,7 +30,7 @@ class Rows:
 
     @property
     def values(self) -> list[str]:
-        """The names of the operands after `load`."""
+        """The names of the variables that hold the operands after `load`."""
         return [f"v{r}" for r in range(self.tm)]
 
     @property
@@ -38,7 +38,10 @@ class Rows:
         return -(-self.tm // self.lanes)
 
     def each(self, text: str) -> list[str]:
-        """`text` for every load of this thread, with {row} as its name and {offset} as its row."""
+        """Returns `text` once per load of this thread.
+
+        {row} in `text` becomes the name of the load, {offset} the number of its row.
+        """
         lane = " + gl_SubGroupInvocationARB" if self.lanes > 1 else ""
         return [
             text.format(row=f"h{at}", offset=f"{at * self.lanes}u{lane}")
@@ -46,7 +49,10 @@ class Rows:
         ]
 
     def load(self, kind: str, text: str) -> str:
-        """The text that loads the operands: `text` is the load at {row}, `kind` its type."""
+        """Returns text that loads the operands.
+
+        `text` is the expression for the operand of {row}. `kind` is the operand's type.
+        """
         if self.lanes == 1:
             return "\n".join(f"{kind} v{r} = {text.format(row=f'h{r}')};" for r in range(self.tm))
         lines = [f"{kind} h{at} = {text.format(row=f'h{at}')};" for at in range(self._loads)]
@@ -58,9 +64,9 @@ class Rows:
 
 
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
-    """`text` in the plain form, or in both forms with a choice at compile time."""
+    """Returns `text` in the plain form, or in both forms and a choice at compile time."""
     plain = text(Rows(tile.tm, 1))
-    # Each eight neighbours must be in one row of threads.
+    # The eight threads of a vector must lie in one row of the group's threads.
     if not kit.info.software or tile.columns % _LANES or registers.number != "float":
         return plain
     kit.extensions.append(_EXTENSION)

@@ -11,7 +11,7 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 from .kit import Kit, Shader, linear
 from .tile import group_threads
 
-# Positions wrap within 32 bits. The tests against dst_n and src_n keep all accesses in the arrays.
+# Positions may wrap around at 2**32. The tests against dst_n and src_n keep accesses in the arrays.
 _STRIDED = (
     "n0*n1*n2*n3",
     """\

@@ -2,7 +2,7 @@
 
 Without a program in the plan, the program is data that the shader interprets. The top of the stack
 is in a register, the rest in an array. With a program in the plan, the shader contains that program
-as text. It is many times faster, and valid only for launches with exactly this program.
+as text. Such a shader is many times faster, and valid only for launches with exactly this program.
 
 The host checks programs. In the shader an invalid program gives wrong numbers, but no access
 outside the arrays.
@@ -18,7 +18,8 @@ from .tile import group_threads
 
 NAMES = ("map_f32", "map_i32")
 
-# Text of each step, for a (left operand) and b (right or only operand); of three, c is the first.
+# operation -> text of its value: a is the left operand, b the right or only operand. The first of
+# three operands is c.
 _BINARY = {
     "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "DIV": "a / b", "MIN": "sp_min(a, b)",
     "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)", "LT": "float(a < b)", "LE": "float(a <= b)",
@@ -49,7 +50,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
 
 def _steps(dtype: str) -> dict[int, tuple[str, int]]:
-    """Number of an operation -> (text of its value, number of operands)."""
+    """Returns a dict: number of an operation -> (text of its value, number of operands)."""
     known = _I32 if dtype == "i32" else {**_BINARY, **_UNARY}
     steps = {
         getattr(lib, f"SP_MAP_{op}"): (text, 1 + (op in _BINARY)) for op, text in known.items()
@@ -116,7 +117,7 @@ def _written_out(kit: Kit, dtype: str, program: tuple[int, ...]) -> str:
             if not text or len(stack) < takes:
                 raise wrong
             _use(kit, text)
-            # The template over c, a and b is wrapped like a call, so that operands stay whole.
+            # The operands are names of variables, so the text needs no parentheses around them.
             operands = dict(zip("bac", reversed(stack[-takes:]), strict=False))
             del stack[-takes:]
             value = _filled(text, operands)
@@ -128,7 +129,10 @@ def _written_out(kit: Kit, dtype: str, program: tuple[int, ...]) -> str:
 
 
 def _filled(text: str, operands: dict[str, str]) -> str:
-    """`text` with the names a, b and c replaced; no function has one of these names."""
+    """Returns `text` with the variables a, b and c replaced by `operands`.
+
+    Letters within longer names stay. No function is named a, b or c.
+    """
     out = []
     for at, letter in enumerate(text):
         alone = not (text[at - 1 : at].isalnum() or text[at - 1 : at] == "_") and not (

@@ -10,8 +10,8 @@ from .tile import group_threads
 
 NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 
-# Independent chains per thread, and links of each per iteration. They are enough to hide the
-# latency of an FMA with several subgroups per core, and few enough for the registers.
+# Independent chains of FMAs per thread, FMAs of a chain per iteration, elements of a vector. The
+# chains hide the latency of an FMA if a core runs several subgroups, and fit into the registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
 _ROUND = 1024  # unrolled steps of busy_u32 on a software device
@@ -26,13 +26,14 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
 
 def _busy(name: str, info: DeviceInfo) -> Shader:
-    """busy_u32: a chain of steps that each need the previous one.
+    """Returns the shader of busy_u32: a chain of steps, each of which needs the previous one.
 
     The compiler cannot skip steps, because only the host knows that the factor is constant. Every
     group computes the whole chain.
 
     Mesa's llvmpipe ends the loops of a shader after 65535 iterations in all, counted per vector of
-    threads. There the iterations are long, and one vector hands the chain to the next.
+    threads. So on software devices an iteration has 1024 steps, and one vector passes the value of
+    the chain to the next vector.
     """
     steps = """\
 for (; step + {size}u <= last; step += {size}u) {{
@@ -44,7 +45,7 @@ for (; step < last; step++)
     if not info.software:
         body = steps.format(size=64, links=_links(64))
         return Kit(name, info, (1, 1, 1)).finish(f"{start}{body}\ny[0] = x;", ("1",))
-    size, lanes = min(1024, info.max_group_size), 8  # a vector of 256 bits, llvmpipe's largest
+    size, lanes = min(1024, info.max_group_size), 8  # llvmpipe's largest vector: 256 bits
     part = 60000 * _ROUND
     body = f"""\
 {start}\
@@ -70,11 +71,12 @@ def _links(count: int) -> str:
 
 
 def _peak(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
-    """peak_fma: chains of FMAs, whose operations are counted.
+    """Returns the shader of peak_fma: chains of FMAs, and a count of the operations.
 
     The count is threads that ran * rounds * steps * chains * lanes * 2, in 64 bits. The chains
-    converge, without infinities or denormals, to a value that is never 0. The compiler cannot know
-    that, so the store after the loop, which never happens, keeps all chains alive.
+    converge, without infinities or denormals, to a value that is never 0. After the loop the shader
+    stores if their sum is 0. The sum is never 0, but the compiler cannot know that, so it keeps all
+    chains.
     """
     vector, number = ("vec4", "float") if name.endswith("f32") else ("dvec4", "double")
     size = group_threads(plan, info, default=64 if info.software else 256)

@@ -2,11 +2,12 @@
 
 A group has `cols` x `rows` x `outs` threads: `cols` neighbouring columns i (256 at most), `rows`
 threads that share the elements of one column, and `outs` outputs o if threads are left. Each of the
-`rows` threads has 16 elements or more; their results are combined in shared memory by halving. The
-number of groups follows from the same arithmetic in the language of core/abi/extent.py: change both
-or none.
+`rows` threads reduces 16 elements or more. Their results are combined in shared memory, pair by
+pair. `_groups` repeats this arithmetic in the language of core/abi/extent.py, so change both
+together.
 
-i32 sums are i64, as pairs of words, low first. max and min are NaN if an element is NaN.
+Sums of i32 are i64, stored as pairs of words, low word first. max and min are NaN if an element is
+NaN.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if op != "sum" and dtype != "i32":
         kit.uses.append(vmath.use(op, dtype))
     kit.shared.append(f"{total} partial[{threads}]")
-    # Four sums per thread if a column is contiguous: fewer loads, and shorter chains of roundings.
+    # If a column is contiguous, a thread loads vectors and keeps four sums. That takes fewer loads,
+    # and rounding errors add up over fewer terms.
     vector = plan.vector != 1 and dtype != "f64" and not is_es(info)
     if vector:
         kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))
@@ -75,8 +77,8 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 """
 
 
-# Eight elements per iteration, because Mesa's llvmpipe ends the loops of a shader after 65535
-# iterations in all. Its storage blocks have 128 MiB at most, which is half as many iterations.
+# An iteration takes eight elements, because Mesa's llvmpipe ends the loops of a shader after 65535
+# iterations in all. Its largest storage block, 128 MiB, needs half as many iterations at most.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
         uint quads = n / 4u, from = o * quads;
@@ -142,12 +144,15 @@ if (live && row == 0u)
 
 
 def _least(a: str, b: str) -> str:
-    """min(a, b) in the language of extents, where subtraction stops at zero."""
+    """Returns min(a, b) as an expression of core/abi/extent.py, where subtraction stops at zero."""
     return f"({a}-({a}-{b}))"
 
 
 def _floor(a: str, b: str) -> str:
-    """a / b rounded down, for a >= b, in the language of extents, where / rounds up."""
+    """Returns a / b rounded down, for a >= b, as an expression of core/abi/extent.py.
+
+    Without the correction, / rounds up in these expressions.
+    """
     return f"(({a}+1-{b})/{b})"
 
 

@@ -1,7 +1,7 @@
 """The tile of sums that one thread keeps in registers: rows of named vectors, without indexing.
 
-The accumulator of row r, vector j is `s{r}_{j}`. The operands of a step are scalars `a{r}` and
-vectors `b{j}`. gemm and conv2d call this.
+The accumulator of row r, vector j is `s{r}_{j}`. A step adds products of tm scalars and tn / width
+vectors, whose names the caller gives. gemm and conv2d call this.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Registers:
         return "\n".join(f"{self.vector} {', '.join(row)};" for row in names)
 
     def poison(self, unless: str) -> str:
-        """Text that sets every sum to NaN unless all terms were added.
+        """Returns text that sets every sum to NaN unless the condition `unless` holds.
 
-        Mesa's llvmpipe ends a shader's loops after 65535 iterations in all. NaN shows that a sum is
-        incomplete.
+        The condition says that all terms were added. Mesa's llvmpipe ends a shader's loops after
+        65535 iterations in all; NaN shows that a sum is incomplete.
         """
         nan = f"{self.number}(uintBitsToFloat(0x7fc00000u))"
         sums = [f"s{r}_{j}" for r in range(self.tm) for j in range(self.vectors)]
         return f"if (!({unless})) {{\n    {' '.join(f'{s} += {nan};' for s in sums)}\n}}\n"
 
     def clipped(self, first: str, most: str, apart: int) -> str:
-        """Text of an expression: how many columns of this thread are below column `most`.
+        """Returns an expression for the number of this thread's columns below column `most`.
 
         The thread's vectors start at columns first, first + apart, first + 2 * apart, ...
         """
@@ -55,14 +55,17 @@ class Registers:
         return f"{self.vector}(0)"
 
     def step(self, a: list[str], b: list[str]) -> str:
-        """One product for each sum: `a` holds tm scalars, `b` tn / width vectors."""
+        """Returns text that adds one product to each sum.
+
+        `a` has tm scalars, `b` has tn / width vectors.
+        """
         return "\n".join(
             " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for j in range(self.vectors))
             for r in range(self.tm)
         )
 
     def steps(self, terms: list[tuple[list[str], list[str]]]) -> str:
-        """Several steps, sum by sum: each sum takes all its terms before the next sum begins."""
+        """Returns the text of several steps; each sum gets all its terms before the next sum."""
         return "\n".join(
             " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for a, b in terms)
             for r in range(self.tm)
@@ -70,7 +73,7 @@ class Registers:
         )
 
     def lane(self, r: int, column: int) -> str:
-        """The sum at row r, column `column` of this thread's columns."""
+        """Returns the name of this thread's sum at row `r` and column `column` of its tile."""
         j, lane = divmod(column, self.width)
         return f"s{r}_{j}" if self.width == 1 else f"s{r}_{j}.{LANES[lane]}"
 
@@ -86,9 +89,9 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def activation(dtype: str) -> tuple[list[str], str]:
-    """(the functions of vmath.py that sp_act uses, the GLSL text of sp_act).
+    """Returns (names of the functions of vmath.py that sp_act calls, the GLSL text of sp_act).
 
-    sp_act takes the numbers of enum sp_activation.
+    The argument `act` of sp_act is a number of enum sp_activation.
     """
     number = "double" if dtype == "f64" else "float"
     prefix = "f64:" if dtype == "f64" else ""

@@ -1,6 +1,6 @@
 """Checks a TilePlan for a shader against the device, before any text is written.
 
-The ValueError names the field of the plan. The generators call this.
+The checks raise a ValueError that names the wrong field of the plan. The generators call them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class Tile:
 
 
 def group_threads(plan: TilePlan, info: DeviceInfo, default: int) -> int:
-    """The size of a one-dimensional group: plan.levels[0][0], else `default` or the device's limit.
+    """Returns the size of a one-dimensional group: plan.levels[0][0] if it is given.
 
-    Raises ValueError for a size that the device cannot run.
+    Otherwise the size is the lesser of `default` and the device's limit. Raises ValueError for a
+    size that the device cannot run.
     """
     size = plan.levels[0][0] if plan.levels else 0
     if not size:
@@ -54,7 +55,7 @@ def group_threads(plan: TilePlan, info: DeviceInfo, default: int) -> int:
 
 
 def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int) -> Tile:
-    """Returns `tile`; raises ValueError with the name of an invalid field."""
+    """Returns `tile` if the device can run it. Raises ValueError that names the wrong field."""
     if tile.algo not in algos:
         raise ValueError(f"plan: algo: expected one of auto, {', '.join(algos)}, got {tile.algo!r}")
     if min(tile.bm, tile.bn, tile.bk, tile.tm, tile.tn) < 1:
@@ -83,7 +84,7 @@ def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int)
 
 
 def shared_nbytes(tile: Tile, itemsize: int) -> int:
-    """Bytes of shared memory of a group: one block of each operand that the algorithm stages."""
+    """Returns the bytes of shared memory of a group: one staged block of each operand, or 0."""
     return (tile.bm + tile.bn) * tile.bk * itemsize if tile.algo in ("shared", "im2col") else 0
 
 

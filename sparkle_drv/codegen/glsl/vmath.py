@@ -1,12 +1,12 @@
 """exp, tanh, log and others in GLSL, for one f32 or f64 element.
 
-A driver's functions may be wrong by thousands of ulp, because GLSL only asks for 3 + 2|x|. They may
-also assume that no NaN occurs. So NaN is recognised by its bits. Comparisons that must pass NaN are
-integer comparisons. Values that depend on the order of roundings are `precise`. Drivers may flush
-denormals.
+A driver's functions may be wrong by thousands of ulp: GLSL allows exp(x) an error of 3 + 2|x| ulp.
+A driver may also assume that no NaN occurs, so these functions recognise NaN by its bits.
+Comparisons that must pass NaN on compare integers. Values that depend on the order of roundings are
+`precise`. Drivers may flush denormals.
 
-`text(names)` gives the named functions and those that they need; the f64 ones are overloads of the
-same names. kit.py calls this.
+`text(names)` returns the named functions and those that they call. f64 functions are overloads of
+the f32 names. kit.py calls `text`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterable
 
 _LN2_HI, _LN2_LO = "0.693359375", "-2.12194440e-4"
 
-# name -> (functions that it needs, text). The Taylor and atanh series below end where the next term
-# is less than a quarter ulp on the reduced range.
+# name -> (names of the functions that it calls, text). The Taylor and atanh series below end where
+# the next term is less than a quarter ulp on the reduced range.
 _F32: dict[str, tuple[tuple[str, ...], str]] = {
     "nan": (
         (),
@@ -354,9 +354,10 @@ _F64_ONLY = "f64:"
 
 
 def text(names: Iterable[str], doubles: bool) -> str:
-    """The functions `names` ("exp" for f32, "f64:exp" for f64) and those that they need, each once.
+    """Returns the text of the functions `names` and of those that they call, each once.
 
-    With `doubles`, the f32 functions may compute in f64 where that helps (OpenGL ES cannot).
+    A name is "exp" for f32, "f64:exp" for f64. With `doubles`, f32 functions may compute in f64
+    where that helps (OpenGL ES has no f64).
     """
     found: dict[str, str] = {}
 
@@ -381,5 +382,5 @@ def text(names: Iterable[str], doubles: bool) -> str:
 
 
 def use(name: str, dtype: str) -> str:
-    """The entry of Kit.uses for function `name` of a dtype."""
+    """Returns the name that Kit.uses has for function `name` of a dtype."""
     return _F64_ONLY + name if dtype == "f64" else name

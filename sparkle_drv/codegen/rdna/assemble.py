@@ -1,7 +1,7 @@
 """A fast isa.assemble for kernels generated at run time; it gives the same words.
 
-Most of their lines differ only in the numbers of VGPRs. So a line is parsed once with placeholder
-numbers. Then the real numbers replace the placeholders in its fields.
+Most lines of generated kernels differ only in the numbers of VGPRs. So each form of a line is
+parsed once, with placeholder numbers. Then the real numbers replace the placeholders in its fields.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def _words(isa: Table, line: str) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _parsed(gen: int, form: str) -> tuple[Inst, tuple[tuple[str, int, int], ...]]:
-    """(the instruction, its fields that hold a VGPR).
+    """Returns (the parsed instruction, those of its fields that hold a VGPR).
 
-    A field is (name, index of the VGPR in the text, number added to the VGPR's number).
+    Each such field is (name, index of the VGPR in the text, number to add to the VGPR's number).
     """
     inst = parse_instruction(table(gen), form, 0)
     places = []

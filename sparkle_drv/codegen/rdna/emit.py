@@ -1,6 +1,6 @@
 """Generates a kernel for one map expression, without a compiler.
 
-The result is a code object in memory; the amdgpu backend takes it like one from a file.
+The result is a code object in memory. The amdgpu backend loads it like a code object from a file.
 
     made = emit.kernel("map_f32", plan.program, gen=11, chip="gfx1100")
     made.code               # a codeobject.CodeObject
@@ -49,7 +49,7 @@ class Emitted:
 
 
 def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitted:
-    """The kernel of a plan's program.
+    """Returns the kernel that runs a plan's program.
 
     Raises ValueError for an invalid program, DoesNotFit if only the interpreter can run it.
     """
@@ -98,7 +98,7 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
 
 
 def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
-    """(the metadata that a compiler would write, offsets of the arguments by name)."""
+    """Returns (the metadata that a compiler would write, offsets of the arguments by name)."""
     args, offsets, at = [], {}, 0
     for arg in assets.manifest()["kernels"][name]["args"]:
         pointer = arg["type"].endswith("*")
@@ -118,9 +118,9 @@ def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
 
 
 def _image(words: Sequence[int], gen: int) -> Image:
-    """The code with the padding that the instruction prefetch may read.
+    """Returns the code with the padding that the instruction prefetch may read.
 
-    As LLVM pads kernels: s_code_end to the end of a cache line, and three lines more.
+    LLVM pads kernels in the same way: s_code_end fills the last cache line and three more lines.
     """
     line = _LINE_NBYTES[gen] // 4
     padded = [*words, *[_CODE_END] * (-len(words) % line + 3 * line)]

@@ -3,13 +3,13 @@
 A group of 128 threads computes 128 * V elements; a thread has V neighbouring ones (V is 4, 2 or 1).
 All groups but the last load and store V elements at once. Their addresses need only the alignment
 of single elements, because the kernel driver sets SH_MEM_CONFIG.ALIGNMENT_MODE to unaligned. A last
-group that is not full loads and stores one element at a time, masked by EXEC. The operations in
-between are the same lines for both.
+group that is not full loads and stores one element at a time, masked by EXEC. The lines between the
+loads and the stores are the same for both kinds of groups.
 
     SGPRs                                             VGPRs
-    s0..s15    as the wave starts; f64 constants      v0        byte offset in the group
+    s0..s15    initial values, later f64 constants    v0        byte offset in the group
     s16..s33   addresses: y, x0 .. x7                 others    by instructions.Code.allocate
-    s34        elements; in the last group only those of the group
+    s34        number of elements; in the last group only those of the group
     s35        1 for a full group, else 0
     s36..s37   address of the constants
     s38..s39   byte offset of the group
@@ -32,11 +32,12 @@ VECTORS = (4, 2, 1)
 POINTERS, COUNT, FULL, CONSTS, OFFSET, LANES, CONSTANTS = 16, 34, 35, 36, 38, 40, 44
 MOST_CONSTANTS = 60
 MOST_VGPRS = {4: 96, 2: 96, 1: 128}
-"""With more, a SIMD would have too few waves to hide loads: 96 leave 10 of 16 on gfx10.3."""
+"""By elements per thread. With more VGPRs a SIMD would have too few waves to hide loads: 96 VGPRs
+leave 10 of 16 waves on gfx10.3."""
 MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
 """3000 lines are about 24 KiB, which fits into the instruction cache (32 KiB a WGP). 8000 take a
 second to assemble."""
-GROUP_ID = {10: "s2", 11: "s15"}  # follows the user SGPRs, of which gfx11 has 15
+GROUP_ID = {10: "s2", 11: "s15"}  # the SGPR after the user SGPRs; gfx11 has 15 of those
 
 
 class Written(NamedTuple):
@@ -48,7 +49,7 @@ class Written(NamedTuple):
 
 
 class DoesNotFit(Exception):
-    """Only the interpreter can run the expression; the message says why."""
+    """Raised if only the interpreter can run the expression; the message says why."""
 
 
 class _TooManyLines(Exception):
@@ -56,7 +57,7 @@ class _TooManyLines(Exception):
 
 
 def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
-    """The kernel of a graph. Raises DoesNotFit.
+    """Returns the kernel of a graph. Raises DoesNotFit if only the interpreter can run the graph.
 
     `offsets` has the offsets of the arguments "y", "x0", "consts" and "n" in the kernarg segment.
     """
@@ -101,11 +102,11 @@ class _Kernel:
         return Written("\n".join([*lines, "end:", "s_endpgm", ""]), vgprs, self.vector)
 
     def pointer(self, name: str) -> int:
-        """The first SGPR of an array's address."""
+        """Returns the number of the first SGPR that holds the address of array `name`."""
         return POINTERS if name == "y" else POINTERS + 2 + 2 * int(name[1:])
 
     def wide(self, name: str, ndw: int) -> str:
-        """The generation's name of a load or store of `ndw` dwords."""
+        """Returns the generation's mnemonic for a load or store of `ndw` dwords."""
         if self.gen == 11:
             return f"{name}_b{32 * ndw}"
         return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
@@ -124,7 +125,7 @@ class _Kernel:
 
     def begin(self) -> None:
         line, group = self.code.line, GROUP_ID[self.gen]
-        # y, x0, x1 ... have the same order in the segment and in registers.
+        # y, x0, x1 ... have the same order in the kernarg segment and in SGPRs.
         pointers = 1 + max((slot + 1 for slot in self.inputs), default=0)
         self.scalar_load(POINTERS, _pair(0), self.offsets["y"], 2 * pointers)
         self.scalar_load(COUNT, _pair(0), self.offsets["n"], 1)
@@ -142,7 +143,7 @@ class _Kernel:
             line(f"s_addc_u32 s{low + 1}, s{low + 1}, s{OFFSET + 1}")
         line(f"s_lshr_b32 s{FULL}, s{COUNT}, {self.log_elements}")
         line(f"s_cmp_gt_u32 {group}, s{FULL}")
-        line("s_cbranch_scc1 end")  # a group beyond the last
+        line("s_cbranch_scc1 end")  # a group without elements
         line(f"s_cmp_lt_u32 {group}, s{FULL}")
         line(f"s_cselect_b32 s{FULL}, 1, 0")
         line("s_cbranch_scc0 partial_load")
@@ -152,7 +153,8 @@ class _Kernel:
             base = _pair(self.pointer(f"x{slot}"))
             name = self.wide("global_load", self.vector)
             self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
-        # The loads of the last group write the same registers, and `index`, which is separate.
+        # partial_load jumps here after it has written the same registers and `index`. The allocator
+        # does not see the lines of partial_load, so this label counts as the write of `index`.
         self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
         if self.graph.constants:
             self.code.line("s_waitcnt lgkmcnt(0)")
@@ -167,7 +169,7 @@ class _Kernel:
         last = self.graph.nodes[-1]
         for k, value in enumerate(values[-1]):
             if isinstance(value, Reg) and last.args and not last.uniform:
-                # Only this result uses the value, so it is computed directly in the result's place.
+                # No other node uses the value, so it is computed directly in `result`.
                 value.block, self.result.regs[k] = self.result, value
             else:
                 self.code.line("v_mov_b32 {}, {}", [self.result[k]], [value])
@@ -193,9 +195,10 @@ class _Kernel:
         line("s_endpgm")
 
     def partial_load(self) -> list[str]:
-        """The loads of a last group that is not full.
+        """Returns the lines that load a last group that is not full.
 
-        Lanes beyond the end are masked from here on; a lane's elements beyond the end are 0.
+        From here on EXEC masks the lanes that have no element. Missing elements of other lanes are
+        0.
         """
         mask = (1 << self.log_elements) - 1
         lines = [

@@ -27,14 +27,15 @@ I32 = frozenset(ARITY) - {
 class Node:
     """One value: `op` is "input" or "const" (of `slot`), or an operation on the nodes `args`.
 
-    "where_lt" and the others take the operands of "lt", then the two values to choose from.
+    The operations "where_lt" to "where_ne" combine a comparison with "where". They take the two
+    operands of the comparison, then the two values to choose from.
     """
 
     op: str
     slot: int
     args: tuple[int, ...]
     uniform: bool
-    """Is it the same for every element?"""
+    """True if the value is the same for every element."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,13 @@ class Graph:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[int, str]:
-    from sparkle_drv._native import lib  # the enums of sp_map.h, the one place with the numbers
+    from sparkle_drv._native import lib  # has the enums of sp_map.h, which define the numbers
 
     return {getattr(lib, f"SP_MAP_{op.upper()}"): op for op in (*ARITY, "input", "const")}
 
 
 def parse(words: Sequence[int], dtype: str) -> Graph:
-    """The graph of a program.
+    """Returns the graph of a program.
 
     Raises ValueError if the words are not a valid program of `dtype` ("f32" or "i32").
     """
@@ -110,7 +111,7 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
 
 
 def _needed(nodes: list[Node], result: int) -> tuple[Node, ...]:
-    """The nodes that the result needs, in their order, with new numbers."""
+    """Returns the nodes that `result` depends on, in their order and renumbered."""
     needed = {result}
     for at in range(result, -1, -1):
         if at in needed:

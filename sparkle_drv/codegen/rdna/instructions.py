@@ -7,19 +7,20 @@
     text = code.text()
 
 Code has no loops: later lines read the results of earlier ones, and branches only skip downwards.
-`allocate` is a linear scan over the lines. The line that first writes a register takes it. The line
-that last reads it frees it and may write its own result there, because an instruction reads all
-operands before it writes. Consecutive registers (`block`), which wide loads and f64 need, are taken
-together and freed one by one.
+`allocate` is a linear scan over the lines. A register is allocated at the line that first writes
+it, and freed at the line that last reads it. That line may write its own result there, because an
+instruction reads all operands before it writes. Consecutive registers (`block`), which wide loads
+and f64 need, are allocated together and freed one by one.
 
 Only VGPRs are allocated. SGPRs are few, and frame.py lists them. The text goes through
 isa.assemble, so a listing shows exactly the assembled code.
 
-Hazards: gfx10.3 and gfx11 interlock everything that this code does, except one case on gfx11. The
-result of a transcendental instruction must not be read by one of the next few VALU instructions
-(LLVM's GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). An
-s_waitcnt_depctr is inserted there. Lines that a branch may skip count as executed. Before the only
-branch of the operations (sin_cos_pow.py) there are more VALU instructions than that anyway.
+Hazards: gfx10.3 and gfx11 interlock all dependencies of this code, except one on gfx11. The next
+few VALU instructions after a transcendental instruction must not read its result (LLVM's
+GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). `text`
+inserts an s_waitcnt_depctr before an instruction that would. Lines that a branch may skip count as
+executed. That is safe, because enough VALU instructions precede the only branch of the operations
+(sin_cos_pow.py).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ WAIT_TRANS = "s_waitcnt_depctr 0xfff"  # va_vdst(0)
 
 
 class TooManyRegisters(Exception):
-    """The code does not fit into the allowed registers."""
+    """Raised if the code needs more registers than allowed."""
 
 
 @dataclass(eq=False)
@@ -106,7 +107,7 @@ def _regs(operand: Operand) -> Sequence[Reg]:
 
 
 def is_sgpr(operand: Operand) -> bool:
-    """Is it in SGPRs or VCC, rather than in a VGPR or an inline constant?"""
+    """Returns whether an operand is in SGPRs or VCC, not in a VGPR or an inline constant."""
     return isinstance(operand, str) and operand[0] in "sv"
 
 
@@ -150,15 +151,16 @@ class Code:
         return self.block(1)[0]
 
     def label(self, name: str) -> str:
-        """A new, unique label."""
+        """Returns a new, unique label that begins with `name`."""
         self.labels += 1
         return f"{name}_{self.labels}"
 
     def double(self, value: float) -> str:
-        """`value` as an operand of f64 instructions.
+        """Returns `value` as an operand of f64 instructions.
 
-        It is a literal, which holds the upper half, or a pair of SGPRs. Later values reuse the
-        SGPRs in turn.
+        A value whose lower 32 bits are 0 is a literal, which holds the upper half. Any other value
+        is loaded into a pair of SGPRs. If no pair is free, the pair with the oldest value is
+        reused.
         """
         bits = int.from_bytes(struct.pack("<d", value), "little")
         if not bits & 0xFFFFFFFF:
@@ -182,30 +184,36 @@ class Code:
         self.line(f"{name} {{}}, {first}{', '.join(['{}'] * len(reads))}", [target], reads)
 
     def op(self, name: str, *reads: Operand, into: Reg | None = None, also: str = "") -> Reg:
-        """`name into, also, reads...`; without `into` the result is a new register."""
+        """Appends `name into, also, reads...` and returns `into`, which is a new VGPR if None."""
         target = into or self.reg()
         self._op(name, target, reads, f"{also}, " if also else "")
         return target
 
     def op64(self, name: str, *reads: Operand) -> Block:
-        """The same with a pair of registers for the result."""
+        """Appends `name result, reads...` and returns the result, a new pair of VGPRs."""
         target = self.block(2)
         self._op(name, target, reads, "")
         return target
 
     def compare(self, name: str, *reads: Operand, into: str = "vcc_lo") -> str:
-        """`name into, reads...`: sets the SGPR named `into` to the lanes where it is true."""
+        """Appends the comparison `name into, reads...` and returns `into`.
+
+        The SGPR `into` gets a bit for each lane where the comparison is true.
+        """
         self.line(f"{name} {into}, {', '.join(['{}'] * len(reads))}", [], reads)
         return into
 
     def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
-        """`yes` in the lanes `lanes`, `no` in the others."""
-        if is_sgpr(yes) and is_sgpr(no):  # an instruction can read only two SGPRs, `lanes` is one
+        """Appends a selection and returns its VGPR: `yes` in the lanes `lanes`, `no` in others."""
+        if is_sgpr(yes) and is_sgpr(no):  # an instruction reads two SGPRs at most; `lanes` is one
             yes = self.op("v_mov_b32", yes)
         return self.op("v_cndmask_b32", no, yes, lanes, into=into)
 
     def allocate(self, most: int) -> int:
-        """Numbers all registers and returns how many it used. Raises TooManyRegisters."""
+        """Numbers all registers and returns how many VGPRs the code needs.
+
+        Raises TooManyRegisters if these are more than `most`.
+        """
         last: dict[Reg, int] = {}
         for at, line in enumerate(self.lines):
             for reg in (*line.written(), *line.read()):
@@ -225,9 +233,10 @@ class Code:
         return used
 
     def text(self) -> str:
-        """The assembly text, after `allocate`."""
+        """Returns the assembly text; `allocate` must have run."""
         made: list[str] = []
-        recent: list[tuple[bool, set[int]]] = []  # earlier VALU lines: (is it trans, its results)
+        # of earlier VALU lines: (is it transcendental, numbers of the VGPRs that it writes)
+        recent: list[tuple[bool, set[int]]] = []
         for line in self.lines:
             name = line.mnemonic
             if self.gen == 11 and name.startswith("v_"):
@@ -252,7 +261,10 @@ def _too_early(recent: list[tuple[bool, set[int]]], read: set[int]) -> bool:
 
 
 def _take(block: Block, free: list[bool]) -> int:
-    """Numbers the registers of a block: the lowest consecutive free ones."""
+    """Gives a block the lowest consecutive free VGPRs; returns its highest VGPR number plus 1.
+
+    Raises TooManyRegisters if no such VGPRs are free.
+    """
     count = len(block)
     for first in range(len(free) - count + 1):
         if all(free[first : first + count]):

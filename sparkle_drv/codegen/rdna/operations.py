@@ -20,7 +20,7 @@ from .number import INFINITY, LEAST_NORMAL, MAGNITUDE, SIGN, in_vgpr, lit, polyn
 
 _LOG2E = split(math.log2(math.e))
 _LN2 = split(math.log(2.0))
-# exp is 0 below the first, infinite above the second.
+# exp(x) is 0 for x below _EXP_LEAST and infinite for x above _EXP_MOST.
 _EXP_LEAST, _EXP_MOST = -104.0, 89.0
 
 
@@ -29,7 +29,7 @@ Emitter = Callable[..., Reg]
 
 
 def nan_if_unordered(k: Code, value: Reg, a: Value, b: Value) -> Reg:
-    """`value`, but NaN if a or b is NaN."""
+    """Returns `value`, or NaN in lanes where a or b is NaN."""
     either = k.op("v_add_f32", a, b)
     return k.select(k.compare("v_cmp_u_f32", a, b), either, value)
 
@@ -43,13 +43,16 @@ def _maximum(k: Code, a: Value, b: Value) -> Reg:
 
 
 def _relu(k: Code, x: Value) -> Reg:
-    """x < 0 ? 0 : x, which keeps NaN."""
+    """Computes x < 0 ? 0 : x, so NaN stays NaN."""
     x = in_vgpr(k, x)
     return k.select(k.compare("v_cmp_ngt_f32", "0", x), x, "0")
 
 
 def _divide(k: Code, a: Value, b: Value) -> Reg:
-    """a / b, rounded correctly; scaled so that neither 1/b nor the remainder is denormal."""
+    """Computes a / b, rounded correctly.
+
+    The operands are scaled so that neither 1/b nor the remainder is denormal.
+    """
     a, b = in_vgpr(k, a), in_vgpr(k, b)
     below = k.op("v_div_scale_f32", b, b, a, also="null")
     inverse = k.op("v_rcp_f32", below)
@@ -65,9 +68,10 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
 
 
 def _sqrt(k: Code, x: Value) -> Reg:
-    """sqrt, rounded correctly: the estimate or a neighbour, by the sign of the remainder.
+    """Computes sqrt(x), rounded correctly.
 
-    0, -0, infinity and NaN have no such neighbours and do not change.
+    The signs of the remainders choose between the hardware's estimate and its two neighbouring
+    f32. For 0, -0, infinity and NaN the estimate is chosen.
     """
     x = in_vgpr(k, x)
     small = k.compare("v_cmp_gt_f32", lit(2.0**-96), x)
@@ -83,9 +87,9 @@ def _sqrt(k: Code, x: Value) -> Reg:
 
 
 def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
-    """e**x for x between -104 and 89, or NaN.
+    """Computes e**x for x between -104 and 89; NaN gives NaN.
 
-    It is 2**(x log2(e)), whose whole part goes to the exponent.
+    The formula is 2**(x log2(e)). The whole part of that power goes to the exponent of the result.
     """
     high, low = _LOG2E
     product = k.op("v_mul_f32", high, x)
@@ -100,7 +104,7 @@ def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
 
 def _exp(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
-    y = exp_between(k, x)  # invalid outside its range, even NaN for infinities
+    y = exp_between(k, x)  # not valid outside that range; NaN for infinities
     y = k.select(k.compare("v_cmp_gt_f32", lit(_EXP_LEAST), x), "0", y)
     return k.select(k.compare("v_cmp_nlt_f32", lit(_EXP_MOST), x), y, k.op("v_mov_b32", INFINITY))
 
@@ -115,7 +119,7 @@ def _log(k: Code, x: Value) -> Reg:
     product = k.op("v_mul_f32", high, power)
     rest = k.op("v_fma_f32", power, high, Minus(product))
     rest = k.op("v_fma_f32", power, low, rest)
-    total = k.op("v_add_f32", product, rest)  # NaN for an infinity
+    total = k.op("v_add_f32", product, rest)  # NaN if `power` is infinite
     return k.select(k.compare("v_cmp_gt_f32", INFINITY, Abs(power)), total, power)
 
 
@@ -124,22 +128,25 @@ _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-
 
 
 def _tanh(k: Code, x: Value) -> Reg:
-    """tanh: a polynomial in x*x near 0, else 1 - 2 / (e**2|x| + 1)."""
+    """Computes tanh(x): a polynomial if |x| < 0.625, otherwise 1 - 2 / (e**2|x| + 1)."""
     x = in_vgpr(k, x)
     z = k.op("v_mul_f32", x, x)
     near = polynomial(k, z, _TANH)
     near = k.op("v_mul_f32", near, z)
     near = k.op("v_fma_f32", near, x, x)
     twice = k.op("v_add_f32", Abs(x), Abs(x))
-    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)  # a NaN takes the polynomial
+    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)  # for NaN the polynomial is selected
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")
     y = k.select(k.compare("v_cmp_le_f32", lit(0.625), Abs(x)), far, near)
-    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # the sign of x
+    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # with the sign of x
 
 
 def _sigmoid(k: Code, x: Value) -> Reg:
-    """1 / (1 + e**-x) with e = e**-|x|, which cannot overflow: 1 / (1 + e), or e / (1 + e)."""
+    """Computes 1 / (1 + exp(-x)) from e = exp(-|x|), which cannot overflow.
+
+    The result is 1 / (1 + e) for x >= 0, otherwise e / (1 + e).
+    """
     x = in_vgpr(k, x)
     e = exp_between(k, Minus(Abs(x)))
     e = k.select(k.compare("v_cmp_nlt_f32", lit(-_EXP_LEAST), Abs(x)), e, "0")
@@ -157,7 +164,7 @@ def _i32_absolute(k: Code, x: Value) -> Reg:
 
 
 def _choose(name: str) -> Emitter:
-    """Chooses the first of two values if a comparison of two others holds, else the second."""
+    """Returns an emitter of: `yes` where the comparison `name` of a and b holds, otherwise `no`."""
 
     def emit(k: Code, a: Value, b: Value, yes: Value, no: Value) -> Reg:
         return k.select(k.compare(name, a, b), yes, no)
@@ -166,7 +173,10 @@ def _choose(name: str) -> Emitter:
 
 
 def _comparisons(dtype: str, one: str) -> dict[str, Emitter]:
-    """Comparisons, which give 1 or 0, and choices by a comparison. NaN equals no value."""
+    """Returns emitters of comparisons, whose result is 1 or 0, and of choices by a comparison.
+
+    NaN equals no value.
+    """
     found: dict[str, Emitter] = {}
     for op in COMPARISONS:
         not_equal = "neq" if dtype == "f32" else "ne"

@@ -1,4 +1,4 @@
-"""sin, cos and pow of f32; the parts that need more than 24 bits are f64.
+"""sin, cos and pow of f32. The parts that need more than 24 bits are computed in f64.
 
 Errors are at most 4 ulp for every argument. Special cases are those of C's sin and pow (C17,
 F.10.1.6 and F.10.4.4). The polynomials of sin and cos are those of S. Moshier's Cephes (sinf.c);
@@ -15,7 +15,7 @@ from .number import INFINITY, MAGNITUDE, NAN, SIGN, in_vgpr, lit, polynomial
 
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 _FAR = 2.0**30
-"""From here on x * 2/pi loses whole quarter turns, and their number does not fit into an i32."""
+"""For larger |x|, x * 2/pi in f64 loses whole quarter turns, and their number exceeds an i32."""
 _SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
@@ -23,7 +23,7 @@ _CHUNKS, _CHUNK_BITS = 7, 27
 
 
 def pi_times_two_to(nbits: int) -> int:
-    """pi * 2**nbits by Machin's formula, exact except for the last few bits."""
+    """Returns pi * 2**nbits by Machin's formula, exact except for the last few bits."""
     unit = 1 << nbits
 
     def arctan_of_one_over(n: int) -> int:
@@ -39,9 +39,9 @@ def pi_times_two_to(nbits: int) -> int:
 
 
 def _turns() -> tuple[float, ...]:
-    """1 / (2 pi) as a sum of f64 of 27 bits each, so that their product with an f32 is exact.
+    """Returns 1 / (2 pi) as pieces of 27 bits, so that a piece times an f32 is exact in f64.
 
-    The last bit is 2**-191, so for x < 2**128 the turn is known to 2**-63.
+    The last bit of the last piece is 2**-191. So for x < 2**128, x / (2 pi) is known to 2**-63.
     """
     nbits = 2 + _CHUNKS * _CHUNK_BITS
     scaled = (1 << (nbits + 256)) // (2 * pi_times_two_to(256))
@@ -67,7 +67,7 @@ def cosine(k: Code, x: Value) -> Reg:
 
 
 def _turned(k: Code, x: Reg, quarters: int) -> Reg:
-    """sin(x + quarters * pi/2)."""
+    """Computes sin(x + quarters * pi/2)."""
     rest, quadrant = _reduced(k, x)
     if quarters:
         quadrant = k.op("v_add_nc_u32", str(quarters), quadrant)
@@ -83,7 +83,10 @@ def _turned(k: Code, x: Reg, quarters: int) -> Reg:
 
 
 def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
-    """(x minus whole quarter turns, their number as an i32); NaN if x is not finite."""
+    """Returns (x minus whole quarter turns, the number of these turns as an i32).
+
+    The first is NaN if x is not finite.
+    """
     wide = k.op64("v_cvt_f64_f32", x)
     whole = k.op64("v_rndne_f64", k.op64("v_mul_f64", wide, k.double(2 / math.pi)))
     rest = k.op64("v_fma_f64", Minus(whole), k.double(_HALF_PI[0]), wide)
@@ -95,15 +98,15 @@ def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
     k.line(f"s_cbranch_vccz {near_enough}")
     _far(k, x, near, quadrant)
     k.line(f"{near_enough}:")
-    k.doubles.clear()  # skipped lines may not have set them
+    k.doubles.clear()  # the SGPRs are not set if the lines were skipped
     return near, quadrant
 
 
 def _far(k: Code, x: Reg, rest: Reg, quadrant: Reg) -> None:
-    """Overwrites `rest` and `quadrant` in lanes with a large finite x.
+    """Overwrites `rest` and `quadrant` in lanes where |x| >= _FAR; for infinities `rest` is NaN.
 
-    |x| times each piece of 1 / (2 pi) is exact, and so is its fraction. Quarter turns are removed
-    after each piece, so that the rest keeps its bits even if x is near a multiple of pi/2.
+    |x| times a piece of 1 / (2 pi) is exact, and so is the fraction of this product. Quarter turns
+    are removed after each piece. So the rest keeps its bits even if x is near a multiple of pi/2.
     """
     wide = k.op64("v_cvt_f64_f32", Abs(x))
     turn: Block | None = None
@@ -129,24 +132,25 @@ def _far(k: Code, x: Reg, rest: Reg, quadrant: Reg) -> None:
     k.select(infinite, k.op("v_mov_b32", NAN), rest, into=rest)
 
 
-# log2(m) = s * (c0 + c1 z + c2 z**2 ...), s = (m-1)/(m+1), z = s*s <= 0.0295. The rest is 2**-39.
-# The factors of higher powers need only the bits of a literal.
+# log2(m) = s * (c0 + c1 z + c2 z**2 ...) with s = (m-1)/(m+1) and z = s*s <= 0.0295. The terms that
+# are left out add up to 2**-39. The coefficients from _LITERALS_FROM on need only the upper half of
+# an f64, which fits into a literal.
 _LOG2 = tuple(2 / math.log(2) / (2 * i + 1) for i in range(7))
 _LITERALS_FROM = 3
 
 
 def power(k: Code, x: Value, y: Value) -> Reg:
-    """pow: 2**(y log2|x|) with the product in f64, then the special cases of C's pow."""
+    """Computes pow(x, y): 2**(y log2|x|) with the product in f64, then C's special cases of pow."""
     x, y = in_vgpr(k, x), in_vgpr(k, y)
     finite = k.op("v_max_f32", "0xff7fffff", y)
     finite = k.op("v_min_f32", "0x7f7fffff", finite)
     product = k.op64("v_mul_f64", k.op64("v_cvt_f64_f32", finite), _log2(k, x))
-    product = k.op64("v_max_f64", product, "0xc0690000")  # -200 gives 0, 200 infinity
+    product = k.op64("v_max_f64", product, "0xc0690000")  # 2**-200 gives 0, 2**200 infinity
     product = k.op64("v_min_f64", product, "0x40690000")
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))
     result = k.op("v_ldexp_f32", k.op("v_exp_f32", part), k.op("v_cvt_i32_f64", whole))
-    # -|x| to an odd power is negative; to a power that is not an integer it is NaN.
+    # A negative x to an odd power is negative; to a power that is not an integer the result is NaN.
     half = k.op("v_fract_f32", k.op("v_mul_f32", "0.5", y))
     odd = k.select(k.compare("v_cmp_eq_f32", "0.5", half), x, "0")
     result = k.op("v_bfi_b32", MAGNITUDE, result, odd)
@@ -167,7 +171,7 @@ _HUGE = 0x7E37E43C  # upper half of 1e300
 
 
 def _log2(k: Code, x: Reg) -> Block:
-    """log2|x| in f64, with +-1e300 instead of infinities; undefined for NaN."""
+    """Computes log2|x| in f64, with +-1e300 in place of infinities. For NaN it is undefined."""
     wide = k.op64("v_cvt_f64_f32", Abs(x))
     m = k.op64("v_frexp_mant_f64", wide)
     below = k.compare("v_cmp_gt_f64", f"{0x3FE6A09E:#x}", m)  # sqrt(1/2)
@@ -175,7 +179,7 @@ def _log2(k: Code, x: Reg) -> Block:
     m = k.op64("v_ldexp_f64", m, one)
     e = k.op("v_sub_nc_u32", k.op("v_frexp_exp_i32_f64", wide), one)
     f, g = k.op64("v_add_f64", "-1.0", m), k.op64("v_add_f64", "1.0", m)
-    inverse = k.op64("v_rcp_f64", g)  # 24 bits
+    inverse = k.op64("v_rcp_f64", g)  # accurate to 24 bits
     error = k.op64("v_fma_f64", Minus(g), inverse, "1.0")
     inverse = k.op64("v_fma_f64", error, inverse, inverse)
     s = k.op64("v_mul_f64", f, inverse)
@@ -195,5 +199,5 @@ def _log2(k: Code, x: Reg) -> Block:
 
 
 def _upper_half(value: float) -> float:
-    """`value` with only the bits of the upper half of an f64."""
+    """Returns `value` rounded so that the lower 32 bits of the f64 are 0."""
     return math.ldexp(round(math.ldexp(value, 20)), -20)

@@ -5,8 +5,8 @@ the bits that it takes. Integers of one size match whatever their sign. bf16, wh
 have, matches any 16-bit integer. Pointers to bytes (u8*, i8*) take any elements.
 
 READONLY says that the memory must not be written. BORROWED says that the memory lives only as long
-as the pointer object, so a launch keeps that until it has ended. Together a launch tests one number
-per pointer.
+as the pointer object, so a launch keeps that object until the launch has ended. All these bits are
+in one number, so a launch makes one test per pointer.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _INTEGERS = {"u": "i", "b": "i", "bf": "i"}
 ANY = 127
 READONLY = 128
 BORROWED = 256
-# The bits that a pointer to each element type takes.
+# Element type of a pointer -> the bits of the array elements that the pointer accepts.
 POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
 POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
 
 
 def of_dtype(dtype: Any) -> int:
-    """The bit of a numpy dtype; 0 where no kernel type matches (complex, other byte orders)."""
+    """Returns the bit of a numpy dtype; 0 if no kernel type fits (complex, other byte orders)."""
     kind = "bf" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
     return of_kind(kind, dtype.itemsize) if dtype.isnative else 0
 
 
 def of_kind(kind: str, nbytes: int) -> int:
-    """The bit of elements of `nbytes` bytes; `kind` is numpy's ("f", "i", "u", "b") or "bf"."""
+    """Returns the bit of elements of `nbytes` bytes; `kind` is numpy's (f, i, u, b) or "bf"."""
     return _BITS.get(f"{_INTEGERS.get(kind, kind)}{nbytes}", 0)

@@ -21,15 +21,15 @@ _BINARY = {
 
 
 def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """The extent `text` as steps, each with the fields of a struct sp_extent_step.
+    """Returns the extent `text` as steps, each with the fields of a struct sp_extent_step.
 
     `names` has (offset in the packed arguments, bytes) of each integer argument. Raises ValueError
-    for a text that is not an extent, and for other names.
+    if `text` is not an extent, or uses a name that is not in `names`.
     """
     steps: list[tuple[int, int, int, int]] = []
 
     def operand(node: ast.expr) -> tuple[int, int, int]:
-        """The offset, mask and constant of a struct sp_extent_step."""
+        """Returns the offset, mask and constant of a struct sp_extent_step."""
         match node:
             case ast.Constant(int(number)):
                 return 0, 0, number
@@ -41,7 +41,7 @@ def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int,
         raise ValueError(f"extent {text!r}: {given!r} is not an integer argument; known: {known}")
 
     def add(op: int, node: ast.expr) -> None:
-        """Append the steps of `node`, with `op` applied to its value."""
+        """Appends the steps of `node`; the last step applies `op` to the value of `node`."""
         match node:
             case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
                 add(lib.SP_EXTENT_PUSH, left)

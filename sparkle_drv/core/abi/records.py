@@ -1,7 +1,7 @@
 """Command records as bytes: the Python side of native/include/sp_cmd.h.
 
-Encode and decode stand side by side; tests/core/test_records.py compares every format with
-offsetof() of the C structs.
+This file encodes and decodes. tests/core/test_records.py compares every format with offsetof() of
+the C structs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ timestamp = _encoder(TIMESTAMP)
 
 
 def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, kind, record) of each record; stops at the first that is cut off."""
+    """Yields (offset, kind, record) of each record; stops at the first record that is cut off."""
     at = 0
     while at + HEAD.size <= len(records):
         kind, nbytes = HEAD.unpack_from(records, at)
@@ -62,9 +62,9 @@ def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def fields(kind: int, record: bytes) -> tuple[int, ...]:
-    """The numbers of a record other than a dispatch, in the argument order of its encoder above.
+    """Returns the numbers of a record, in the argument order of its encoder.
 
-    Raises ValueError for an unknown kind.
+    Raises ValueError for a dispatch and for an unknown kind.
     """
     if kind not in BODIES:
         raise ValueError(f"records: unknown kind {kind}")
@@ -72,7 +72,7 @@ def fields(kind: int, record: bytes) -> tuple[int, ...]:
 
 
 def decode(kind: int, record: bytes) -> str:
-    """One line of text for a record other than a dispatch (core/describe.py has those)."""
+    """Returns one line of text for a record. core/describe.py does so for a dispatch."""
     if kind not in _SAYS:
         return f"record of kind {kind}"
     return _SAYS[kind].format(*fields(kind, record))

@@ -18,7 +18,8 @@ from sparkle_drv.core.abi.elements import POINTERS
 from sparkle_drv.core.abi.extent import steps_of
 from sparkle_drv.core.abi.records import DISPATCH_HEAD
 
-# The struct code of each scalar type. struct has none for bf16, which is only behind pointers.
+# The struct code of each scalar type. The struct module has none for bf16, so bf16 can only stand
+# behind a pointer.
 SCALARS = {"f32": "f", "f64": "d", "i32": "i", "u32": "I", "i64": "q", "u64": "Q"}
 SCALARS |= {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "f16": "e"}
 ELEMENTS = (*SCALARS, "bf16")
@@ -28,7 +29,11 @@ _NEXT = re.compile(rf"{_TYPE}\s*(\*?)\s*(?:(?!{_TYPE})([^\W\d]\w*))?[\s,]*")
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument; `type` is as "f32" or "f32*", `extent` counts elements behind a pointer."""
+    """One argument of a kernel.
+
+    `type` is such as "f32" or "f32*". `extent` is an expression for the number of elements behind a
+    pointer.
+    """
 
     name: str
     type: str
@@ -42,7 +47,7 @@ class Arg:
 
     @property
     def is_written(self) -> bool:
-        """Is it an output of a manifest kernel? A user kernel does not declare its outputs."""
+        """True for an output of a manifest kernel; a user kernel does not declare its outputs."""
         return self.is_pointer and bool(self.extent) and "w" in self.access
 
     @property
@@ -55,7 +60,10 @@ class Arg:
 
 
 def parse_args(text: str) -> tuple[Arg, ...]:
-    """The arguments in "f32* x, u32 n" or "f32* u32"; ValueError names an unknown type."""
+    """Returns the arguments that a text such as "f32* x, u32 n" or "f32* u32" declares.
+
+    Raises ValueError, which names an unknown type.
+    """
     args: list[Arg] = []
     rest = text.strip(" ,")
     while rest:
@@ -122,9 +130,9 @@ class Signature:
         return sig
 
     def compile(self, text: str, sig: Any, at: int) -> int:
-        """Writes the steps of the extent `text` into `sig` from step `at` on; returns how many.
+        """Writes the steps of the extent `text` into `sig` from step `at` on; returns their number.
 
-        Raises ValueError as `steps_of`, and for too many steps.
+        Raises the ValueError of `steps_of`, and ValueError for too many steps.
         """
         steps = steps_of(text, self._integers)
         if at + len(steps) > lib.SP_MAX_STEPS:

@@ -1,9 +1,9 @@
 """Arrays that are not computed yet, and the operators that make them.
 
-    pending.py      Pending: the arrays of a device that still wait to be computed, and their order
+    pending.py      Pending: the arrays of a device that are not computed yet
     operators.py    Operators: numpy's operators and methods for an Array; each asks the provider
     provider.py     Provider: the interface by which operators compute; `ops/deferred` implements it
 
-An Array that waits has a Thunk instead of memory. Reading the Array runs its thunk. Work that
-writes to memory of the device runs all thunks first.
+An Array that is not computed yet has a Thunk instead of memory. Reading the Array runs its thunk.
+Before work that writes to memory of the device, all thunks are run.
 """

@@ -1,7 +1,7 @@
 """Operators: numpy's operators, indexing and reductions of an Array.
 
-Nothing is computed here: the provider builds an expression, or refuses in one line. Words and rules
-are numpy's (NEP 50 for types); docs/getting-started.md says which results share memory.
+Nothing is computed here: the provider builds an expression, or raises an error of one line. Names
+and rules are numpy's (NEP 50 for types). docs/getting-started.md says which results share memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _alone(name: str) -> Callable[[X], X]:
 
 
 class Operators:
-    """What core.Array and the arrays of a Context have of numpy's ndarray."""
+    """Operators and methods of numpy's ndarray, for core.Array and the arrays of a Context."""
 
     __slots__ = ()
     _PROVIDER = ARRAYS
@@ -88,7 +88,7 @@ class Operators:
         return self
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
-        """Elementwise; `x is y` asks for identity."""
+        """Compares element by element; use `x is y` for identity."""
         made: Self = provider(self._PROVIDER).ufunc("equal", (self, other))
         return made
 
@@ -105,7 +105,10 @@ class Operators:
         return made
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
-        """np.sin(x), np.add(x, 1) and what else maps know; TypeError for others."""
+        """Computes numpy's ufuncs, such as np.sin(x) or np.add(x, 1).
+
+        Raises TypeError for a ufunc that ops/deferred/types.py does not list.
+        """
         made: Self = provider(self._PROVIDER).numpy_ufunc(ufunc, method, inputs, options)
         return made
 
@@ -125,27 +128,29 @@ class Operators:
         raise TypeError("an Array is not iterable: use x.numpy(), or x[i] for i in range(len(x))")
 
     def __getitem__(self, key: object) -> Self:
-        """Ints, slices, `...` and None: a view where the elements lie together, else a copy.
+        """Returns the elements at ints, slices, `...` and None.
 
-        Raises IndexError, TypeError (a mask, a list), ValueError (step 0, closed).
+        The result is a view if the elements are contiguous, otherwise a copy. Raises IndexError,
+        TypeError (a mask, a list), ValueError (step 0, a closed array).
         """
         return provider(self._PROVIDER).getitem(self, key)
 
     def __setitem__(self, key: object, value: Operand) -> None:
-        """Returns when the elements are written. `value` broadcasts and takes the dtype of x.
+        """Writes `value`, which is broadcast and converted to this dtype.
 
-        Raises as `x[key]`, and ValueError: shapes do not broadcast, read-only, another device.
+        Returns when the elements are written. Raises the errors of `x[key]`. Raises ValueError if
+        the shapes do not broadcast, if x is read-only, or if `value` is on another device.
         """
         provider(self._PROVIDER).setitem(self, key, value)
 
     @property
     def T(self) -> Self:
-        """The dimensions reversed; a copy unless at most one is longer than 1."""
+        """The array with its dimensions reversed; a copy if two or more are longer than 1."""
         return provider(self._PROVIDER).transpose(self, ())
 
     @property
     def mT(self) -> Self:
-        """The last two dimensions exchanged; ValueError: there are fewer."""
+        """The array with its last two dimensions exchanged; ValueError for fewer dimensions."""
         x: Any = self
         if x.ndim < 2:
             raise ValueError(f"mT: expected 2 dimensions or more, got shape {x.shape}")
@@ -153,54 +158,69 @@ class Operators:
         return provider(self._PROVIDER).transpose(self, axes)
 
     def transpose(self, *axes: Any) -> Self:
-        """Dimension i is what `axes[i]` was; without axes as `T`. TypeError, ValueError."""
+        """Returns the array with its dimensions permuted: dimension i was dimension `axes[i]`.
+
+        Without `axes` the dimensions are reversed. Raises TypeError, ValueError.
+        """
         return provider(self._PROVIDER).transpose(self, axes)
 
     def astype(self, dtype: npt.DTypeLike) -> Self:
-        """A copy in another dtype, "bf16" being bfloat16. `explain()` says if the host converted.
+        """Returns a copy in another dtype; "bf16" stands for bfloat16.
 
-        Raises TypeError.
+        `explain()` of the copy says whether the host converted it. Raises TypeError.
         """
         return provider(self._PROVIDER).astype(self, dtype)
 
     def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """The sum over `axis`: None for all, one or several. Raises as numpy's, as those below."""
+        """Returns the sum over `axis`: one axis, several, or None for all.
+
+        This and the following reductions raise the errors of numpy's methods.
+        """
         return provider(self._PROVIDER).reduction(self, "sum", axis, keepdims)
 
     def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """The mean over `axis`."""
+        """Returns the mean over `axis`."""
         return provider(self._PROVIDER).reduction(self, "mean", axis, keepdims)
 
     def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """The product over `axis`, on the host."""
+        """Returns the product over `axis`, computed on the host."""
         return provider(self._PROVIDER).reduction(self, "prod", axis, keepdims)
 
     def max(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """The largest over `axis`; NaN wins."""
+        """Returns the largest element over `axis`, or NaN if an element is NaN."""
         return provider(self._PROVIDER).reduction(self, "max", axis, keepdims)
 
     def min(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """The smallest over `axis`; NaN wins."""
+        """Returns the smallest element over `axis`, or NaN if an element is NaN."""
         return provider(self._PROVIDER).reduction(self, "min", axis, keepdims)
 
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Is one over `axis` not 0? On the host."""
+        """Returns whether any element over `axis` is not 0; computed on the host."""
         return provider(self._PROVIDER).reduction(self, "any", axis, keepdims)
 
     def all(self, axis: Axis = None, *, keepdims: bool = False) -> Self:
-        """Is none over `axis` 0? On the host."""
+        """Returns whether all elements over `axis` are not 0; computed on the host."""
         return provider(self._PROVIDER).reduction(self, "all", axis, keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """Where the first largest is, as int64; on the host. None: in the flattened array."""
+        """Returns the int64 index of the first largest element along `axis`.
+
+        `axis` None means the flattened array. The host computes the result.
+        """
         return provider(self._PROVIDER).reduction(self, "argmax", axis, keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """Where the first smallest is, as int64; on the host. None: in the flattened array."""
+        """Returns the int64 index of the first smallest element along `axis`.
+
+        `axis` None means the flattened array. The host computes the result.
+        """
         return provider(self._PROVIDER).reduction(self, "argmin", axis, keepdims)
 
     def item(self) -> Any:
-        """The only element as a Python number, after waiting; ValueError: it has not one."""
+        """Returns the only element as a Python number, after waiting for `fence`.
+
+        Raises ValueError unless the array has exactly one element.
+        """
         x: Any = self
         if x.size != 1:
             raise ValueError(

@@ -1,8 +1,9 @@
-"""Pending: the arrays of one device that wait to be computed, and when they are.
+"""Pending: the arrays of one device that are not computed yet, and when they are computed.
 
-While arrays wait, the epoch that launches send is an old one, so the backend refuses every launch,
-prepared call and list as stale. `Device._renew`, which each of them then calls, computes the arrays
-first: work of ours never overtakes an expression, and launches without one pay nothing.
+In this file an array "waits" from its expression to its computation. While arrays wait, launches
+send an old epoch, so the backend refuses every launch, prepared call and list as stale. Each of
+them then calls `Device._renew`, which computes the arrays first. So no launch overtakes an earlier
+expression, and launches cost nothing more if no array waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .provider import Thunk
 
 
 class Array(Protocol):
-    """core.Array, which is above this folder."""
+    """The part of core.Array that is used here; this folder cannot import core.Array."""
 
     _thunk: Thunk | None
     _fence: Any
@@ -27,7 +28,7 @@ class Array(Protocol):
 
 
 class Device(Protocol):
-    """core.Device, which is above this folder."""
+    """The part of core.Device that is used here; this folder cannot import core.Device."""
 
     _backend: Any
     _epoch: int
@@ -36,7 +37,7 @@ class Device(Protocol):
 
 
 class Failed:
-    """The thunk of an array whose computation failed before a write: reading it raises `error`."""
+    """The thunk of an array whose computation has failed; reading that array raises `error`."""
 
     def __init__(self, device: Any, error: Exception) -> None:
         self.device, self.error = device, error
@@ -49,8 +50,10 @@ class Failed:
 
 
 class Pending:
-    """`stale`: do arrays wait, so that the device's epoch is kept old? The lock covers a run, so
-    two threads that read one array compute it once.
+    """The waiting arrays of a device.
+
+    `stale` is True while arrays wait and the device's epoch is kept old. The lock is held during a
+    computation, so two threads that read one array compute it once.
     """
 
     def __init__(self) -> None:
@@ -60,20 +63,20 @@ class Pending:
         self._runs = False
 
     def add(self, device: Device, array: Array) -> None:
-        """`array` waits from now on."""
+        """Adds `array` to the arrays that wait."""
         with self._lock:
             key = id(array)
             arrays = self._arrays
-            # Without the lock: a finalizer may run while this thread is in the middle of a change.
+            # The finalizer does not take the lock: it may run amid another change by this thread.
             arrays[key] = weakref.ref(array, partial(arrays.pop, key))
             if not self.stale:
                 self.stale = True
                 device._backend.advance()
 
     def epoch(self, device: Device) -> int:
-        """The epoch for a launch that was refused as stale: computes what waits.
+        """Computes the arrays that wait, and returns the epoch for a launch refused as stale.
 
-        Launches of such a computation get the true epoch, which other threads do not see.
+        Launches of that computation get the true epoch, which other threads do not see.
         """
         if self.stale:
             with self._lock:
@@ -84,8 +87,10 @@ class Pending:
         return device._epoch
 
     def settle(self, device: Device, *, wait: bool = True) -> None:
-        """Compute every array that waits. `wait`: until they are done, because what comes next is
-        not ordered after them. Errors are kept for who reads the array.
+        """Computes every array that waits.
+
+        With `wait` the call returns when the arrays are done, for work that no queue orders after
+        them. An error is kept; reading the array raises it.
         """
         if not self.stale:
             return
@@ -106,11 +111,11 @@ class Pending:
             self._renewed(device)
 
     def compute(self, device: Device, array: Array) -> None:
-        """Compute one array now; raises as its operations do."""
+        """Computes one array now. Raises the errors of its operations."""
         with self._lock:
             thunk = array._thunk
             if thunk is None:
-                return  # another thread was first
+                return  # another thread has computed the array
             outer, self._runs = self._runs, True
             try:
                 array._take(thunk.run())
@@ -120,7 +125,10 @@ class Pending:
 
     @contextmanager
     def overtaken(self, device: Device) -> Iterator[None]:
-        """Launches of this thread inside come before what waits: they write to new memory alone."""
+        """Lets launches of this thread inside the block overtake the arrays that wait.
+
+        This is safe if the launches write only to new memory.
+        """
         with self._lock:
             outer, self._runs = self._runs, True
             try:
@@ -134,7 +142,7 @@ class Pending:
             self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """After a run: the epoch is true if nothing waits, else old."""
+        """Sets the epoch after a computation: the true one if no array waits, else an old one."""
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()

@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
 ARRAYS = "sparkle_drv.ops.deferred.numpy_api"
-"""The module that provides core.Array's operators. Arrays of a Context name another one."""
+"""The module that computes core.Array's operators. Arrays of a Context name another module."""
 _NAMESPACE = "sparkle_drv.ops.array_api"
 X = TypeVar("X", bound="HasOperators")
 """core.Array, which is above this folder, or the class above it that has the same operators."""
 
 
 class HasOperators(Protocol):
-    """An array whose operators the module `_PROVIDER` computes."""
+    """An array whose operators the module named `_PROVIDER` computes."""
 
     _PROVIDER: str
 
@@ -32,12 +32,14 @@ class Thunk(Protocol):
         """Computes the array. Returns an Array with its own memory and the last launch's fence."""
 
     def explain(self) -> str:
-        """How this array will be computed, in one line."""
+        """Returns one line that says how this array will be computed."""
 
 
 class Provider(Protocol):
-    """The functions of numpy that Arrays have. `x` is an Array; other arguments are named as in
-    numpy."""
+    """The functions that compute the operators of Arrays.
+
+    `x` is an Array. The other arguments are named as in numpy.
+    """
 
     def ufunc(self, name: str, operands: tuple[object, ...]) -> Any: ...
     def update(self, name: str, x: X, operand: object) -> X: ...
@@ -54,14 +56,14 @@ class Provider(Protocol):
 
 @lru_cache(maxsize=2)
 def provider(module: str) -> Provider:
-    """Imports the module of this name, whose functions compute the operators."""
+    """Imports and returns the module of this name, whose functions compute the operators."""
     return cast(Provider, importlib.import_module(module))
 
 
 def namespace(api_version: str | None) -> Any:
-    """The module with the functions of the array API standard.
+    """Returns the module with the functions of the array API standard.
 
-    Raises ValueError if it implements another version.
+    Raises ValueError if the module implements another version.
     """
     found = importlib.import_module(_NAMESPACE)
     known = found.__array_api_version__

@@ -1,8 +1,9 @@
-"""Algorithms of all_reduce, as programs. Pure.
+"""Algorithms of all_reduce, as programs. All functions are pure.
 
-Every place has `nbytes` in "data"; in the end each has op of all. Doubling and the ring are in
-R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective Communication Operations in MPICH,
-International Journal of High Performance Computing Applications 19(1), 2005.
+Each of the p places has `nbytes` in "data"; in the end each has the reduction of all. Doubling and
+the ring are described in R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective
+Communication Operations in MPICH, International Journal of High Performance Computing Applications
+19(1), 2005.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ WINDOW = 2
 
 
 def doubling(places: Sequence[str], nbytes: int) -> Program:
-    """Recursive doubling: all data in each of log2 p rounds. If p is no power of two, two more
-    rounds let the first places stand in for the last ones.
+    """Builds recursive doubling: each of log2 p rounds sends all data.
+
+    If p is no power of two, two more rounds let the first places stand in for the last ones.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -44,18 +46,21 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
 
 
 def exchange(places: Sequence[str], nbytes: int) -> Program:
-    """All data of each place to all others, in one round. Every place adds in the same order, so
-    that all get the same bits: first the halves of the places, and into the half with its own data.
+    """Builds an exchange: one round sends all data of each place to all others.
+
+    Every place adds in the same order, so that all get the same bits: first within each half of the
+    places, then one half's sum to the other's. A place keeps each sum in the region that had its
+    own data, where it has one.
     """
     made, p = Builder(), len(places)
 
     def slot(i: int, j: int) -> Region:
-        """The region of place i with the data of j."""
+        """Returns the region of place i with the data of j."""
         mine = _data(places[i], 0, nbytes)
         return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
 
     def added(i: int, low: int, high: int) -> Region:
-        """The region of place i with the sum of places low to high."""
+        """Returns the region of place i with the sum of places low to high - 1."""
         if high - low == 1:
             return slot(i, low)
         middle = (low + high) // 2
@@ -73,7 +78,9 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
 
 
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """Each place sends only to the next: p - 1 rounds to add parts up, p - 1 to pass sums on."""
+    """Builds a ring, where each place sends only to the next one. p - 1 rounds add the parts up,
+    and p - 1 rounds pass the sums on.
+    """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for turn in range(p - 1):
@@ -92,15 +99,15 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Each place adds up its share of the data from all others, and sends the sums back. Several
-    chunks are in flight.
+    """Builds a butterfly: each place adds up its share of the data from all others, and sends the
+    sums back. Several chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
     most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
     def pieces(chunk: int) -> list[tuple[int, int, int]]:
-        """(place, offset, bytes) of a chunk."""
+        """Returns (place, offset, bytes) of each part of a chunk."""
         found = ((j, parts[j][0] + cut[j][chunk][0], cut[j][chunk][1]) for j in range(len(places)))
         return [piece for piece in found if piece[2]]
 
@@ -125,9 +132,10 @@ def butterfly(
 
 
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """For memory that all places read and write. Each place adds up its part in place, and pushes
-    the sum to all others from its own queue. If the receivers copied, their busy cores would delay
-    it.
+    """Builds an all_reduce for memory that all places read and write.
+
+    Each place adds up its part in place, and pushes the sum to all others from its own queue. If
+    the receivers copied, their busy cores would delay the copies.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
@@ -141,7 +149,9 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 
 
 def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:
-    """All places but j, the next one first, so that not all send to the same place at once."""
+    """Returns all places but j with their indices, the next one first, so that not all send to the
+    same place at once.
+    """
     p = len(places)
     return [((j + d) % p, places[(j + d) % p]) for d in range(1, p)]
 

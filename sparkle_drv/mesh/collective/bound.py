@@ -1,15 +1,14 @@
-"""Lower bounds for the seconds of collectives. Pure.
+"""Lower bounds for the seconds of collectives: `all_reduce_s` for all_reduce, `moved_s` for the
+others. All functions are pure.
 
-`all_reduce_s` is for all_reduce, `moved_s` for the others.
+Each place must send and receive all of the data at least once: the others need its data for their
+sums, and it receives those sums. To add p vectors up in one copy, p - 1 of them must move, and as
+many copies of the sum. So 2 (p - 1) times the data passes all ports together.
 
-Each place must send and receive all of the data at least once: the others need what it sends for
-their sums, and it receives those sums. To add p vectors up in one copy, p - 1 of them must move,
-and as many copies of the sum. So 2 (p - 1) times the data passes all ports together.
-
-A place reads shared memory in place, so nothing need move within such an island. The limits above
-then hold between islands, also those that slow links set apart (islands.py). Where all places share
-memory, they make p - 1 additions together. Each byte of a result comes from the last addition, or
-from a copy.
+A place reads shared memory in place, so within an island of shared memory nothing has to move. The
+limits above then hold between islands, also between those that slow links separate (islands.py).
+Where all places share memory, they make p - 1 additions together. Each byte of a result comes from
+the last addition, or from a copy.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ from .islands import Islands, islands, joined
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
-    """Least seconds for `nbytes` on each of `places`: latency once, and the data at the rates of
-    ports and links. 0 for less than two places, infinite if a place cannot send or receive.
+    """Returns the least seconds of an all_reduce of `nbytes` on each of `places`: latency once, and
+    the data at the rates of ports and links.
+
+    Returns 0 for fewer than two places, inf if a place cannot send or receive.
     """
     if len(places) < 2 or not nbytes:
         return 0.0
@@ -53,7 +54,7 @@ def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 
 def _between_s(network: Network, islands: Islands, nbytes: int) -> float:
-    """Least seconds for the data to pass the ports and links between islands."""
+    """Returns the least seconds for the data to pass the ports and links between islands."""
     everywhere = [place for island in islands for place in island]
     sends, gets, boths = [], [], []
     for island in islands:
@@ -82,8 +83,10 @@ def moved_s(
     sends: Mapping[str, int],
     receives: Mapping[str, int],
 ) -> float:
-    """Least seconds if places must send and receive at least these bytes. Another place sends each
-    byte that one receives. 0 if nothing moves, infinite if a place cannot.
+    """Returns the least seconds if places must send and receive at least these bytes.
+
+    Each received byte was sent by another place. Returns 0 if nothing moves, inf if a place cannot
+    send or receive what it must.
     """
     total = max(sum(sends.values()), sum(receives.values()))
     if len(places) < 2 or not total:
@@ -108,7 +111,9 @@ def moved_s(
 
 
 def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], way: str) -> float:
-    """Bytes per second that a place can send or receive, by its port and its links together."""
+    """Returns the bytes per second that a place can send or receive, by its port and its links
+    together.
+    """
     port = network.ports.get(place, Port())
     alone = 0.0
     for link in links:
@@ -118,5 +123,5 @@ def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], wa
 
 
 def _rate(line: Line | None) -> float:
-    """Bytes per second of long transfers; infinite if nothing known limits them."""
+    """Returns the bytes per second of long transfers; inf if no known limit exists."""
     return 1 / line.b if line is not None and line.b > 0 else float("inf")

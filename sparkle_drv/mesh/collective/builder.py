@@ -1,4 +1,4 @@
-"""Builds programs: each step waits for the steps that its memory depends on. Pure.
+"""Builds programs in which each step waits for the steps that its memory depends on.
 
 A step that reads waits for the last writer of its memory. A step that writes waits for that writer
 and for all readers since. A program that is right in the order of its steps is thus right in any
@@ -23,13 +23,17 @@ class _Piece:
 
 @dataclass
 class _Memory:
-    """The pieces of one memory, ordered by the offsets at which they begin. The last has no end."""
+    """The pieces of one memory, ordered by the offsets at which they begin. The last piece has no
+    end.
+    """
 
     begins: list[int] = field(default_factory=lambda: [0])
     pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
 
     def within(self, begin: int, end: int) -> list[_Piece]:
-        """The pieces from `begin` to `end`. Cuts the pieces that `begin` or `end` lies in."""
+        """Returns the pieces from `begin` to `end`. A piece that `begin` or `end` lies in is cut in
+        two.
+        """
         for at in (begin, end):
             found = bisect_left(self.begins, at)
             if found == len(self.begins) or self.begins[found] != at:
@@ -52,7 +56,9 @@ class Builder:
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Adds a copy. The link's lane runs it between two places, the place's queue within one."""
+        """Adds a copy. Between two places the lane of their link runs it, within a place the
+        place's queue.
+        """
         self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 
     def push(self, src: Region, dst: Region) -> None:
@@ -60,7 +66,7 @@ class Builder:
         self._add(Lane(src.place), Copy(src, dst))
 
     def reduce(self, src: Region, dst: Region) -> None:
-        """Adds dst = op(dst, src). The queue of `dst` runs it."""
+        """Adds the step dst = op(dst, src). The queue of `dst` runs it."""
         self._add(Lane(dst.place), Reduce(src, dst))
 
     def _add(self, lane: Lane, what: Copy | Reduce) -> None:

@@ -1,4 +1,4 @@
-"""The plan of a collective with the least predicted time. Pure."""
+"""Chooses the plan of a collective with the least predicted time. All functions are pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .islands import by_islands, islands
 from .shares import weights
 
 CHUNKS = 48, 8
-"""Numbers of chunks that are tried. The slowest place sends one chunk before its first sum returns.
-With 48 chunks that wait is a fiftieth of the total."""
+"""Numbers of chunks that are tried. The first sum returns only after the slowest place has sent one
+chunk. With 48 chunks that wait is a fiftieth of the total."""
 ISLAND_CHUNKS = 8
 """Chunks of the island plan. Its three parts use different links, so they overlap."""
 MOST_STEPS = 60_000
-"""Longer programs are not tried: predicting them takes seconds."""
+"""Programs with more steps are not tried: predicting them takes seconds."""
 LEAST_NBYTES = 64 << 10
-"""Smaller data is not cut into chunks."""
+"""Data of fewer bytes is not cut into chunks."""
 MOST_SHOWN = 40
 """Steps that `explain` prints."""
 MOST_EXCHANGED = 16
-"""Places up to which `exchange` is tried: each needs scratch memory for the data of all."""
+"""Most places for which `exchange` is tried: each needs scratch memory for the data of all."""
 NEAR = 1.05
 """The search stops at a plan within this factor of the lower bound."""
 
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """predicted_s / bound_s - 1; 0 if there is nothing to do, infinite without a bound."""
+        """predicted_s / bound_s - 1; 0 if there is nothing to do, inf without a bound."""
         if not self.bound_s:
             return math.inf if self.predicted_s else 0.0
         return self.predicted_s / self.bound_s - 1
@@ -58,8 +58,9 @@ class Plan:
         return f"{text}, at least {self.bound_s:.3g} s ({self.gap:.0%} above)"
 
     def explain(self, most: int = MOST_SHOWN) -> str:
-        """The plan as `str` gives it, the load of each lane, then its steps. Of more than `most`
-        steps it shows the first and the last.
+        """Returns the plan as `str` gives it, the load of each lane, then the plan's steps.
+
+        Of more than `most` steps, only the first and the last are shown.
         """
         steps, lanes = self.program.steps, dict[Lane, list[Step]]()
         for step in steps:
@@ -85,7 +86,8 @@ NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
 
 
 def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
-    """The best plan for `nbytes` of elements of `itemsize` bytes on every place of the network.
+    """Returns the best plan of an all_reduce of `nbytes` on every place of the network. An element
+    has `itemsize` bytes.
 
     Raises ValueError if one place cannot reach another.
     """
@@ -106,7 +108,7 @@ def check_links(network: Network) -> None:
 
 
 def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> Plan:
-    """The plan with the least predicted time; `least_s` is the lower bound of all."""
+    """Returns the plan with the least predicted time. `least_s` is the lower bound of all plans."""
     name, fastest, found, least = "", Program(()), None, math.inf
     for name_of, program in tried:
         taken = spans(program, network, least)
@@ -120,7 +122,7 @@ def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float)
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:
-    """(name, program) of all that are tried, those that are cheap to predict first."""
+    """Yields (name, program) of all algorithms to try, those that are cheap to predict first."""
     places = network.places
     p = len(places)
     if all(pair in network.direct for pair in permutations(places, 2)):
@@ -144,7 +146,9 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:
-    """Places in the order of a ring of fast links: from each to the fastest one left."""
+    """Returns places in the order of a ring of fast links. Each place is followed by the one that
+    its fastest link to a remaining place reaches.
+    """
     order = [first or network.places[0]]
     left = [place for place in network.places if place != order[0]]
     while left:
@@ -154,7 +158,7 @@ def ring_order(network: Network, first: str = "") -> Sequence[str]:
 
 
 def port(network: Network, place: str) -> float:
-    """Bytes per second that a place can both send and receive."""
+    """Returns the bytes per second that a place can both send and receive."""
     others = [other for other in network.places if other != place]
     out = port_rate(network, place, [(place, to) for to in others], "send")
     into = port_rate(network, place, [(by, place) for by in others], "receive")

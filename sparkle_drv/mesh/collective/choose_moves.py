@@ -1,4 +1,5 @@
-"""Plans of the collectives of moves.py with the least predicted time. Pure.
+"""Chooses plans of the collectives of moves.py with the least predicted time. All functions are
+pure.
 
 `parts` are (begin, bytes) of each place's operand or result, in the order of `network.places`. All
 functions raise ValueError if a place has no link to another.
@@ -22,7 +23,7 @@ CHUNKS = (1, 4, 16, 64)
 
 
 def plan_broadcast(network: Network, root: str, nbytes: int, itemsize: int) -> Plan:
-    """The plan that sends `nbytes` from the root to all others."""
+    """Returns the plan that sends `nbytes` from the root to all others."""
     check_links(network)
     others = [place for place in network.places if place != root]
     receives = dict.fromkeys(others, nbytes)
@@ -47,7 +48,7 @@ def _broadcasts(
 
 
 def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
-    """The plan that sends parts of the root's array to their places."""
+    """Returns the plan that sends parts of the root's array to their places."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
     least_s = moved_s(network, network.places, {root: sum(away.values())}, away)
@@ -55,7 +56,7 @@ def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
 
 
 def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
-    """The plan that sends the parts of all places to the root."""
+    """Returns the plan that sends the parts of all places to the root."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
     least_s = moved_s(network, network.places, away, {root: sum(away.values())})
@@ -63,7 +64,7 @@ def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
 
 
 def plan_all_gather(network: Network, parts: Parts) -> Plan:
-    """The plan that sends the parts of all places to all."""
+    """Returns the plan that sends the parts of all places to all."""
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}
@@ -76,7 +77,7 @@ def plan_all_gather(network: Network, parts: Parts) -> Plan:
 
 
 def plan_reduce_scatter(network: Network, parts: Parts) -> Plan:
-    """The plan that gives each place its part of the sum of all arrays."""
+    """Returns the plan that gives each place its part of the sum of all arrays."""
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}

@@ -1,8 +1,9 @@
-"""Predicts the time of a program on a network: simultaneous transfers share ports max-min fairly.
+"""Predicts the time of a program on a network by discrete-event simulation: simultaneous transfers
+share ports max-min fairly. Pure functions.
 
-Pure: a discrete-event simulation. Between two events all rates are constant. To set them, the rates
-of all transfers rise together until a port is full or a link is at its own rate. Those transfers
-are then fixed, and the others rise on (the reference is in links/network.py).
+Between two events all rates are constant. To set them, the rates of all transfers rise together
+until a port is full or a link is at its own rate. The transfers there are then fixed, and the rates
+of the others rise on. links/network.py names the source of this model.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ MOST_RATE = 1e18
 """Bytes per second of a transfer that nothing limits."""
 
 Spans = Sequence[tuple[float, float]]
-"""By step: (begin, end) in seconds."""
+"""The (begin, end) of each step, in seconds."""
 
 
 def spans(program: Program, network: Network, within_s: float = math.inf) -> Spans | None:
-    """When each step begins and ends; None if the last end is later than `within_s`.
+    """Returns when each step begins and ends; None if the last end is later than `within_s`.
 
     Raises KeyError if a copy has no link.
     """
@@ -39,15 +40,19 @@ def spans(program: Program, network: Network, within_s: float = math.inf) -> Spa
 
 
 def predicted_s(program: Program, network: Network) -> float:
-    """Seconds from the first beginning to the last end. Raises KeyError if a copy has no link."""
+    """Returns the seconds from the first beginning to the last end. Raises KeyError if a copy has
+    no link.
+    """
     run = _Run(program, network)
     run.ends(math.inf)
     return run.now
 
 
 def timed(program: Program, network: Network, found: Spans | None = None) -> Program:
-    """The same program with each step's predicted seconds, beside all others, and its deadline.
-    `found` are its spans, if they are known. Raises KeyError if a copy has no link.
+    """Returns the same program with two numbers for each step: its predicted seconds, while the
+    other steps run beside it, and its deadline.
+
+    `found` are the spans of the program, if they are known. Raises KeyError if a copy has no link.
     """
     known = found or spans(program, network) or ()
     steps = []
@@ -69,7 +74,7 @@ class _Flow:
 
 
 class _Ports:
-    """The capacities of all ports, in bytes per second, and the flows that share each.
+    """The capacities of all ports, in bytes per second, and the flows that share each port.
 
     A link that is slower than the ports at its ends counts as one more port.
     """
@@ -93,7 +98,7 @@ class _Ports:
             self.flows.append({})
 
     def limits(self, source: str, to: str) -> tuple[int, ...]:
-        """Indices of the ports that limit a transfer."""
+        """Returns the indices of the ports that limit a transfer."""
         found = self._limits.get((source, to))
         if found is None:
             keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
@@ -116,8 +121,11 @@ class _Ports:
             del self.flows[port][flow]
 
     def share(self) -> None:
-        """Sets the rate of each flow. Ports are taken by the share of a flow there. That share only
-        grows while others are taken, so stale heap entries are merely too small.
+        """Sets the rate of each flow.
+
+        The port with the smallest share per flow is taken first. The share of a port only grows
+        while others are taken. So an old heap entry is too small at worst, and is corrected when it
+        is read.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]
@@ -156,14 +164,17 @@ class _Run:
         self.busy: set[Lane] = set()
         self.now = 0.0
         self.spans = [(0.0, 0.0)] * len(program.steps)
-        self.timed: list[tuple[float, int]] = []  # ends of latencies and of reductions
+        # Heap of (end in seconds, step) of latencies and reductions.
+        self.timed: list[tuple[float, int]] = []
         self.latent: set[int] = set()
         self.flows: list[_Flow] = []
         for lane in list(self.queues):
             self._begin(lane)
 
     def ends(self, within_s: float) -> bool:
-        """Runs to the end. False if that is later than `within_s`."""
+        """Runs the simulation. Returns False, without running to the end, if the end is later than
+        `within_s`.
+        """
         while (self.timed or self.flows) and self.now <= within_s:
             self._event()
         return self.now <= within_s
@@ -185,7 +196,7 @@ class _Run:
         heappush(self.timed, (self.now + seconds, step.number))
 
     def _event(self) -> None:
-        """Advances to the next end, and begins what may begin then."""
+        """Advances to the next end, and begins the steps that may begin then."""
         lasts = min([flow.left / flow.rate for flow in self.flows], default=math.inf)
         at = min(self.now + lasts, self.timed[0][0] if self.timed else math.inf)
         passed, self.now = at - self.now, at

@@ -1,4 +1,5 @@
-"""all_reduce on islands: places that share memory, or that have faster links than others. Pure.
+"""all_reduce on islands: places that share memory, or that have faster links than others. All
+functions are pure.
 
 First each island adds up its own data, a part on each of its places. Then islands add up their
 parts with one another, and each island distributes the sums. Slow links thus carry the data of one
@@ -23,7 +24,8 @@ from .shares import aligned, cuts
 APART = 4.0
 """Links within islands are at least this many times as fast as those between them."""
 MOST_UNITS = 16
-"""Units at most; with more, some links between islands would stay idle."""
+"""Most units that the data is cut into. Where all pairs of owners would need more units, some links
+between islands stay idle."""
 AHEAD = 2
 """Chunks that islands add up before the first chunk's sums are distributed."""
 WINDOW = AHEAD + 1
@@ -33,7 +35,7 @@ Islands = Sequence[Sequence[str]]
 
 
 def islands(network: Network) -> Islands:
-    """The places of each island; [] if nothing sets islands apart."""
+    """Returns the places of each island, or [] if the network has no islands."""
     pairs = list(combinations(network.places, 2))
     direct = {pair for pair in pairs if {pair, pair[::-1]} <= network.direct}
     if direct and len(direct) < len(pairs):
@@ -51,7 +53,9 @@ def islands(network: Network) -> Islands:
 
 
 def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
-    """Places that pairs join, directly or through others; in their order."""
+    """Returns groups of places that `pairs` join, directly or through others, in the order of
+    `places`.
+    """
     of = {place: {place} for place in places}
     for a, b in pairs:
         of[a] |= of[b]
@@ -67,7 +71,9 @@ def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]
 def by_islands(
     network: Network, found: Islands, nbytes: int, itemsize: int, chunks: int
 ) -> Program:
-    """The program for `nbytes` at each place. Chunks follow one another through all three parts."""
+    """Builds the all_reduce of `nbytes` at each place. Chunks follow one another through the three
+    parts: within islands, between them, and back.
+    """
     made, unit = Builder(), _owners(found)
     cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))
     most = aligned(max(size for _, size in cut))
@@ -83,7 +89,7 @@ def by_islands(
     ]
 
     def temp(place: str, chunk: int, at: int, slot: int, size: int) -> Region:
-        """Scratch memory that no other copy of this chunk uses."""
+        """Returns scratch memory that no other copy of this chunk uses."""
         row = (chunk % WINDOW * len(owned[place]) + owned[place][at]) * slots + slot
         return Region(place, "temp", row * most, size)
 
@@ -103,7 +109,8 @@ def by_islands(
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
             parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
-            if len(owners) == 2:  # each sends all: one message, and no more bytes than by halves
+            # Two owners send each other all: one message each, and no more bytes than by halves.
+            if len(owners) == 2:
                 parts = [(0, size)] * 2
             came: list[tuple[Region, Region]] = []
             for to, (offset, part) in zip(owners, parts, strict=True):
@@ -141,7 +148,7 @@ def by_islands(
 
 
 def _owners(found: Islands) -> list[list[str]]:
-    """By unit: its owner on each island."""
+    """Returns the owner of each unit on each island."""
     sizes = [len(one) for one in found]
     count, strides = math.prod(sizes), [math.prod(sizes[:at]) for at in range(len(sizes))]
     if count > MOST_UNITS:

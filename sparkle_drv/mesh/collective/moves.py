@@ -1,8 +1,8 @@
-"""Algorithms of the other collectives, as programs. Pure.
+"""Algorithms of the other collectives, as programs. All functions are pure.
 
-"data" of a place is its operand, "out" its result; a broadcast has only "data". `parts` are
-(begin, bytes) of each place's operand or result, in the order of the places. In a whole array they
-lie one behind the other.
+"data" of a place is its operand, "out" its result; a broadcast has only "data". `parts` are (begin,
+bytes) of each place's operand or result, in the order of the places. In a whole array the parts lie
+one after another.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Parts = Sequence[tuple[int, int]]
 
 
 def tree(places: Sequence[str], nbytes: int) -> Program:
-    """Broadcast from the first place, all data at once: in each of log2 p rounds, each place that
-    has the data sends it to one that has not.
+    """Builds a broadcast from the first place, all data at once. In each of log2 p rounds, each
+    place that has the data sends it to a place that lacks it.
     """
     made, have = Builder(), 1
     while have < len(places):
@@ -31,7 +31,7 @@ def tree(places: Sequence[str], nbytes: int) -> Program:
 
 
 def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Program:
-    """Broadcast in chunks, from each place to the next one."""
+    """Builds a broadcast in chunks, from each place to the next one."""
     made = Builder()
     for begin, size in cuts(nbytes, itemsize, [1 / chunks] * chunks):
         for source, to in pairwise(places):
@@ -40,7 +40,9 @@ def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Pro
 
 
 def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
-    """Broadcast: the first place sends each other one its share, and those pass it to the rest."""
+    """Builds a broadcast in two rounds. The first place sends each other one its share; then all of
+    these send their shares to one another.
+    """
     made = Builder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])
     for place, (begin, size) in zip(places[1:], parts[1:], strict=True):
@@ -52,7 +54,7 @@ def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[f
 
 
 def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
-    """The root sends each place its part of the whole."""
+    """Builds a scatter: the root sends each place its part of the whole."""
     made = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         made.copy(Region(root, "data", begin, size), Region(place, "out", 0, size))
@@ -60,7 +62,7 @@ def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
 
 
 def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
-    """Each place sends its part to the root."""
+    """Builds a gather: each place sends its part to the root."""
     made = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         made.copy(Region(place, "data", 0, size), Region(root, "out", begin, size))
@@ -68,7 +70,7 @@ def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
 
 
 def all_gather(places: Sequence[str], parts: Parts) -> Program:
-    """Each place sends its part to all others."""
+    """Builds an all_gather: each place sends its part to all others."""
     made = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         for to in (place, *_from(places, place)):
@@ -77,7 +79,9 @@ def all_gather(places: Sequence[str], parts: Parts) -> Program:
 
 
 def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """Each place sends only to the next one in `order`: p - 1 rounds."""
+    """Builds an all_gather in p - 1 rounds, where each place sends only to the next one in
+    `order`.
+    """
     made, of = Builder(), dict(zip(places, parts, strict=True))
     for place, (begin, size) in of.items():
         made.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
@@ -90,7 +94,9 @@ def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -
 
 
 def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
-    """Each place receives its part from all others and adds them up."""
+    """Builds a reduce_scatter: each place receives its part from all others and adds the
+    parts up.
+    """
     made = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         mine = Region(place, "out", 0, size)
@@ -103,7 +109,9 @@ def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
 
 
 def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """A part begins at the place after its owner; each place on the way round adds its own."""
+    """Builds a reduce_scatter on a ring. A part begins at the place after its owner; each place
+    that it passes adds its own data.
+    """
     made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))
     for turn in range(p - 1):
@@ -125,6 +133,8 @@ def _broadcast(made: Builder, source: str, to: str, begin: int, size: int) -> No
 
 
 def _from(places: Sequence[str], place: str) -> list[str]:
-    """All other places, the next one first, so that not all send to the same place at once."""
+    """Returns all other places, the next one first, so that not all send to the same place
+    at once.
+    """
     at = list(places).index(place)
     return [*places[at + 1 :], *places[:at]]

@@ -1,4 +1,4 @@
-"""Cuts the data among places, each of which adds up its part. Pure."""
+"""Cuts the data among places, each of which adds up its part. All functions are pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from sparkle_drv.mesh.lanes.legs import ALIGN
 
 LEAST = 0.25
-"""With this value the worst plan for the sets of testing/collectives.py `unequal` reaches more of
-the bound than with 0."""
+"""A place whose share would be less than this part of an equal share gets none. With this value the
+worst plan for the sets of testing/collectives.py `unequal` reaches more of the bound than with 0.
+"""
 
 
 def weights(rates: Sequence[float]) -> list[float]:
-    """The share of the data that each place adds up, by the rate of its port; the sum is 1.
+    """Returns the share of the data that each place adds up, by the rate of its port; the sum is 1.
 
     With share w a place of p sends and receives 1 + (p - 2) w times the data. All take the same
     time T for w = (T rate - 1) / (p - 2), or 0 if that is negative. A place with less than LEAST of
@@ -36,19 +37,19 @@ def weights(rates: Sequence[float]) -> list[float]:
 
 
 def aligned(nbytes: int) -> int:
-    """`nbytes`, or the next multiple of ALIGN."""
+    """Returns `nbytes` rounded up to a multiple of ALIGN."""
     return -(-nbytes // ALIGN) * ALIGN
 
 
 def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int, int]]:
-    """(offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN."""
+    """Returns (offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN."""
     unit = max(ALIGN, itemsize)
     ends, passed = [0], 0.0
     for share in shares:
         passed += share
         ends.append(max(ends[-1], min(nbytes, round(passed * nbytes / unit) * unit)))
     ends[-1] = nbytes
-    for at in range(len(ends) - 1, 0, -1):  # the last part with a share gets what rounding leaves
+    for at in range(len(ends) - 1, 0, -1):  # The last part with a share gets what rounding leaves.
         if shares[at - 1] > 0:
             break
         ends[at - 1] = nbytes

@@ -1,4 +1,4 @@
-"""Lets threads wait for a change or for a time, on the clock of their run."""
+"""Alarm and Gate: threads wait for a change or for a time, on the clock of their run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SLICE_S = 0.1
 
 
 class Alarm:
-    """A thread reads `turn`, checks for a change, and then passes `turn` to `wait`. A change in
-    between is thus not missed.
+    """Wakes threads that wait for a change. A thread reads `turn`, checks for a change, and then
+    passes `turn` to `wait`. A change between the check and `wait` is thus not missed.
     """
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self.turn = 0
-        """How often it rang."""
+        """How often `ring` was called."""
         self._clock, self._lanes = clock, lanes
         self._lock = threading.Lock()
         self._waiting: list[Waker] = []
@@ -33,7 +33,9 @@ class Alarm:
             waker.set()
 
     def wait(self, turn: int, until_s: float = math.inf) -> None:
-        """Returns once it rang after `turn` was read, or at `until_s` of the clock."""
+        """Returns when `ring` has been called since `turn` was read, or at time `until_s` of the
+        clock.
+        """
         with self._lock:
             if self.turn != turn:
                 return
@@ -43,7 +45,7 @@ class Alarm:
 
 
 class _Waker:
-    """Waits in real time."""
+    """Lets one thread wait in real time until `set` is called."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._event = clock, threading.Event()
@@ -72,7 +74,9 @@ class Gate:
         self._shut = False
 
     def acquire(self) -> None:
-        """Enters once no other thread is inside. Raises Shut, also in threads that wait already."""
+        """Enters once no other thread is inside. Raises Shut when the gate is shut, also in threads
+        that wait already.
+        """
         while True:
             turn = self._alarm.turn
             if self._shut:
@@ -82,12 +86,12 @@ class Gate:
             self._alarm.wait(turn)
 
     def shut(self) -> None:
-        """Lets no thread enter any more; those inside may leave."""
+        """Shuts the gate: no thread may enter any more. A thread inside may leave."""
         self._shut = True
         self._alarm.ring()
 
     def release(self) -> None:
-        """Leaves."""
+        """Leaves the gate, so that another thread may enter."""
         self._lock.release()
         self._alarm.ring()
 

@@ -1,8 +1,8 @@
 """Runs programs of copies and reductions on Arrays of several devices.
 
 Each place has the memories "data", its Array, and "temp", scratch memory up to the furthest byte
-that the program uses there. Copies go by transports.py, reductions by ops.map in the queue of their
-device.
+that the program uses there. transports.py makes copies; ops.map makes reductions in the queue of
+their device.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .program import Begun, Copy, Program, Reduce, Region, Step
 from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
-"""By reduction: the expression of two elements for ops.map."""
+"""For each reduction, the expression of two elements for ops.map."""
 
 
 class Ways(Closing):
-    """The ways between some devices, each made at its first use; `close` ends them.
+    """The links between some devices, each opened at its first use. `close` ends them.
 
-    Calls, graphs and meshes of one Context share them, from several threads.
+    Calls, graphs and meshes of one Context share a Ways, from several threads.
     """
 
     BRIEFLY = (BRIEFLY_S,)
@@ -42,15 +42,15 @@ class Ways(Closing):
     def __init__(self, devices: Mapping[str, Device]) -> None:
         self.devices = devices
         self.points: dict[tuple[str, str], list[Point]] = {}
-        """By way: the (bytes, seconds) that survey.py measured."""
+        """For each (from, to), the (bytes, seconds) that survey.py measured."""
         self.surveyed: dict[frozenset[str], Any] = {}
-        """By URIs of a mesh: its newest measurements (measured.py)."""
+        """For each set of URIs that a mesh has, its newest measurements (measured.py)."""
         self.measuring = threading.RLock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
 
     def between(self, source: str, to: str) -> Way:
-        """The way from one URI to another."""
+        """Returns the Way from one URI to another."""
         known = self._ways.get((source, to))
         if known is None:
             fresh = Way(self.devices[source], self.devices[to])
@@ -58,7 +58,9 @@ class Ways(Closing):
         return known
 
     def moved(self, places: Collection[str] | None = None) -> dict[str, int]:
-        """Bytes by transport, over all ways between `places`; None means all devices."""
+        """Returns the bytes moved by each transport, over all links between `places`; None means
+        all devices.
+        """
         total: dict[str, int] = {}
         there = set(self.devices if places is None else places)
         for pair, way in list(self._ways.items()):
@@ -71,8 +73,8 @@ class Ways(Closing):
     def close(self, timeout_s: float = 30.0) -> None:
         """Waits for transfers in progress, and releases queues and memory; idempotent.
 
-        If a transfer was abandoned, it waits at most BRIEFLY_S. Raises FenceTimeout as Way.close,
-        once all ways have been closed.
+        If a transfer was abandoned, the wait is at most BRIEFLY_S. Raises FenceTimeout as Way.close
+        does, after all links have been closed.
         """
         ways, self._ways = list(self._ways.values()), {}
         left = any(way.unended for way in ways)
@@ -100,7 +102,7 @@ def carry(
 
     Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
     before the first step begins. `clocked` is for runner.run. Raises what the devices raise, with
-    the step that failed. The arrays then hold undefined data.
+    the name of the step that failed. The arrays then hold undefined data.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):
@@ -118,7 +120,7 @@ def carry(
 
 
 def _temp_nbytes(program: Program) -> dict[str, int]:
-    """By URI: the bytes of scratch memory that the program uses."""
+    """Returns the bytes of scratch memory that the program uses at each URI."""
     most: dict[str, int] = {}
     for step in program.steps:
         for region in (step.what.src, step.what.dst):
@@ -163,7 +165,7 @@ class _Act:
         return whole.view(region.offset, region.nbytes)
 
     def reduced(self, what: Reduce) -> Begun | None:
-        """dst = op(dst, src); a `src` of another place is read in place."""
+        """Begins dst = op(dst, src). A `src` of another place is read in place."""
         device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
         if what.src.place != what.dst.place:
             source = device.wrap(self.elements(source).numpy())

@@ -1,6 +1,7 @@
-"""A route as a program: chunks follow one another over its legs, and all legs work at once. Pure.
+"""Turns a route into a program: chunks follow one another over its legs, and all legs work at once.
+All functions are pure.
 
-A place in between stores SLOTS chunks, whatever the total size. A chunk's slot is free when the
+A place in between stores SLOTS chunks, whatever the total size. A chunk can use a slot when the
 chunk SLOTS before it has gone on.
 """
 
@@ -19,7 +20,7 @@ most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment
 
 
 def legs(route: Route, nbytes: int) -> Program:
-    """Copies from "data" of the first place to "data" of the last one."""
+    """Returns the program that copies "data" of the first place to "data" of the last one."""
     chunk = -(-max(1, route.chunk_nbytes) // ALIGN) * ALIGN
     pairs = list(pairwise(route.places))
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""A program: copies and reductions as data, with what each step waits for. Pure.
+"""Programs: copies and reductions as data, with what each step waits for.
 
 Planners make programs (collective/), the runner runs them (runner.py), predictors and simulators
 read them.
@@ -26,16 +26,17 @@ class Region(NamedTuple):
 
     place: str
     memory: str
-    """"data" is the array that takes part, "out" another one for the result, "temp" scratch memory.
-    A place has one of each.
-    """
+    """Which memory of the place: "data" is the array that takes part, "out" another array for the
+    result, "temp" scratch memory."""
     offset: int
     nbytes: int
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Copies bytes from one place to another. In a lane of a queue, that queue does it alone."""
+    """Copies bytes from one place to another. In the lane of a queue, that queue alone makes the
+    copy.
+    """
 
     src: Region
     dst: Region
@@ -46,7 +47,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class Reduce:
-    """dst = op(dst, src), element by element. `src` may be on another place that `dst`'s reads."""
+    """dst = op(dst, src), element by element. `src` may be on another place whose memory the place
+    of `dst` can read.
+    """
 
     src: Region
     dst: Region
@@ -60,7 +63,7 @@ class Step:
     """One step of a program."""
 
     number: int
-    """Its index in the program."""
+    """Index of the step in the program."""
     lane: Lane
     what: Any
     """Copy, Reduce, or anything else that the runner's caller can begin."""
@@ -68,7 +71,7 @@ class Step:
     """Numbers of steps, all lower than this one, that must end without error first."""
     predicted_s: float = 0.0
     deadline_s: float = 30.0
-    """Seconds from its beginning after which it has failed."""
+    """Seconds from the step's beginning after which it has failed."""
 
     def __str__(self) -> str:
         return str(self.what)
@@ -78,12 +81,16 @@ class Begun(Protocol):
     """Work in progress: a Fence, or an object whose `wait` carries the work on."""
 
     def wait(self, timeout_s: float, /) -> object:
-        """Returns at the end. FenceTimeout after `timeout_s` seconds; may be called again."""
+        """Returns when the work has ended. Raises FenceTimeout after `timeout_s` seconds; may be
+        called again.
+        """
 
 
 @dataclass(frozen=True)
 class Program:
-    """Steps by number; the steps of one lane run in this order. Raises ValueError."""
+    """Steps in the order of their numbers. The steps of one lane run in this order. Raises
+    ValueError for a step that waits for a later one.
+    """
 
     steps: tuple[Step, ...]
 
@@ -92,4 +99,6 @@ class Program:
             if step.number != at:
                 raise ValueError(f"steps: expected number {at}, got {step.number}")
             if any(not 0 <= before < at for before in step.after):
-                raise ValueError(f"steps: expected step {at} after 0 to {at - 1}, got {step.after}")
+                raise ValueError(
+                    f"steps: expected step {at} to wait for earlier ones, got {step.after}"
+                )

@@ -26,14 +26,16 @@ from .program import Begun, Lane, Program, Step
 log = logging.getLogger("sparkle_drv.mesh")
 
 Act = Callable[[Step], Begun | None]
-"""Begins a step; returns its fence, or None if it has ended. Called in the lane's thread."""
+"""Begins a step. Returns its fence, or None if it has ended. Called in the lane's thread."""
 SLICE_S = 0.1
 """Seconds between checks of whether the run was stopped."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """When a step began and ended, in seconds of the run's clock. `well`: it raised no error."""
+    """When a step began and ended, in seconds of the run's clock. `well` says that it raised no
+    error.
+    """
 
     step: Step
     start_s: float
@@ -42,11 +44,15 @@ class Ran:
 
 
 class Stopped(Exception):
-    """The run was stopped because its caller was interrupted. Never leaves `run`."""
+    """The run was stopped because its caller was interrupted. `run` never raises it."""
 
 
 def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
-    """`clock` and `lanes` for `run` on these devices: theirs, if all have the same."""
+    """Returns the arguments `clock` and `lanes` for `run` on these devices.
+
+    If all devices have the same `lanes`, these and the devices' clock are returned; else `clock`
+    alone.
+    """
     lanes = devices[0].lanes if devices else None
     if lanes is None or any(device.lanes is not lanes for device in devices):
         return {"clock": clock}
@@ -56,8 +62,10 @@ def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, 
 def wait(
     begun: Begun, timeout_s: float, stopped: threading.Event, since_s: float | None = None
 ) -> None:
-    """Waits for `begun` in slices. Raises FenceTimeout `timeout_s` seconds after `since_s` of
-    time.monotonic (default: now). Raises Stopped soon after `stopped` is set.
+    """Waits for `begun` in slices.
+
+    Raises FenceTimeout `timeout_s` seconds after `since_s` of time.monotonic (default: now). Raises
+    Stopped soon after `stopped` is set.
     """
     deadline = (time.monotonic() if since_s is None else since_s) + timeout_s
     while True:
@@ -83,14 +91,14 @@ def run(
     failed: Callable[[Ran], object] = lambda ran: None,
     stopped: threading.Event | None = None,
 ) -> list[Ran]:
-    """Runs every step; returns what ran, by step number.
+    """Runs every step. Returns what ran, by step number.
 
     `failed` is called for each step that failed, in the thread of its lane. `stopped` is set when
     the run is stopped: an `act` that waits uses `wait`. A program of one lane runs in the calling
     thread.
 
-    Raises the first failure, with the step named before its text. SparkleError if the system gives
-    no thread for a lane. KeyboardInterrupt and the like, once no thread is left.
+    Raises the first failure, with the name of the step before its text. Raises SparkleError if the
+    system gives no thread for a lane. Raises KeyboardInterrupt and the like once no thread is left.
     """
     if not program.steps:
         return []
@@ -119,16 +127,19 @@ class _Work:
         self.ran: list[Ran] = []
         self.failure: BaseException | None = None
         self._lanes = lanes if len(self.queues) > 1 else None
-        self._well: dict[int, bool] = {}  # by number of an ended step: did it end without error?
+        # Whether each step that ended did so without error, by its number.
+        self._well: dict[int, bool] = {}
         self._lock = threading.Lock()
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
         self._asleep: dict[Lane, Step] = {}  # the step that each sleeping lane waits to begin
-        self._waiting: dict[int, set[Lane]] = {}  # by step: lanes that sleep until it has ended
-        self._claimed: set[Lane] = set()  # by their thread, or by the interrupted caller
-        self._never: set[Lane] = set()  # claimed by the interrupted caller: they never begin
+        # The lanes that sleep until a step has ended, by the number of the step.
+        self._waiting: dict[int, set[Lane]] = {}
+        self._claimed: set[Lane] = set()  # lanes that began, or that the interrupted caller claimed
+        # Lanes that the interrupted caller claimed: they never begin.
+        self._never: set[Lane] = set()
         self._over: set[Lane] = set()  # lanes that have ended
         self._gate = threading.Lock()  # released when one more lane has ended
-        self._entered = False  # does a virtual clock expect all lanes?
+        self._entered = False  # whether a virtual clock expects all lanes
 
     def threads(self) -> None:
         """Runs a thread for each lane. Returns when all have ended, also after an interrupt."""
@@ -157,7 +168,7 @@ class _Work:
     def _end(self, made: Sequence[threading.Thread]) -> None:
         """Stops all lanes and waits for those that began; may be called again."""
         self._stop()
-        with self._lock:  # after an interrupted start() it is unknown whether its thread will run
+        with self._lock:  # After an interrupted start() it is unknown whether its thread will run.
             never = self.queues.keys() - self._claimed
             self._claimed |= never
             self._never |= never
@@ -176,7 +187,7 @@ class _Work:
             self._gate.acquire(timeout=SLICE_S)
         for thread, lane in zip(made, self.queues, strict=True):
             if lane not in self._never:
-                thread.join(SLICE_S)  # it has left `lane` and does nothing more
+                thread.join(SLICE_S)  # the thread has left `lane` and does nothing more
 
     def lane(self, lane: Lane) -> None:
         """Runs all steps of a lane, in order."""
@@ -190,7 +201,7 @@ class _Work:
             except Stopped:
                 self._ended(step, False)
                 return
-            except Exception as error:  # `run` raises it in the caller's thread
+            except Exception as error:  # `run` raises the error in the caller's thread
                 self._failed(step, error)
                 self._tell(Ran(step, start_s, self.clock(), False))
                 continue
@@ -202,8 +213,8 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            # The first lane enters for all, before any lane waits for another. The caller's thread
-            # must not do it: an interrupt there would lose the entry.
+            # The first lane enters the clock for all lanes, before any lane waits for another. If
+            # the caller's thread did so, an interrupt there would lose the entry.
             if self._lanes is not None and not self._entered:
                 self._lanes.enter(len(self.queues))
                 self._entered = True
@@ -219,13 +230,13 @@ class _Work:
             if self._lanes is not None:
                 self._lanes.leave()
             self._over.add(lane)
-            with suppress(RuntimeError):  # already released
+            with suppress(RuntimeError):  # the gate is released already
                 self._gate.release()
 
     def _tell(self, ran: Ran) -> None:
         try:
             self.told(ran)
-        except Exception:  # `run` raises the step's own error
+        except Exception:  # `failed` raised: `run` still raises the step's error
             log.exception(
                 "step %d, %s: the callback for its failure raised", ran.step.number, ran.step
             )
@@ -237,7 +248,9 @@ class _Work:
             wait(begun, step.deadline_s, self._stopped, begin_s)
 
     def _may_begin(self, step: Step) -> bool:
-        """Waits for the steps before this one. False if one of them failed."""
+        """Waits for the steps before this one. Returns False if one of them failed or the run was
+        stopped.
+        """
         lane = step.lane
         with self._lock:
             while True:
@@ -259,7 +272,9 @@ class _Work:
             self._wake(self._waiting.pop(step.number, ()))
 
     def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
-        """With the lock held: wakes these lanes. The clock learns of it before they can run."""
+        """Wakes these lanes; the lock must be held. A virtual clock is told before the lanes can
+        run.
+        """
         sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]
         if sleeping and self._lanes is not None:
             self._lanes.wakes(len(sleeping))

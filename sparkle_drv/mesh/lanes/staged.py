@@ -1,7 +1,8 @@
-"""A transfer in chunks through host memory that both devices reach, with both legs in flight.
+"""A transfer in chunks through host memory that both devices reach. The copies into that memory and
+out of it overlap.
 
-STAGES pieces of memory take turns. While chunk k goes to the destination, the source writes chunk
-k + 1, and chunk k + 2 waits in the queue: neither device waits for the host. `wait` carries the
+STAGES pieces of memory take turns. While chunk k goes to the destination, the source writes chunk k
++ 1, and chunk k + 2 waits in the queue: neither device waits for the host. `wait` carries the
 transfer on and may stop at any time, so that no call exceeds its timeout.
 """
 
@@ -27,7 +28,7 @@ from sparkle_drv.types import Memory
 CHUNK_NBYTES = 2 << 20
 """Bytes of a chunk."""
 STAGES = 3
-"""One chunk is written, one is read, and one waits in the queue."""
+"""Pieces of host memory: one is written, one is read, and one waits in the queue."""
 
 
 FAILURES = (SparkleError, OSError, ValueError, NotImplementedError)
@@ -35,7 +36,7 @@ FAILURES = (SparkleError, OSError, ValueError, NotImplementedError)
 
 
 def host_bytes(buffer: Buffer, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The first `nbytes` of memory that the host reaches, as uint8 [nbytes]."""
+    """Returns the first `nbytes` of memory that the host reaches, as uint8 [nbytes]."""
     return np.frombuffer(buffer.map(), np.uint8, nbytes)
 
 
@@ -48,18 +49,22 @@ def _imported(to: Device, here: Buffer) -> Buffer:
 
 
 class Stage(Closing):
-    """Host memory that `source` writes and that `to` reads in place if it can."""
+    """Host memory that `source` writes, and that `to` reads in place if it can."""
 
     def __init__(self, source: Device, to: Device, nbytes: int) -> None:
         self.nbytes = nbytes
         self.there: Buffer | None = None
-        """The same memory as `to` has it; None if `to` cannot use it: its bytes are uploaded."""
+        """The same memory as a Buffer of `to`. None if `to` cannot use the memory; the bytes are
+        then uploaded."""
         self.here = self._both(source, to)
-        """Memory of `source`."""
+        """The memory as a Buffer of `source`."""
 
     def _both(self, source: Device, to: Device) -> Buffer:
-        """Sets `there` if possible; returns `here`."""
-        if to.is_peer(source):  # a mapping each, since a driver page-locks no address twice
+        """Allocates the memory for `here` and returns it. Sets `there` if `to` can use the
+        memory.
+        """
+        # Each device maps the memory itself, since a driver page-locks no address twice.
+        if to.is_peer(source):
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
                 self.there = _imported(to, here)
@@ -78,7 +83,7 @@ class Stage(Closing):
 
 
 class Stages(Protocol):
-    """The memory of staged transfers, which a way owns (transports.py)."""
+    """The memory of staged transfers. A Way (transports.py) owns it."""
 
     def stages(self, count: int, nbytes: int) -> list[Stage]: ...
     def keep(self, stages: list[Stage]) -> None: ...
@@ -101,7 +106,8 @@ class Staged:
         self.chunk = min(src.nbytes, CHUNK_NBYTES)
         self.count = -(-src.nbytes // self.chunk)
         self.stages = ends.way.stages(min(STAGES, self.count), self.chunk)
-        self._read = self._put = self._gone = 0  # chunks: read submitted, write submitted, arrived
+        # Chunks whose read was submitted, whose write was submitted, and that have arrived.
+        self._read = self._put = self._gone = 0
         self._coming: deque[Fence] = deque()
         self._going: deque[Fence] = deque()
         self._reads()

@@ -1,15 +1,15 @@
-"""How bytes get from one device to another: a table of transports, and a way that tries them.
+"""How bytes get from one device to another: a table of transports, and Way, which tries them.
 
     shared    both devices compute on the host's memory: one copy within it
     peer      devices of one backend that reach each other (CUDA peers, PRIME), not over the host
     into      the source is the host's memory: one upload
     back      the destination is the host's memory: one download
-    staged    in chunks through host memory (staged.py): both legs in flight
+    staged    in chunks through host memory (staged.py); both copies of a chunk overlap with others
 
-A way takes the first transport that both devices can do. A transport that fails, at once or at its
-fence, is not tried again, and the next one takes its place. Each way has queues of its own, so that
-transfers pass by queued work. `shared` also serves devices on other NUMA nodes (`cpu:node1`): the
-cores of the destination do the copy.
+A Way takes the first transport that both devices can do. A transport that fails, at once or at its
+fence, is not tried again, and the next one takes its place. Each Way has queues of its own, so that
+transfers need not wait for queued work. `shared` also serves devices on other NUMA nodes
+(`cpu:node1`): the cores of the destination do the copy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ log = logging.getLogger("sparkle_drv.mesh")
 
 
 Asks = Callable[[str], object]
-"""Called with a device's URI before each call to it. The last one is blamed for an error."""
+"""Called with a device's URI before each call to that device. The last URI is blamed for an
+error."""
 
 
 class NoWay(SparkleError):
@@ -44,7 +45,7 @@ class NoWay(SparkleError):
 
 
 class Moving:
-    """A transfer in progress, carried on by `wait`. For one thread.
+    """A transfer in progress, which `wait` carries on. For one thread.
 
     DeviceLost and FenceTimeout end the transfer, since the next transport would fail, too.
     """
@@ -56,12 +57,14 @@ class Moving:
         self._begun = self._begin()
 
     def queue(self, end: str) -> Queue:
-        """The way's queue at this end; its device is called next."""
+        """Returns the queue at this end of the link. An error of the next call is blamed on its
+        device.
+        """
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
 
     def ended(self, fence: Fence, timeout_s: float) -> None:
-        """Waits for a part of the transfer; its device is called next."""
+        """Waits for a part of the transfer. An error is blamed on the device of the fence."""
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
@@ -85,7 +88,7 @@ class Moving:
         """Returns when all bytes have arrived; idempotent. If a transport fails, the next one
         follows.
 
-        Raises FenceTimeout (wait again, or abandon it), DeviceLost, NoWay.
+        Raises FenceTimeout (wait again, or abandon the transfer), DeviceLost, NoWay.
         """
         deadline = time.monotonic() + timeout_s
         while not self._ended:
@@ -108,26 +111,26 @@ class Moving:
 
 @dataclass(eq=False)
 class Way(Closing):
-    """A way from one device to another, for several threads; `close` ends its queues."""
+    """Moves bytes from one device to another, for several threads. `close` ends its queues."""
 
     BRIEFLY = (BRIEFLY_S,)
 
     source: Device
     to: Device
     moved: dict[str, int] = field(default_factory=dict)
-    """Bytes by transport, of transfers that succeeded."""
+    """For each transport, the bytes of transfers that succeeded."""
     failed: dict[str, str] = field(default_factory=dict)
-    """By transport that is no longer tried: the reason. Once all have failed, the next transfer
-    tries them again, since a fault may pass."""
+    """For each transport that is no longer tried, the reason. Once all have failed, the next
+    transfer tries them again, since a fault may pass."""
     unended: int = 0
-    """Transfers that began and were not seen to succeed."""
+    """Transfers that began and have not succeeded so far."""
     _queues: dict[str, Queue] = field(default_factory=dict)
     _stages: list[Stage] = field(default_factory=list)
     _all_stages: set[Stage] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def transport(self) -> str:
-        """The name of the transport for the next bytes. Raises NoWay if all have failed."""
+        """Returns the name of the transport for the next bytes. Raises NoWay if all have failed."""
         for name, one in TABLE.items():
             if name not in self.failed and one.fits(self.source, self.to):
                 return name
@@ -147,10 +150,12 @@ class Way(Closing):
                 self.moved[name] = self.moved.get(name, 0) + nbytes
 
     def move(self, src: Buffer, dst: Buffer, asks: Asks = id) -> Moving | None:
-        """Copies all of `src` to `dst`, of the same size. Returns None if there are no bytes.
+        """Begins to copy all of `src` to `dst`, which has the same size. Returns None if there are
+        no bytes.
 
-        The bytes in `src` must be there: this waits for nothing. They arrive while the caller waits
-        for the result. Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
+        The bytes in `src` must be there: this call waits for nothing. The bytes arrive while the
+        caller waits for the result. Raises ValueError (sizes differ), DeviceLost, FenceTimeout,
+        NoWay.
         """
         for name, buffer in (("src", src), ("dst", dst)):
             if buffer.closed:
@@ -162,14 +167,16 @@ class Way(Closing):
         return Moving(self, src, dst, asks) if src.nbytes else None
 
     def push(self, src: Buffer, dst: Buffer) -> Fence:
-        """Lets the source write `src` into memory that both devices share, in this way's queue. It
-        uses no transport, and `moved` does not count it.
+        """Lets the source write `src` into memory that both devices share, in the queue of this
+        Way.
+
+        The copy uses no transport, and `moved` does not count it.
         """
         there = self.source.wrap(host_bytes(dst, dst.nbytes))
         return self.queue("source").submit(Commands().copy(there, src))
 
     def queue(self, end: str) -> Queue:
-        """The queue of this way on its "source" device, or on the device where it goes "to"."""
+        """Returns the queue of this Way on its device: `end` is "source" or "to"."""
         with self._lock:
             made = self._queues.get(end)
             if made is None:
@@ -178,8 +185,10 @@ class Way(Closing):
             return made
 
     def stages(self, count: int, nbytes: int) -> list[Stage]:
-        """`count` pieces of host memory of at least `nbytes`. They belong to the caller until it
-        passes them to `keep`: an abandoned transfer may still use its own.
+        """Returns `count` Stages of at least `nbytes` of host memory each.
+
+        The Stages belong to the caller until it passes them to `keep`: an abandoned transfer may
+        still use its own.
         """
         with self._lock:
             kept, self._stages = self._stages, []
@@ -206,8 +215,8 @@ class Way(Closing):
     def close(self, timeout_s: float = 30.0) -> None:
         """Waits for transfers in progress, and releases queues and memory; idempotent.
 
-        Raises FenceTimeout if one lasts longer. Its device then keeps the queue and its memory, and
-        frees them when it is closed.
+        Raises FenceTimeout if a transfer lasts longer. Its device then keeps the queue and the
+        queue's memory, and frees them when the device is closed.
         """
         queues, self._queues, self._stages = self._queues, {}, []
         deadline = time.monotonic() + timeout_s
@@ -237,7 +246,7 @@ def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
 
 @dataclass(frozen=True)
 class Transport:
-    """A row of the table: `fits` says for which devices, `move` begins a transfer."""
+    """A row of the table. `fits` says for which devices, `move` begins a transfer."""
 
     fits: Callable[[Device, Device], bool]
     move: Callable[[Moving, Buffer, Buffer], Begun]

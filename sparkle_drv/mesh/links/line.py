@@ -1,9 +1,10 @@
-"""T = a + b * size: the time of work as a function of size, fitted to a few noisy points. Pure.
+"""Fits T = a + b * size, the time of work as a function of size, to a few noisy points. All
+functions are pure.
 
 Sizes and times span several powers of ten, so errors are relative to the measured time. Errors
 beyond FAR count less (Huber's weights), so that a disturbed measurement does not bend the line.
-P. J. Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35(1),
-1964.
+Source: P. J. Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics
+35(1), 1964.
 """
 
 from __future__ import annotations
@@ -15,43 +16,43 @@ from statistics import median
 FAR = 0.05
 """Relative error from which errors count linearly instead of quadratically."""
 ROUNDS = 20
-"""Rounds of reweighting; for so few points the weights settle within ten."""
+"""Rounds of reweighting. For so few points the weights converge within ten."""
 
 Point = tuple[float, float]
 LEAST_SIZES = 2
-"""Sizes that a fit needs: one size says nothing about others."""
+"""Different sizes that a fit needs: one size says nothing about others."""
 LEAST_S, MOST_S, MOST_SIZE = 1e-18, 1e6, 1e24
 """Limits of a plausible measurement. Beyond them squares overflow or underflow."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """`at(size)` seconds: `a` fixed and `b` per unit of size; neither is negative."""
+    """A line in seconds: `a` fixed and `b` per unit of size; neither is negative."""
 
     a: float
     b: float
 
     def at(self, size: float) -> float:
-        """Seconds for work of this size; never 0."""
+        """Returns the seconds for work of this size; never 0."""
         return max(self.a + self.b * size, 1e-12)
 
 
 def usable(point: Point) -> bool:
-    """Is the point plausible as a measurement?"""
+    """Returns whether the point is plausible as a measurement."""
     size, seconds = point
     return 0 <= size <= MOST_SIZE and LEAST_S <= seconds <= MOST_S
 
 
 def sizes(points: Iterable[Point]) -> int:
-    """The number of different sizes. With one size, the times of others are unknown."""
+    """Returns the number of different sizes. With one size, the times of others are unknown."""
     return len({size for size, _ in points})
 
 
 def fit(points: Sequence[Point]) -> Line:
-    """The line through (size, seconds) points. Raises ValueError if none is `usable`.
+    """Returns the line through (size, seconds) points. Raises ValueError if none is `usable`.
 
-    Times grow by at least FAR over the measured sizes: a smaller slope is noise, and so is the rate
-    that it means. At first, points of one size count as one, their median: a mean of right and
+    The line grows by at least FAR over the measured sizes: a smaller slope is noise, and so is the
+    rate that it means. At first, points of one size count as one, their median: a mean of right and
     disturbed points would be a bad first guess.
     """
     good = [point for point in points if usable(point)]
@@ -71,7 +72,7 @@ def fit(points: Sequence[Point]) -> Line:
 
 
 def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
-    """The least sum of weight * ((a + b*size) / t - 1)**2 with a, b >= 0."""
+    """Returns the line with the least sum of weight * ((a + b*size) / t - 1)**2 for a, b >= 0."""
     saa = sab = sbb = sa = sb = 0.0
     for size, t, weight in points:
         one, slope = 1 / t, size / t
@@ -89,5 +90,6 @@ def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
         if a >= 0:
             return Line(sa / saa, 0.0)
         return Line(0.0, sb / sbb)
-    # One size cannot separate a and b; all goes to b, since work costs by its size.
+    # Points of one size cannot separate a and b. All goes to b, since the time of work grows with
+    # its size.
     return Line(0.0, sb / sbb) if sbb else Line(sa / saa, 0.0)

@@ -1,6 +1,6 @@
-"""Links and ports of a set of places, as data that planners of routes and collectives read. Pure.
+"""Links and ports of a set of places, as data that planners of routes and collectives read.
 
-A transfer of n bytes over a link alone takes `links[source, to].at(n)` seconds: latency a, then
+A transfer of n bytes that has a link alone takes `links[source, to].at(n)` seconds: latency a, then
 bytes at 1 / b. Simultaneous transfers share the ports at their ends. A port limits the sum of their
 rates, and each gets its max-min fair share (D. Bertsekas, R. Gallager, Data Networks, 2nd edition,
 1992, section 6.5.2). A transfer in its latency uses no port.
@@ -19,32 +19,38 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Port:
-    """Bytes per second of all transfers of one place together; infinite if nothing limits them."""
+    """The limits of one place: bytes per second of all its transfers together; inf if nothing
+    limits them.
+    """
 
     send: float = float("inf")
     receive: float = float("inf")
     both: float = float("inf")
-    """Sending and receiving together: finite for a link that is not full duplex."""
+    """Limit of sending and receiving together: finite for a link that is not full duplex."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Places, and what is known of the ways between them."""
+    """Places, and what is known of the links between them."""
 
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """By (from, to): seconds by bytes of one transfer alone. No entry means no way."""
+    """For each (from, to), the line of seconds over bytes of a transfer that has the link alone. No
+    entry means no link."""
     ports: Mapping[str, Port] = field(default_factory=dict)
-    """By place. Without an entry, only its links limit it."""
+    """The port of each place. A place without an entry is limited by its links alone."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """By place: seconds by bytes to add one array to another. No entry means no time."""
+    """For each place, the line of seconds over bytes to add one array to another. No entry means
+    that additions take no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each end computes on the other's data in place."""
 
     def carries(self, source: str, to: str) -> bool:
-        """Is there a usable link? Not if its line is infinite, negative or nan, or if a port at its
-        ends has rate 0.
+        """Returns whether there is a usable link.
+
+        A link is not usable if its line is infinite, negative or nan, or if a port at its ends has
+        rate 0.
         """
         link = self.links.get((source, to))
         if link is None or source == to:
@@ -53,7 +59,9 @@ class Network:
         return sane and self.rate(source, to) > 0
 
     def rate(self, source: str, to: str) -> float:
-        """Bytes per second of long transfers over a link alone, with its ports; 0 if no link."""
+        """Returns the bytes per second of long transfers over a link alone, with its ports; 0 if no
+        link.
+        """
         link = self.links.get((source, to))
         if link is None:
             return 0.0

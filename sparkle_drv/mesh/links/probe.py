@@ -1,6 +1,6 @@
-"""Measures the ways to and from the host; survey.py measures those between devices.
+"""Measures the links to and from the host; survey.py measures those between devices.
 
-Each measurement waits for its fence; the first one of each size is dropped.
+Each measurement waits for its fence. The first measurement of each size is dropped.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ and sleeping threads slow down the first few short runs."""
 TRANSFERS = (1 << 12, 1 << 16, 1 << 20, 1 << 23)
 """Bytes of the transfers that a link is fitted to."""
 LINK_S, MOST_LINK_S = 0.1, 1.0
-"""Seconds for the transfers one way; the largest is the last that fits. The latter limit holds for
-the first LEAST_SIZES sizes."""
+"""Seconds for the transfers in one direction; the largest size is the last that fits. MOST_LINK_S
+is the limit for the first LEAST_SIZES sizes, LINK_S for the others."""
 
 FAILURES = (SparkleError, OSError, MemoryError)
 """Errors that a probe may raise."""
@@ -41,8 +41,10 @@ Clock = Callable[[], float]
 
 
 def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], list[Point]]:
-    """(host to device, device to host), each a list of (bytes, seconds). Times include allocation
-    at the destination. Raises FAILURES.
+    """Returns the measurements from host to device and from device to host: two lists of (bytes,
+    seconds).
+
+    Times include allocation at the destination. Raises FAILURES.
     """
 
     def into(nbytes: int, stack: contextlib.ExitStack) -> Callable[[], object]:
@@ -58,7 +60,8 @@ def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], l
 
 
 Prepared = Callable[[int, contextlib.ExitStack], Callable[[], object]]
-"""(bytes, stack that closes memory afterwards) -> a call that makes a transfer and waits."""
+"""Takes the bytes and a stack that closes memory afterwards. Returns a function that makes a
+transfer and waits."""
 
 
 def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
@@ -75,7 +78,7 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # The next size has eight to sixteen times the bytes, and runs once more than EACH times.
+        # The next size has eight to sixteen times the bytes, and runs EACH + 1 times.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)
@@ -89,7 +92,7 @@ def _host(nbytes: int) -> np.ndarray[Any, Any]:
 
 
 def usable_points(points: list[Point]) -> list[Point]:
-    """The plausible points. Raises NoTimes if there are points and none is plausible."""
+    """Returns the plausible points. Raises NoTimes if there are points and none is plausible."""
     found = [point for point in points if usable(point)]
     if points and not found:
         raise NoTimes(f"expected a plausible time, got {points[0][1]} s")
@@ -106,7 +109,9 @@ def fenced(made: Any) -> None:
 def timed(
     run: Callable[[], object], clock: Clock, warm_s: float = WARM_S, left_s: float = math.inf
 ) -> list[float]:
-    """Seconds of each of EACH runs; fewer, at least one, once they have taken `left_s` together."""
+    """Returns the seconds of each of EACH runs. After `left_s` in all no further run begins; the
+    result then has at least one.
+    """
     warm = clock() + warm_s
     run()
     while clock == time.perf_counter and clock() < warm:

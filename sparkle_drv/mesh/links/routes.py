@@ -1,4 +1,5 @@
-"""The fastest route for some bytes between two places, over other places if that is faster. Pure.
+"""Finds the fastest route for some bytes between two places, over other places if that is faster.
+All functions are pure.
 
 A route of several legs passes its bytes on in m equal chunks of c bytes, and all legs work at once:
 
@@ -37,12 +38,12 @@ class Route:
 
     places: tuple[str, ...]
     legs: tuple[Line, ...]
-    """Seconds by bytes of each leg alone, limited by the ports at its ends."""
+    """Line of seconds over bytes for each leg alone, limited by the ports at its ends."""
     predicted_s: float
     chunk_nbytes: int
     """Bytes of a chunk; all bytes if nothing is pipelined."""
     direct: bool
-    """Does it have a single leg?"""
+    """Whether the route has a single leg."""
 
     def __str__(self) -> str:
         text = f"{' -> '.join(self.places)}: {self.predicted_s * 1e6:.6g} us"
@@ -50,13 +51,14 @@ class Route:
 
 
 def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
-    """The route with the least predicted seconds, or the direct link if it is within PREFERENCE.
+    """Returns the route with the least predicted seconds, or the direct link if it is within
+    PREFERENCE.
 
-    Ties go to the least sum of seconds per byte, then to fewer legs. A link with an infinite or
-    negative line, or with a port of rate 0, is not used.
+    Of equal routes the one with the least sum of seconds per byte wins, then the one with fewer
+    legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
 
-    Raises ValueError if `src` or `dst` is unknown, both are the same, there is no way, or `nbytes`
-    is negative.
+    Raises ValueError if `src` or `dst` is unknown, both are the same, there is no route, or
+    `nbytes` is negative.
     """
     _check(network, src, dst, nbytes)
     best = _search(network, src, dst, nbytes)
@@ -67,15 +69,15 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
 
 
 def reaches(network: Network, src: str, dst: str) -> bool:
-    """Is there a way for bytes from one place to another?"""
+    """Returns whether bytes can get from one place to another."""
     return _search(network, src, dst, 1) is not None
 
 
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
-    """The route taken and why, as text. It lists the fastest other route, and the MOST_SHOWN
-    fastest ones with at most one place in between.
+    """Explains the route taken and why. Lists the fastest other route, and the MOST_SHOWN fastest
+    ones with at most one place in between.
 
-    Raises as `best_route`.
+    Raises as `best_route` does.
     """
     taken, fastest = best_route(network, src, dst, nbytes), _search(network, src, dst, nbytes)
     between = [(src, place, dst) for place in network.places if place not in (src, dst)]
@@ -112,7 +114,7 @@ def _check(network: Network, src: str, dst: str, nbytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Label:
-    """An unfinished route, as the numbers that the time of its continuations depends on."""
+    """An unfinished route, as the numbers from which the time of its continuations is computed."""
 
     places: tuple[str, ...]
     a: float = 0.0
@@ -121,7 +123,7 @@ class _Label:
     """(a, b) of each term a + b c of the maximum."""
 
     def onwards(self, network: Network, place: str) -> _Label | None:
-        """This route with one more leg; None if there is no way."""
+        """Returns this route with one more leg, or None if there is no link."""
         at = self.places[-1]
         leg = _leg(network, at, place)
         if leg is None:
@@ -132,7 +134,9 @@ class _Label:
         return _Label((*self.places, place), self.a + leg.a, self.b + leg.b, self.terms | terms)
 
     def no_worse(self, other: _Label) -> bool:
-        """Is every continuation of this route at least as fast as that of the other one?"""
+        """Returns whether every continuation of this route is at least as fast as that of the other
+        one.
+        """
         return (
             self.a <= other.a
             and self.b <= other.b
@@ -141,7 +145,7 @@ class _Label:
         )
 
     def fastest(self, nbytes: int) -> tuple[float, int]:
-        """(least seconds, number of chunks)."""
+        """Returns the least seconds, and the number of chunks that takes them."""
         low, high = 1, 1 if len(self.places) < 3 else max(1, nbytes // LEAST_CHUNK_NBYTES)
         while low < high:
             middle = (low + high) // 2
@@ -152,21 +156,21 @@ class _Label:
         return self.seconds(nbytes, low), low
 
     def seconds(self, nbytes: int, chunks: int) -> float:
-        """T(chunks), as the head of this file defines it."""
+        """Returns T(chunks), as this file's docstring defines it."""
         c = nbytes / chunks
         period = max((a + b * c for a, b in self.terms), default=0.0)
         return max(self.a + self.b * c + (chunks - 1) * period, 1e-12)
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """A link limited by its ports; None if no bytes pass."""
+    """Returns the line of a link, limited by its ports; None if no bytes pass."""
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))
 
 
 def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:
-    """The fastest route; None if there is none."""
+    """Returns the fastest route, or None if there is no route."""
     start = _Label((src,))
     heap = [(0.0, 0.0, 1, start.places, start)]
     kept: dict[str, list[_Label]] = {}
@@ -188,7 +192,7 @@ def _search(network: Network, src: str, dst: str, nbytes: int) -> Route | None:
 
 
 def _route(network: Network, places: tuple[str, ...], nbytes: int) -> Route | None:
-    """The route over these places; None if a link is missing."""
+    """Returns the route over these places, or None if a link is missing."""
     label: _Label | None = _Label(places[:1])
     legs = []
     for source, to in pairwise(places):

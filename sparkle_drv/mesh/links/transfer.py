@@ -1,5 +1,5 @@
-"""Predicted seconds of a transfer from the nearest copy, by the fitted lines, directly or over the
-host. Pure.
+"""Predicts the seconds of a transfer from the nearest copy, by the fitted lines, directly or over
+the host. All functions are pure.
 
 `same(place)` says whether a place's memory is the host's: no byte moves from there to HOST.
 """
@@ -12,16 +12,16 @@ from .line import Line
 from .network import HOST
 
 Lines = Mapping[tuple[str, str], Line]
-"""By (from, to), HOST among them; seconds by bytes."""
+"""For each (from, to), the line of seconds over bytes. HOST may be an end."""
 Same = Callable[[str], bool]
 
 
 def transfer_s(
     lines: Lines, same: Same, nbytes: int, places: frozenset[str], to: str
 ) -> float:  # fmt: skip
-    """Seconds to bring a copy from the best of `places`; 0 if `to` has one already.
+    """Returns the seconds to bring a copy from the best of `places`; 0 if `to` has one already.
 
-    Without a direct link the way leads over the host.
+    Without a direct link the bytes go over the host.
     """
     if nbytes == 0 or to in places or (HOST in places and same(to)):
         return 0.0
@@ -29,7 +29,9 @@ def transfer_s(
 
 
 def nearest(lines: Lines, same: Same, nbytes: int, places: Iterable[str], to: str) -> list[str]:
-    """`places` sorted by the time of `nbytes` from there to `to`, the least first."""
+    """Returns `places` sorted by the time that `nbytes` take from there to `to`, the least
+    first.
+    """
     return sorted(places, key=lambda place: (_link_s(lines, same, place, to, nbytes), place))
 
 

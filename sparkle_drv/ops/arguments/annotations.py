@@ -35,7 +35,7 @@ class Exporter(Protocol):
 
 
 class Divided(TypedDict, total=False):
-    """Options of a Context's call: which devices it may use, and how it is divided."""
+    """Options of a Context's call: which devices the call may use, and how the call is divided."""
 
     devices: Sequence[str] | None
     topology: Topology | None

@@ -1,7 +1,7 @@
 """Argument checks that the operations share.
 
-Every message names the argument, the expected value and the given one. A wrong type raises
-TypeError, a wrong size ValueError, before anything is submitted. This file knows no device.
+Every message names the argument, the expected value and the given value. A wrong type raises
+TypeError, a wrong size ValueError, before anything is submitted. This file uses no device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from .words import short, shown
 
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
-I32 = 2**31 - 1  # conv2d's positions may be negative
+I32 = 2**31 - 1  # the limit of conv2d's sizes, because its positions are signed
 DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
 """What kernels of several devices compute in."""
 STORED = {
@@ -30,15 +30,18 @@ ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activatio
 
 
 def tag_of(given: np.dtype[Any]) -> str:
-    """ "f32" for numpy's float32 and so on; "" for a dtype that no operation takes."""
+    """Returns the tag of a dtype, such as "f32" for numpy's float32.
+
+    The tag of a dtype that no operation takes is "".
+    """
     found = _TAGS.get(given)
-    if found is None:  # ml_dtypes' dtype is looked for by name, since the package may be absent
+    if found is None:  # bfloat16 is found by its name, because ml_dtypes may not be installed
         found = "bf16" if given.kind == "V" and given.name == "bfloat16" else ""
     return found
 
 
 def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
-    """Its tag, if that is among `wanted`."""
+    """Returns the tag of dtype `given`. Raises TypeError if the tag is not among `wanted`."""
     tag = tag_of(np.dtype(given))
     if tag not in wanted:
         known = " or ".join(_NAMES[t] for t in wanted)
@@ -62,14 +65,14 @@ def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
 
 
 def size(name: str, value: int, most: int = U32) -> int:
-    """Returns `value`, a size or stride; ValueError if a kernel cannot take it."""
+    """Returns `value`, a size or stride. Raises ValueError if a kernel cannot take it."""
     if value > most:
         raise ValueError(f"{name}: expected at most 2**{most.bit_length()} - 1, got {shown(value)}")
     return value
 
 
 def index(given: Any) -> int | None:
-    """A whole number other than a bool, or None."""
+    """Returns `given` as an int, or None if it is a bool or no whole number."""
     try:
         return None if isinstance(given, (bool, np.bool_)) else operator.index(given)
     except TypeError:
@@ -77,7 +80,10 @@ def index(given: Any) -> int | None:
 
 
 def whole(name: str, given: Any, least: int, most: int = U32) -> int:
-    """A whole number of at least `least`, other than a bool; TypeError, ValueError."""
+    """Returns `given` as an int from `least` to `most`. Raises TypeError, also for a bool.
+
+    Raises ValueError if the number is out of range.
+    """
     value = index(given)
     if value is None:
         raise TypeError(f"{name}: expected a whole number, got {shown(given)}")
@@ -87,7 +93,7 @@ def whole(name: str, given: Any, least: int, most: int = U32) -> int:
 
 
 def pair(name: str, given: Any, least: int) -> tuple[int, int]:
-    """A whole number for both axes, or (vertical, horizontal), as conv2d takes them."""
+    """Returns an option of conv2d as (vertical, horizontal); one number counts for both axes."""
     if isinstance(given, (tuple, list)):
         if len(given) != 2:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Quotes texts and values in errors; the quote is always short. Pure."""
+"""Quotes texts and values in errors; a quote is always short. This file uses no device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 
 
 def short(text: str) -> str:
-    """A name or other text; the end of a long one is cut off."""
+    """Returns a text, without its end if it is longer than MOST characters."""
     return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
 
 
@@ -20,13 +20,13 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = MOST
 
     def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to print numbers of thousands of digits.
+        # Python raises ValueError for the text of a number of thousands of digits.
         large = type(x) is int and x.bit_length() > 512
         return f"a number of {x.bit_length()} bits" if large else repr(x)
 
 
 def shown(value: object) -> str:
-    """The repr of a value, shortened; it reads only a small part of a large value."""
+    """Returns the shortened repr of a value. Of a large value only a small part is read."""
     try:
         return short(_repr.repr(value))
     except Exception:  # the caller's __repr__ may raise any exception
@@ -34,7 +34,7 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names separated by commas; only the first ones if there are many."""
+    """Returns names separated by commas: the first _MOST_NAMES, then the number of the others."""
     given = list(names)
     more = f" and {len(given) - _MOST_NAMES} more" if len(given) > _MOST_NAMES else ""
     return ", ".join(short(name) for name in given[:_MOST_NAMES]) + more

@@ -1,9 +1,10 @@
 """The Python array API standard, version 2024.12: what `x.__array_namespace__()` returns.
 
-The standard says what each function does, and docs/api.md counts which are here. Results are on the
-device of the operands. New arrays are on `device`, an open Device, or on the cpu device of this
-process. Where no kernel computes a function, numpy does on the host: `explain()` of the result says
-so. Wrong arguments raise TypeError or ValueError, as the methods of an Array do.
+The standard says what each function does. docs/api.md says which kinds of functions exist here.
+Results are on the device of the operands. New arrays are on `device`, an open Device, or on the cpu
+device of this process. If no kernel computes a function, numpy computes it on the host, and
+`explain()` of the result says so. Wrong arguments raise TypeError or ValueError, as the methods of
+an Array do.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _UNARY = (
     "acosh=arccosh asin=arcsin asinh=arcsinh atan=arctan atanh=arctanh bitwise_invert=invert "
     "conj=conjugate imag real round=rint"
 )
-"""By the standard's name, and by numpy's if that is another one."""
+"""Names of the standard; "acos=arccos" is a name of the standard and numpy's different name."""
 _BINARY = (
     "add bitwise_and bitwise_or bitwise_xor copysign divide equal floor_divide greater "
     "greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum "
@@ -53,7 +54,7 @@ def _unary(ufunc: str) -> Callable[[Array], Array]:
     def function(x: Array, /) -> Array:
         if ufunc in _ROUNDING and array_of(x).dtype.kind in "iu":
             return views.copy(x)
-        if ufunc in ("imag", "real"):  # they are no ufuncs
+        if ufunc in ("imag", "real"):  # functions of numpy that are not ufuncs
             return on_host(array_of(x).device, ufunc, (x,))
         return numpy_api.ufunc(ufunc, (array_of(x),))
 
@@ -70,48 +71,48 @@ def _binary(ufunc: str) -> Callable[[Any, Any], Array]:
 
 
 def astype(x: Array, dtype: Any, /, *, copy: Any = True, device: Device | None = None) -> Array:
-    """As Array.astype; `copy` false: x itself if it has this dtype."""
+    """Does what Array.astype does. With `copy` false, returns x itself if it has this dtype."""
     return asarray(array_of(x), dtype=dtype, device=device, copy=copy or None)
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype that these promote to."""
+    """Returns the dtype to which the arguments promote."""
     return np.result_type(*(getattr(x, "dtype", x) for x in arrays_and_dtypes))
 
 
 def can_cast(from_: Any, to: Any, /) -> Any:
-    """Does promotion allow it?"""
+    """Returns whether promotion may convert dtype `from_` to dtype `to`."""
     return np.can_cast(getattr(from_, "dtype", from_), to)
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Is it of this kind?"""
+    """Returns whether `dtype` is of `kind`."""
     return np.isdtype(dtype, kind)
 
 
 def reshape(x: Array, /, shape: Any, *, copy: Any = None) -> Array:
-    """As Array.reshape."""
+    """Does what Array.reshape does; with `copy` true it reshapes a copy."""
     return (views.copy(array_of(x)) if copy else array_of(x)).reshape(shape)
 
 
 def permute_dims(x: Array, /, axes: Any) -> Array:
-    """As Array.transpose."""
+    """Does what Array.transpose does."""
     return array_of(x).transpose(*axes)
 
 
 def matrix_transpose(x: Array, /) -> Array:
-    """The last two dimensions exchanged."""
+    """Returns x with its last two dimensions exchanged."""
     return array_of(x).mT
 
 
 def where(condition: Array, x1: Any, x2: Any, /) -> Array:
-    """x1 where `condition`, a truth for each element, holds, else x2. On the host."""
+    """Returns elements of x1 where `condition` is true, of x2 elsewhere; computed on the host."""
     given = (array_of(condition), x1, x2)
     return on_host(device_of(given), "where", given)
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
-    """As x1 @ x2."""
+    """Returns x1 @ x2."""
     return numpy_api.matmul(x1, x2)
 
 
@@ -134,7 +135,7 @@ def _total(name: str) -> Callable[..., Array]:
 
 
 def __array_namespace_info__() -> Any:
-    """What is here, by the functions that the standard gives the result."""
+    """Returns the standard's inspection object: capabilities, dtypes and devices."""
     default = {"real floating": "float64", "complex floating": "complex128", "integral": "int64"}
 
     def dtypes(*, device: Any = None, kind: Any = None) -> dict[str, Any]:
@@ -154,7 +155,7 @@ def __array_namespace_info__() -> Any:
 
 
 def _named() -> dict[str, Any]:
-    """The functions that are made above, by the standard's names."""
+    """Returns the functions that are made from the tables above, by the standard's names."""
     found: dict[str, Any] = {}
     for names, make in ((_UNARY, _unary), (_BINARY, _binary)):
         for text in names.split():

@@ -14,7 +14,7 @@ from sparkle_drv.ops.deferred import views
 
 
 def array_of(x: Any) -> Array:
-    """`x`; TypeError: it is no Array."""
+    """Returns `x`. Raises TypeError if `x` is not an Array."""
     if not isinstance(x, Array):
         raise TypeError(f"x: expected an Array, got {type(x).__name__}")
     return x
@@ -24,7 +24,7 @@ _opened: list[Device] = []
 
 
 def cpu_device() -> Device:
-    """The device of new arrays: opened once, and again if somebody closed it."""
+    """Returns the cpu device for new arrays. It is opened once, and again after a close."""
     if not _opened or _opened[0].closed:
         _opened[:] = [open_device("cpu")]
     return _opened[0]
@@ -39,9 +39,10 @@ def _new(host: Any, device: Device | None) -> Array:
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Device | None = None, copy: Any = None
 ) -> Array:
-    """An Array of an Array, an array of another library, a number, or nested sequences of numbers.
+    """Returns an Array of the elements of `obj`.
 
-    Raises TypeError, and ValueError: `copy` is False and a copy is needed.
+    `obj` is an Array, an array of another library, a number, or nested sequences of numbers. Raises
+    TypeError. Raises ValueError if `copy` is False and a copy is needed.
     """
     if isinstance(obj, Array) and device in (None, obj.device):
         if dtype is None or np.dtype(dtype) == obj.dtype:
@@ -64,25 +65,28 @@ def _nested(obj: Any) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: Device | None = None, copy: Any = None) -> Array:
-    """An Array with the elements of what exports DLPack."""
+    """Returns an Array with the elements of `x`, which exports DLPack."""
     return asarray(x, device=device, copy=copy)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
-    """`fill_value` everywhere."""
+    """Returns a new Array whose elements are all `fill_value`."""
     return _new(np.full(shape, fill_value, dtype), device)
 
 
 def full_like(
     x: Array, /, fill_value: Any, *, dtype: Any = None, device: Device | None = None
 ) -> Array:
-    """As `full`; shape, dtype and device are those of x, unless others are given."""
+    """Does what `full` does, with the shape of x, and its dtype and device if none are given."""
     kind = array_of(x).dtype if dtype is None else dtype
     return full(x.shape, fill_value, dtype=kind, device=device or x.device)
 
 
 def filled(value: float) -> tuple[Callable[..., Array], Callable[..., Array]]:
-    """The functions such as `ones` and `ones_like`, float64 by default."""
+    """Returns two functions, such as `ones` and `ones_like`, whose elements are all `value`.
+
+    The dtype of the first is float64 by default.
+    """
 
     def function(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
         return full(shape, value, dtype=np.float64 if dtype is None else dtype, device=device)
@@ -97,6 +101,6 @@ def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     device: Device | None = None,
 ) -> Array:  # fmt: skip
-    """Numbers from `start` up to `stop`, which is left out; one number alone is `stop`."""
+    """Returns the numbers from `start` to `stop`, without `stop`. One number alone is `stop`."""
     given = (0, start, step) if stop is None else (start, stop, step)
     return _new(np.arange(*given, dtype=dtype), device)

@@ -1,7 +1,7 @@
 """Prepared calls: an operation of fixed sizes, called with the memory that it reads and writes.
 
-A prepared call has no temporary memory and reads operands while it writes its result. So it refuses
-operands that share memory with the result. gemm and conv2d use it.
+A prepared call has no temporary memory and reads operands while it writes its result. So it raises
+ValueError if an operand shares memory with the result. gemm and conv2d have prepared calls.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from . import table
 
 
 class Plan(CallableBase):
-    """Base of prepared calls. A subclass has `bind`, and `__call__` for calls not in the table.
+    """The base class of prepared calls.
 
-    `kernel` runs on `queue`. `tile` is its TilePlan; `tile.source` says whether it was tuned.
+    A subclass has `bind`, and `__call__` for calls that are not in the table. `kernel` runs on
+    `queue`. `tile` is the kernel's TilePlan; `tile.source` says whether the plan was tuned.
     """
 
     __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
@@ -42,9 +43,13 @@ class Plan(CallableBase):
         self._begin(call, self._rows, table.meaning(call, 1))
 
     def _launch(self, *operands: Any) -> Fence:
-        """Launches; raises ValueError (memory is shared) and as `Queue.launch`."""
+        """Launches the kernel and returns the fence.
+
+        Raises ValueError if an operand shares memory with the result, and the errors of
+        `Queue.launch`.
+        """
         kernel, queue = self.kernel, self.queue
-        # Converted once: the pointers that are compared are those that are launched.
+        # Operands are converted once, so the pointers that are compared are those of the launch.
         pointers = queue._pointers(kernel, self._pointers(*operands))
         _check_apart(*pointers)
         args = (*pointers, *self._tail)
@@ -56,12 +61,12 @@ class Plan(CallableBase):
 
     def _prepare(self, *operands: Any) -> Any:
         given = self._pointers(*operands)
-        with suppress(AttributeError):  # `prepare` refuses an operand that is no pointer
+        with suppress(AttributeError):  # `prepare` then raises the error: not a pointer
             _check_apart(*given)
         return self.queue.prepare(self.kernel, *given, *self._tail)
 
     def _arrays(self, **operands: Any) -> tuple[Any, ...]:
-        """The operands, with each Constant replaced by its Array."""
+        """Returns the operands, with each Constant replaced by its Array."""
         dev = self.queue.device
         return tuple(
             x.array(name, dev) if isinstance(x, Constant) else x for name, x in operands.items()
@@ -71,7 +76,7 @@ class Plan(CallableBase):
 def _check_apart(out: Any, *operands: Any) -> None:
     """Raises ValueError if `out` shares memory with an operand.
 
-    Takes pointers of a launch, or None; AttributeError for anything else.
+    The arguments are pointers of a launch, or None. Anything else raises AttributeError.
     """
-    if out is not None and staging.meets(out, operands):  # the launch refuses None
+    if out is not None and staging.meets(out, operands):  # if it is None, the launch raises
         raise ValueError("out: it overlaps an operand, which a plan reads while it writes")

@@ -1,8 +1,9 @@
 """Chooses the tile plan of an operation and loads its kernel.
 
-The plan is the one that `bench.py tune` found for this device and shape (tuned.py), else the
-model's (blocking.py, tiles/conv2d.py). It is chosen once per device and shape and kept with the
-device, so a call costs one lookup. An algorithm given by name is never replaced.
+The plan is the one that `bench.py tune` found for this device and shape (tuned.py). If there is
+none, the plan is the model's (blocking.py, tiles/conv2d.py). A plan is chosen once per device and
+shape and kept with the device, so a call costs one lookup. An algorithm given by name is never
+replaced.
 
 A device opened with `deterministic=True` uses the model's plan for one thread and no tuned plan.
 Then neither the algorithm nor the order of additions depends on the number of threads. gemm, conv2d
@@ -27,7 +28,7 @@ from sparkle_drv.types import TilePlan
 
 log = logging.getLogger("sparkle_drv.ops")
 MOST_KEPT = 4096
-"""The most shapes whose plan a device keeps; when it has that many it drops all."""
+"""The most plans that a device keeps. A device that has as many drops all before it adds one."""
 
 Chosen = tuple[Kernel, TilePlan | None]
 Key = tuple[object, ...]
@@ -37,10 +38,10 @@ def gemm(
     dev: Device, m: int, n: int, k: int, tag: str, algo: str,
     stays: bool = False, a_rows: bool = True, b_rows: bool = True,
 ) -> Chosen:  # fmt: skip
-    """gemm_f32 or gemm_f64 (`tag`) for these sizes, and its plan.
+    """Returns gemm_f32 or gemm_f64 (by `tag`) for these sizes, and its plan.
 
-    blocking.gemm explains stays, a_rows and b_rows. A deterministic device treats every b as one
-    that stays, so that the bits of a result do not depend on it.
+    blocking.gemm explains stays, a_rows and b_rows. On a deterministic device `stays` is always
+    True, so that the bits of a result do not depend on it.
     """
     stays = stays or dev.deterministic
     shape = tuned.gemm_shape if algo == "auto" else None
@@ -49,18 +50,18 @@ def gemm(
 
 
 def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
-    """The variant of a kernel and plan that takes packed weights."""
+    """Returns the variant of a kernel with this plan that reads packed weights."""
     return staging.kernel(dev, kernel.name, replace(plan or TilePlan(), pack=True))
 
 
 def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
-    """conv2d_f32 for this geometry, and its plan."""
+    """Returns conv2d_f32 for this geometry, and its plan."""
     name = tuned.conv2d_shape if algo == "auto" else None
     return _chosen(dev, "conv2d_f32", (shape,), name, tiles_conv2d.conv2d, (algo,))
 
 
 def reduce(dev: Device, name: str, outer: int, n: int, inner: int) -> Kernel:
-    """The manifest's reduction `name` for these sizes. It has a plan only if it was tuned."""
+    """Returns the manifest's reduction `name` for these sizes. Its plan is a tuned one or None."""
     return _chosen(dev, name, (outer, n, inner), tuned.reduce_shape)[0]
 
 
@@ -68,10 +69,10 @@ def _chosen(
     dev: Device, kernel: str, sizes: tuple[Any, ...], named: Callable[..., str] | None,
     model: Callable[..., TilePlan] | None = None, how: tuple[Any, ...] = (),
 ) -> Chosen:  # fmt: skip
-    """The kernel and plan for these sizes, chosen now or before.
+    """Returns the kernel and plan for these sizes, chosen now or in an earlier call.
 
-    named(*sizes) is the key of the tuned plans; None: use no tuned plan. model(info, *sizes, *how)
-    makes a plan.
+    named(*sizes) is the key of the tuned plans; if `named` is None, no tuned plan is used.
+    model(info, *sizes, *how) makes a plan.
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how
@@ -85,7 +86,7 @@ def _chosen(
     if entry is not None:
         try:
             found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return found  # not kept[key]: another thread may have cleared `kept`
+            return found  # kept[key] may be gone: another thread may clear `kept`
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
@@ -96,14 +97,14 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """The model's plan. On a deterministic cpu device it does not depend on the threads."""
+    """Returns the model's plan. On a deterministic cpu it does not depend on the thread count."""
     if not dev.deterministic or dev.info.kind == "gpu":
         return plan(dev.info, *what)
     return replace(plan(replace(dev.info, compute_units=1), *what), threads=0)
 
 
 def _tuned(dev: Device) -> Any:
-    """The tuned plans of this device; the file is read at first use."""
+    """Returns the tuned plans of this device. Their file is read at first use."""
     found = dev.kept.get("ops tuned")
     if found is None:
         found = dev.kept["ops tuned"] = tuned.Tuned(dev.home).entries(dev.info)

@@ -1,9 +1,10 @@
 """The call table: records a call of numpy arrays as one launch, so that C can repeat the call.
 
-A row has the packed record of the launch, and says where the addresses of the call's arrays go. The
-key of a row is the types, shapes and strides of the arrays and the other values
-(native/hot/calls/key.c). Each device has a table; so do each constant, for the calls with it, and
-each prepared call. The table is optional: without a row, the operation does the same in Python.
+A row has the packed record of the launch, and says where in it the addresses of the call's arrays
+go. The key of a row is the types, shapes and strides of the arrays and the other values
+(native/hot/calls/key.c). There is a table for each device, for each prepared call, and for each
+constant (for the calls with that constant). The table is optional: without a row, the operation
+does the same in Python.
 """
 
 from __future__ import annotations
@@ -33,26 +34,32 @@ from sparkle_drv.ops.shapes import space
 
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
-"""The key of a call by types and shapes alone (native/hot/calls/key.c); sched uses it."""
-SETS, SETS_OF_CONSTANT = 256, 8  # sets of a table, each of four rows
+"""Returns the key of a call by types and shapes alone (native/hot/calls/key.c), for sched."""
+SETS, SETS_OF_CONSTANT = 256, 8  # table sizes: of a device, of a constant. A set: four rows
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
 _NUMBERS = {int, float, bool} | {np.dtype(code).type for code in "bhilqBHILQefdg"}
-"""The number types of Python and numpy. A subclass may run its own code when it is converted."""
+"""The number types of Python and numpy. Conversion of a subclass could run the caller's code."""
 _BRIEF = 64e3
 """A product of fewer multiplications ends before another thread could get the GIL."""
 
 
 def is_brief(m: int, n: int, k: int) -> bool:
-    """Does a product of this size keep the GIL? Releasing it takes a tenth of the smallest one."""
+    """Returns whether a matrix product of this size keeps the GIL.
+
+    Releasing the GIL takes a tenth of the time of the smallest product.
+    """
     return m * n * k < _BRIEF
 
 
 def meaning(
     function: Callable[..., Any], skipped: int
 ) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """The parameters' names, how many may be positional, and the defaults."""
+    """Returns the names of the parameters, how many may be positional, and the defaults.
+
+    The first `skipped` parameters are left out.
+    """
     values = list(inspect.signature(function).parameters.values())[skipped:]
     return (
         tuple(p.name for p in values),
@@ -62,9 +69,9 @@ def meaning(
 
 
 def operation(kind: type[T]) -> T:
-    """An object of `kind` whose calls C tries first.
+    """Returns an object of class `kind`; C tries to answer its calls before Python does.
 
-    `kind.__call__(self, dev, ...)` gives the signature.
+    The signature of the object is that of `kind.__call__(self, dev, ...)`.
     """
     method = vars(kind)["__call__"]
     made = _hot.direct(kind)()
@@ -74,7 +81,7 @@ def operation(kind: type[T]) -> T:
 
 
 def again(dev: Device, call: tuple[Any, ...]) -> Any:
-    """The result of the call (site, dev, *values) if C has a row for it, else None."""
+    """Makes the call (site, dev, *values) and returns its result; None if C has no row for it."""
     table = dev._calls
     return None if table is None else table.again(*call)
 
@@ -83,11 +90,11 @@ def again(dev: Device, call: tuple[Any, ...]) -> Any:
 class Call:
     """A call for the table: `site` is the called function, `values` its arguments after the device.
 
-    sources: for each pointer argument of the kernel, the index of the value with its memory; BLOCK;
-    or None if the pointer does not depend on the call. out: the index of the value for the result;
-    RESULT if every call makes a new result. inplace: as for staging.Stage.target. block: a template
-    of the constants. numbers: (index of the value, struct code, offset in the block) for each
-    constant that comes from a value.
+    sources: for each pointer argument of the kernel, the index of the value that has the memory;
+    or BLOCK; or None if the pointer does not depend on the call. out: the index of the value for
+    the result; RESULT if every call makes a new result. inplace: see staging.Stage.target. block: a
+    template of the memory with the constants of a map. numbers: (index of the value, struct code,
+    offset in the block) for each constant that comes from a value.
     """
 
     site: object
@@ -102,7 +109,10 @@ class Call:
     def row(
         self, queue: Queue, kernel: Kernel, args: Sequence[Any], result: Any
     ) -> _hot.Row | None:
-        """The row of a call that launched `kernel` with `args`; None if C cannot repeat it."""
+        """Returns the row of a call that launched `kernel` with `args`.
+
+        Returns None if C cannot repeat the call.
+        """
         values = tuple(_tuples(x) for x in self.values)
         typed = {value for value, _, _ in self.numbers}
         compared, meant = 0, []
@@ -110,7 +120,7 @@ class Call:
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
             elif i in typed and type(x) not in _NUMBERS:
-                return None  # converting it may run the caller's code
+                return None  # conversion of this value may run the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):
@@ -137,9 +147,9 @@ class Call:
     def _patches(
         self, kernel: Kernel, args: Any, result: Any
     ) -> tuple[bytes, tuple[Any, ...]] | None:
-        """(packed structs of the pointer arguments, the pointers that stay the same).
+        """Returns (packed structs of the pointer arguments, the pointers that stay the same).
 
-        None if a pointer neither is the memory of a value nor stays the same.
+        Returns None if a pointer changes from call to call and is not the memory of a value.
         """
         signature = kernel.signature
         pointers = [i for i, arg in enumerate(signature.args) if arg.is_pointer]
@@ -166,7 +176,7 @@ class Call:
                 source, base = _FIXED, 0
                 kept.append(pointer)
             elif pointer is not given:
-                return None  # a copy that the call made
+                return None  # the pointer is a copy that the call made
             else:
                 flags, base = flags | _POINTER, pointer._address
                 flags |= _SAME_PLACE * self._in_place(given, source)
@@ -176,7 +186,7 @@ class Call:
         return patches, tuple(kept)
 
     def _in_place(self, x: Any, source: int | None) -> bool:
-        """May the result have exactly the memory of this value?"""
+        """Returns whether the result may have exactly the memory of the value `x`."""
         y = self.values[self.out]
         if not self.inplace or source == self.out or y is None:
             return False
@@ -188,10 +198,11 @@ def remember(
     stage: staging.Stage, result: Any, site: object, values: tuple[Any, ...],
     sources: Sequence[int | None], *, arrays: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    """Returns `result`. If the call was one launch on numpy's memory, C repeats it from now on.
+    """Returns `result`. If the call was one launch on numpy arrays, C repeats it from now on.
 
-    arrays: on that of Arrays, `out` among them. Rows do not compare the shapes of Arrays: `site`
-    has to stand for them. The other arguments are those of Call.
+    With `arrays` the launch must have been on Arrays instead, also for `out`. Rows do not compare
+    the shapes of Arrays, so `site` must differ for different shapes. The other arguments are those
+    of Call.
     """
     constants = [x for x in values if isinstance(x, Constant)]
     if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:
@@ -209,7 +220,7 @@ def remember(
 
 
 def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: Any) -> None:
-    """The same for a prepared call: `table` is its own table, `args` those of its launch."""
+    """Adds a row for a prepared call to its own `table`. `args` are the arguments of its launch."""
     if _there(queue) and not any(isinstance(x, Constant) for x in call.values):
         row = call.row(queue, kernel, args, None)
         if row is not None:
@@ -217,7 +228,7 @@ def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: A
 
 
 def _there(queue: Queue) -> bool:
-    """Does C know the layout of numpy's arrays, and does this queue belong to a native backend?"""
+    """Returns whether C knows numpy's array struct, and the queue's backend is native."""
     return numpy_layout.known() and queue._in_c
 
 
@@ -226,7 +237,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Can C compare `value` with that of a later call?"""
+    """Returns whether C can compare `value` with the value of a later call."""
     if type(value) is tuple:
         return all(_is_plain(x) for x in value)
     return value is None or type(value) in (int, str, bool)

@@ -1,7 +1,7 @@
 """conv2d: 2-D cross-correlation in f32, NCHW or NHWC, with bias and activation.
 
 conv2d checks arguments (shapes/geometry.py), asks calls/plans.py for a plan and launches
-conv2d_f32. The call table repeats a known call of numpy arrays (calls/table.py).
+conv2d_f32. The call table repeats a call of numpy arrays that was made before (calls/table.py).
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ _PACK = "pack_conv2d_f32"
 
 
 class Conv2d(CallableBase):
-    """activation(x * w + bias), the cross-correlation that networks call a convolution.
+    """Computes y = activation(x * w + bias), the cross-correlation called convolution in networks.
 
     All arrays are float32. x is [n, c, h, w], or [n, h, w, c] with layout="NHWC". w is
     [oc, c/groups, kh, kw] in both layouts. bias is [oc]. y is [n, oc, oh, ow] or [n, oh, ow, oc].
 
-    stride and dilation are a number or (vertical, horizontal). padding is the same, or
-    ((top, bottom), (left, right)), "valid" (none) or "same". With "same", oh = ceil(h / stride),
-    and an odd remainder goes to the bottom and right. activation is None, "relu", "tanh" or
-    "sigmoid".
+    stride and dilation are a number or (vertical, horizontal). padding is a number,
+    (vertical, horizontal), ((top, bottom), (left, right)), "valid" (none) or "same". With "same",
+    oh = ceil(h / stride), and an odd rest of the padding goes to the bottom and right. activation
+    is None, "relu", "tanh" or "sigmoid".
 
     algo is "auto", "naive" (the oracle), "direct" or "im2col". The cpu also has "winograd" (output
     tiles of 4 x 4) and "winograd2" (2 x 2), for filters of 3 x 3 with stride 1 or 2 in both
     directions, dilation 1 and one group. With stride 1 it also has "winograd6" (6 x 6).
 
     "auto" uses Winograd's algorithms if they are faster. With stride 1 their largest error is about
-    1e-5 of the output's rms, ten times that of "direct"; with "winograd6" it is up to 7e-5. With
-    stride 2 it is about that of "direct". Values that are not finite spread. A NaN or infinity in x
-    can make every output of a tile NaN if it is in the tile's patch, which is all the input that
-    the tile sees. One in w can make every output of its channel NaN.
+    1e-5 of the output's rms, ten times the error of "direct"; with "winograd6" it is up to 7e-5.
+    With stride 2 the error is about that of "direct". Values that are not finite spread: a NaN or
+    infinity in x can make NaN of every output of each tile that reads this element. A NaN or
+    infinity in w can make NaN of every output of its channel.
 
-    With numpy arrays a call is synchronous and returns a numpy array. With any Array it runs
-    asynchronously on dev.default_queue and returns an Array with `.fence` and `.layout` set. `out`
-    may overlap an input.
+    With numpy arrays a call is synchronous and returns a numpy array. If an operand is an Array,
+    the call runs asynchronously on dev.default_queue and returns an Array with `.fence` and
+    `.layout` set. `out` may overlap an input.
 
     Each call reads its arrays again, even read-only ones. w may be a Constant (`ops.constant`): the
-    cpu device packs it once for each shape of x, if the algorithm reads packed weights. Any other w
-    is packed in each call.
+    cpu device packs a Constant once for each shape of x, if the algorithm reads packed weights. Any
+    other w is packed in each call.
 
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without pixels).
 
@@ -162,7 +162,9 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Conv2dPlan:
-        """A Conv2dPlan for images of `x_shape` and these weights: checks and choices are made once.
+        """Returns a Conv2dPlan for images of `x_shape` and these weights.
+
+        Checks and choices are made once, here.
 
         w and bias are copied to the device now, so later changes have no effect. w is packed if the
         kernel reads packed weights. A Constant is not copied and must stay open. Raises TypeError,
@@ -193,14 +195,14 @@ class Conv2d(CallableBase):
 
 
 class Conv2dPlan(Plan):
-    """`plan(x, out) -> Fence` without checks or lookups per call; `out` has shape `out_shape`.
+    """A prepared conv2d: `plan(x, out) -> Fence` has no checks or lookups per call.
 
-    Operands are row-major float32 Arrays or Buffers of exactly the planned shape; on unified
-    devices also numpy arrays. Every call is asynchronous: wait for the fence before reading `out`.
-    `out` may not share memory with `x`, `w` or `bias` (ValueError).
+    `out` has shape `out_shape`. Operands are row-major float32 Arrays or Buffers of exactly the
+    planned shape; on unified devices also numpy arrays. Every call is asynchronous: wait for the
+    fence before reading `out`. Raises ValueError if `out` shares memory with `x`, `w` or `bias`.
 
     `bind` prepares one launch. `w` and `bias` are the copies on the device. `kernel` runs on
-    `queue`. `tile` is its TilePlan; `tile.source` says whether it was tuned.
+    `queue`. `tile` is the kernel's TilePlan; `tile.source` says whether the plan was tuned.
     """
 
     __slots__ = ("bias", "out_shape", "w")
@@ -217,7 +219,7 @@ class Conv2dPlan(Plan):
         return out, *self._arrays(x=x), self.w, self.bias
 
     def bind(self, x: Any, out: Any) -> Any:
-        """A prepared launch for these Arrays or Buffers; calling it returns a timeline value.
+        """Returns a prepared launch for these Arrays or Buffers; a call returns a timeline value.
 
         `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
         """
@@ -238,7 +240,7 @@ def _extents(given: Any) -> tuple[int, ...]:
 def outline(
     x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any
 ) -> Geometry:
-    """The geometry of a convolution of operands with these shapes and dtypes; raises as Conv2d."""
+    """Returns the geometry of a convolution of these operands. Raises the errors of Conv2d."""
     check.dtype("conv2d", "x", x.dtype, ("f32",))
     known = getattr(x, "layout", None)
     if known not in (None, layout):
@@ -249,7 +251,7 @@ def outline(
 
 
 def _weights(w: Any, bias: Any, shape: Geometry) -> None:
-    """Checks dtypes and shape of w and bias; TypeError, ValueError."""
+    """Raises TypeError for a wrong dtype of w or bias, ValueError for a wrong shape of bias."""
     check.dtype("conv2d", "w", w.dtype, ("f32",))
     if bias is not None:
         check.dtype("conv2d", "bias", bias.dtype, ("f32",))
@@ -275,16 +277,18 @@ def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
 
 
 def packs(dev: Device) -> bool:
-    """Can this device pack weights, as the algorithms in PACKED need? If not, it cannot run those
-    in WINOGRAD."""
+    """Returns whether this device can pack weights for the algorithms in PACKED.
+
+    A device that cannot does not have the algorithms in WINOGRAD.
+    """
     return dev.provides(_PACK)
 
 
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
-    """The kernel, its plan and its weights, packed if the algorithm reads packed weights."""
-    depthwise = shape.groups == shape.c == shape.oc  # its loops read unpacked weights
+    """Returns the kernel, its plan and its weights, packed if the algorithm reads them packed."""
+    depthwise = shape.groups == shape.c == shape.oc  # reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)

@@ -1,7 +1,7 @@
-"""Operators and ufuncs of numpy to nodes, or at once to numpy on the host.
+"""Makes nodes of operators and ufuncs, or computes them at once by numpy on the host.
 
-A step waits if a map of the device computes it in numpy's types, over memory that nobody else can
-write to. Anything else is computed at once.
+A step is computed later if a map of the device can compute it in numpy's types, and nobody else can
+write to the memory of its operands. Any other step is computed at once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 Shape = tuple[int, ...]
 N = TypeVar("N", bound=Node)
 MOST_KEPT = 4096
-"""Steps that a device remembers the types of; beyond that it starts anew."""
+"""The most steps whose types a device keeps. A device that has as many drops all."""
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
-    """numpy's `name` of Arrays, numbers and host arrays, one of them an Array at least.
+    """Returns numpy's ufunc `name` of `given`: Arrays, numbers, host arrays; one or more Arrays.
 
-    Raises TypeError (operands, dtypes), ValueError (shapes, devices, closed), OverflowError.
+    Raises TypeError (operands, dtypes), ValueError (shapes, devices, a closed Array),
+    OverflowError.
     """
     device: Any = None
     operands: list[Any] = []
     kinds: list[Any] = []
     shapes: list[Shape] = []
-    private = True  # can nobody else write to the memory of the Arrays?
+    private = True  # True if nobody else can write to the memory of the Arrays
     for x in given:
         kind = type(x)
         if kind is float or kind is int:
@@ -76,14 +77,14 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
         return Array._deferred(new, new.dtype, shape)
     made = new.run()
     if made.fence is not None:
-        made.fence.wait()  # who can write to the operands does not know this fence
+        made.fence.wait()  # others who write to the operands do not wait for this fence
     return made
 
 
 def update(name: str, x: Array, operand: object) -> Array:
-    """`x op= operand`: returns x. What is not computed yet gets another expression.
+    """Does `x op= operand` and returns x. An x that is not computed yet gets a new expression.
 
-    Raises as `expression`, and TypeError: the result has another kind of dtype.
+    Raises the errors of `expression`, and TypeError if the result has another kind of dtype.
     """
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
@@ -100,7 +101,7 @@ def update(name: str, x: Array, operand: object) -> Array:
             thunk.run(x)
             thunk.made = None
             if x.fence is not None:
-                x.fence.wait()  # other views of this memory know nothing of the fence
+                x.fence.wait()  # other views of this memory do not have this fence
             return x
     from .views import assign
 
@@ -109,7 +110,7 @@ def update(name: str, x: Array, operand: object) -> Array:
 
 
 def check_in_place(made: Any, x: Any) -> None:
-    """TypeError, ValueError: `x` does not take these elements."""
+    """Raises ValueError if `made` has not the shape of `x`, TypeError if its dtype does not fit."""
     if made.shape != x.shape:
         raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):
@@ -117,7 +118,10 @@ def check_in_place(made: Any, x: Any) -> None:
 
 
 def device_of(given: tuple[object, ...]) -> Device:
-    """That of all Arrays, which is open; ValueError: they have several, or one is closed."""
+    """Returns the device of all Arrays in `given`. Raises DeviceLost if the device is closed.
+
+    Raises ValueError if the Arrays have several devices, or an Array is closed.
+    """
     device: Device | None = None
     for x in given:
         if isinstance(x, Array):
@@ -139,14 +143,17 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
-    """A number, or the Array of a host array."""
+    """Returns a number, or an Array with the elements of a host array."""
     if isinstance(x, np.ndarray) and x.ndim:
         return device_of(given).array(x)
     return number("an Array", x)
 
 
 def number(besides: str, x: object) -> Any:
-    """A number as expressions have it; TypeError: `x` is none, nor what `besides` says."""
+    """Returns a number in the form that expressions use.
+
+    Raises TypeError if `x` is not a number. `besides` names in the message what else is allowed.
+    """
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return np.bool_(x) if isinstance(x, bool) else x
     if isinstance(x, np.ndarray) and not x.ndim:
@@ -157,7 +164,7 @@ def number(besides: str, x: object) -> Any:
 
 
 def kind_of(x: Any) -> Any:
-    """The kind of a number: see typed."""
+    """Returns the kind of a number, as `typed` defines kinds."""
     if isinstance(x, np.generic):
         return (x.dtype,)
     return next(base for base in (int, float, complex) if isinstance(x, base))
@@ -175,11 +182,14 @@ def node(
     kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
     arrays: int,
 ) -> N | None:  # fmt: skip
-    """The step, of class `kind`; None: no map computes it. `arrays`: how many are no numbers."""
+    """Returns the step as an object of class `kind`, or None if no map computes it.
+
+    `arrays` is the number of operands that are arrays, not numbers.
+    """
     dtype, op, tag = step
     if not op:
         return None
-    if op == "ne" and len(operands) == 1:  # what INVERTS are
+    if op == "ne" and len(operands) == 1:  # a ufunc in INVERTS
         operands = (*operands, np.True_)
     elif arrays < len(operands):
         for x in operands:
@@ -191,15 +201,15 @@ def node(
     computed = tuple(_computed(x) for x in operands)
     truths = any(getattr(x, "dtype", None) == types.BOOL for x in computed if isinstance(x, Shaped))
     if truths and (kind is not Node or not fuses(device)):
-        return None  # only fused maps read them
+        return None  # only fused maps read bool from memory
     return kind(device, op, computed, dtype, shape, tag)
 
 
 def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
-    """As types.typed, for this device. `key`: a name and the kinds of its operands.
+    """Returns what types.typed returns, for this device. `key` is a name and the operands' kinds.
 
-    A kind is the dtype of an Array, the kind of a Node, numpy's scalar as (dtype,), or the class of
-    a number of Python's.
+    The kind of an Array is its dtype. A Node has a kind of its own. The kind of a numpy scalar is
+    (dtype,); that of a Python number is its class.
     """
     kept: dict[Any, types.Typed] | None = device.kept.get("ops steps")
     found = None if kept is None else kept.get(key)
@@ -237,7 +247,7 @@ def _computed(x: Any) -> Any:
 
 
 def on_host(device: Device, name: str, operands: Sequence[Any]) -> Array:
-    """numpy's `name`, and its result on the device."""
+    """Computes numpy's function `name` on the host; returns the result as an Array on `device`."""
     values = [x._host() if isinstance(x, Array) else x for x in map(_computed, operands)]
     with np.errstate(all="ignore"):
         made = device.array(np.asarray(getattr(np, name)(*values)))

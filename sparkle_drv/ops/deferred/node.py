@@ -1,8 +1,8 @@
-"""Node: a step of an expression over Arrays that is not computed yet; core's Thunk.
+"""Node: a step of an expression over Arrays that is not computed yet; it is a Thunk of core.
 
-`run` writes the nodes that it needs down as one graph and maps it. Numbers become arguments of the
-map, so that an expression with other numbers is not another kernel. Called by build.py and, through
-core, by whoever reads an Array.
+`run` computes a node and those that it depends on as one map. Numbers become arguments of the map,
+so the same kernel serves expressions with other numbers. build.py makes nodes. Reading an Array
+runs them, through core.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from . import types
 Shape = tuple[int, ...]
 Step = tuple[Any, ...]
 MOST_STEPS, MOST_LEAVES = 24, 8
-"""Of one expression: beyond them its operands are computed first."""
+"""The most steps and arrays of one expression. Operands of a larger one are computed first."""
 
 
 class Node:
-    """`op` of `operands` (Nodes, Arrays, numbers). `tag` is the type of a truth's elements.
+    """The operation `op` of `operands` (Nodes, Arrays, numbers).
 
-    `made` is its result, if it was computed on its own; `kind` is (dtype, tag).
+    `tag` is the type in which a map computes the step, also if the result is bool. `made` is the
+    result, if the node was computed on its own. `kind` is (dtype, tag).
     """
 
     __slots__ = (
@@ -58,7 +59,7 @@ class Node:
         self.leaves: int = leaves
 
     def run(self, out: Array | None = None) -> Array:
-        """See core's Thunk; `out`: memory for the result."""
+        """Computes the array, as Thunk.run says; with `out` the result is written there."""
         if self.made is not None:
             return self.made
         graph, values = self.graph()
@@ -68,7 +69,7 @@ class Node:
         return made
 
     def graph(self) -> tuple[Graph, list[Any]]:
-        """The expression, and the values of its names."""
+        """Returns the graph of the expression, and the values of the names in it."""
         written = _Written()
         written.value(self)
         leaves = written.leaves
@@ -79,14 +80,14 @@ class Node:
         return graph, leaves + written.numbers
 
     def explain(self) -> str:
-        """See core's Thunk."""
+        """Returns one line that says how the array will be computed."""
         written = _Written()
         text = written.text(self)
         return f"one map on {self.device.uri}: {text}, {self.dtype}{list(self.shape)}"
 
 
 class _Written:
-    """The steps of an expression in the order of their computation; equal nodes are one."""
+    """The steps of an expression in the order of computation. A node used twice is one step."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -95,7 +96,7 @@ class _Written:
         self._known: dict[int, tuple[str, int]] = {}
 
     def value(self, x: Any) -> tuple[str, Any]:
-        """What a step calls this operand: the number of a step, of a leaf or of a number."""
+        """Returns the name of an operand in a step: ("", step), ("x", leaf) or ("s", number)."""
         if isinstance(x, Node) and x.made is not None:
             x = x.made if x.dtype != types.BOOL or fuses(x.device) else x
         if not isinstance(x, (Node, Array)):
@@ -120,7 +121,7 @@ class _Written:
         return "s", len(self.numbers) - 1
 
     def text(self, x: Any) -> str:
-        """The expression as a reader has it."""
+        """Returns the expression as text, for a person."""
         if isinstance(x, Node) and x.made is None:
             return f"{x.op}({', '.join(map_text(self, o) for o in x.operands)})"
         return f"x{self.value(x)[1]}" if isinstance(x, (Node, Array)) else repr(x)
@@ -134,7 +135,7 @@ def map_text(written: _Written, operand: Any) -> str:
 def _graph(
     steps: tuple[Step, ...], kinds: tuple[tuple[Shape, np.dtype[Any]], ...], numbers: int
 ) -> Graph:
-    """One object for leaves of these shapes and dtypes: see map.again."""
+    """Returns the graph of the steps. Equal arguments give the same object, as map.again needs."""
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}
@@ -151,7 +152,7 @@ def _graph(
 
 
 def _widened(x: Array, shape: Shape) -> Array:
-    """`x` of this shape: devices without fused maps take arrays of one shape."""
+    """Returns `x` broadcast to `shape`, because devices without fused maps need equal shapes."""
     if x.shape == shape or not x.shape or 0 in shape:
         return x
     view = broadcast(x, shape)
@@ -163,8 +164,9 @@ def _widened(x: Array, shape: Shape) -> Array:
 
 
 def bindable(x: Array) -> Array:
-    """`x`, or a copy of what a kernel of this device cannot be given: a view that begins at an odd
-    address (OpenGL).
+    """Returns `x`, or a copy if a launch cannot take the memory of `x`.
+
+    OpenGL cannot take a view whose offset is not a multiple of `offset_alignment`.
     """
     device = x.device
     if is_bindable(x):
@@ -177,13 +179,13 @@ def bindable(x: Array) -> Array:
 
 
 def is_bindable(x: Array) -> bool:
-    """May it stand among the arguments of a launch, where its memory begins?"""
+    """Returns whether a launch can take `x`, by the offset at which its memory begins."""
     offset = x.buffer.offset
     return not (offset and offset % x.device.info.offset_alignment)
 
 
 def broadcast(x: Array, shape: Shape) -> View:
-    """The elements of `x` as this shape, which it broadcasts to, has them."""
+    """Returns the view that broadcasts `x` to `shape`."""
     own = View.of(x.shape)
     strides = tuple(0 if n == 1 else s for n, s in zip(own.shape, own.strides, strict=True))
     return View(shape, (0,) * (len(shape) - len(strides)) + strides, 0)

@@ -1,4 +1,4 @@
-"""What core asks for when somebody uses an Array as numpy's: see core/deferred/provider.py."""
+"""The functions that compute the operators of Arrays (interface: core/deferred/provider.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ += ["ufunc", "update"]
 def numpy_ufunc(
     given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
 ) -> Array:
-    """np.sin(x) and the like; `out=` may be an Array."""
+    """Computes a ufunc that numpy was called with, such as np.sin(x); `out=` may be an Array."""
     made: Array = called(given, method, inputs, options, (Array, ufunc, matmul, setitem))
     return made
 
@@ -31,7 +31,10 @@ def called(
     given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any],
     by: tuple[type[Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]],
 ) -> Any:  # fmt: skip
-    """A call of numpy's ufunc `given`; `by`: the class of its arrays, and what computes."""
+    """Computes a call of numpy's ufunc `given`.
+
+    `by` is the class of the arrays, and functions that compute ufuncs, matmul and setitem for it.
+    """
     kind, ufunc, matmul, setitem = by
     name = str(given.__name__)
     if method != "__call__":

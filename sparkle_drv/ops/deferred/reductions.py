@@ -1,4 +1,7 @@
-"""Reductions of Arrays, and products of matrices: by our kernels where numpy's type is theirs."""
+"""Reductions of Arrays, and products of matrices.
+
+Kernels of this package compute them if numpy's result type is that of a kernel; else numpy does.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ KERNELS = {
 
 
 def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
-    """See Array; `op` is the name of numpy's function."""
+    """Computes a reduction method of Array; `op` is the name of numpy's function."""
     device = x.device
     if op in ("argmax", "argmin") and axis is not None and check.index(axis) is None:
         raise TypeError(f"axis: expected None or a whole number, got {axis!r}")
@@ -52,7 +55,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
 
 
 def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """A reduction that takes an expression along: one pass, and x still waits."""
+    """Reduces x and computes its expression in the same pass; x itself is still not computed."""
     device, thunk, real = x.device, x._thunk, op == "mean" and x.dtype.kind in "iub"
     if not isinstance(thunk, Node):
         given: Any = lazy("x * 1.0", x) if real else bindable(x)
@@ -67,7 +70,7 @@ def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def matmul(a: Any, b: Any) -> Array:
-    """a @ b as numpy has it: matrices, vectors, and stacks of matrices that broadcast."""
+    """Returns a @ b by numpy's rules: matrices, vectors, and stacks of matrices that broadcast."""
     device = device_of((a, b))
     for name, x in (("a", a), ("b", b)):
         if not isinstance(x, (Array, np.ndarray)):
@@ -75,7 +78,7 @@ def matmul(a: Any, b: Any) -> Array:
         if not x.ndim:
             raise ValueError(f"{name}: expected 1 dimension or more, got a 0-d array")
     samples = (np.zeros((1, 1), x.dtype) for x in (a, b))
-    dtype = np.matmul(*samples).dtype  # float32 of bfloat16, whose products numpy does not store
+    dtype = np.matmul(*samples).dtype  # numpy's product of bfloat16 is float32
     left, right = (device.array(x) if isinstance(x, np.ndarray) else bindable(x) for x in (a, b))
     first = left.reshape(1, -1) if left.ndim == 1 else left
     second = right.reshape(-1, 1) if right.ndim == 1 else right
@@ -96,7 +99,7 @@ def matmul(a: Any, b: Any) -> Array:
         made._origin = f"numpy on the host: matmul of {dtype} has no kernel on {device.uri}"
         return made
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
-    if second.ndim == 2 and first.ndim > 2:  # one matrix for all: one product
+    if second.ndim == 2 and first.ndim > 2:  # all use the same b, so one product suffices
         product: Array = gemm(device, first.reshape(-1, k), second)
         return _shaped(product, final)
     if not stack:

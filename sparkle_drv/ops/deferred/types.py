@@ -1,4 +1,4 @@
-"""numpy's result types (NEP 50), and which steps a map can compute. Pure."""
+"""numpy's result types (NEP 50), and which steps a map can compute. This file uses no device."""
 
 from __future__ import annotations
 
@@ -13,28 +13,34 @@ from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
 
 Kind = np.dtype[Any] | type
-"""Of an operand: a dtype, or int, float, complex for Python's numbers, which are weak."""
+"""The kind of an operand: a dtype, or int, float or complex for a Python number.
+
+Python's numbers are weak: they take the dtype of the other operand (NEP 50).
+"""
 BOOL = np.dtype(bool)
 MAPPED = {f.__name__: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
 _OF_TRUTHS = {
     "bitwise_and": "mul", "logical_and": "mul", "bitwise_or": "add", "logical_or": "add",
     "bitwise_xor": "ne", "logical_xor": "ne",
 }  # fmt: skip
-"""What maps have for truths, which are 0 or 1."""
+"""ufunc -> the operation by which maps compute it for truths, which are 0 or 1."""
 INVERTS = frozenset({"invert", "logical_not"})
-"""Of truths, for which maps compare."""
+"""ufuncs that maps compute for truths by a comparison with True."""
 HOST = frozenset(
     {*_OF_TRUTHS, "floor_divide", "remainder", "fmod", "invert", "logical_not", "left_shift"}
     | {"right_shift", "ceil", "trunc", "rint", "sign", "isnan", "isinf", "isfinite", "reciprocal"}
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # a map has them for few operands
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # numpy computes these for whole numbers
 
 
 class Typed(NamedTuple):
-    """A step: the dtype of its result; the map's operation, "" if there is none; and the type
-    that this computes in, "" for truths."""
+    """A step of an expression.
+
+    `dtype` is the dtype of the result. `op` is the map's operation, "" if no map computes the step.
+    `tag` is the type in which the map computes, "" if all operands are bool.
+    """
 
     dtype: np.dtype[Any]
     op: str
@@ -43,7 +49,10 @@ class Typed(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
-    """The step that numpy's `name` is for operands of these kinds; raises TypeError as numpy."""
+    """Returns the step for numpy's ufunc `name` of operands of these kinds.
+
+    Raises numpy's TypeError.
+    """
     ufunc = getattr(np, name)
     samples = [np.empty(0, k) if isinstance(k, np.dtype) else k(1) for k in kinds]
     dtype = ufunc(*samples).dtype
@@ -64,7 +73,10 @@ def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
 
 
 def fits(value: float, tag: str) -> bool:
-    """Can a map take this number in a step that computes in `tag`? numpy decides about others."""
+    """Returns whether a map can take this number in a step that computes in `tag`.
+
+    If not, numpy computes the step.
+    """
     if tag == "bool":
         return True
     if promote.is_whole(tag):

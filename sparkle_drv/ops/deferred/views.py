@@ -1,7 +1,8 @@
 """Indexing, assignment, transposes and conversions of Arrays, which are row-major.
 
-What lies together is a view of the same memory; anything else is a strided copy on the device. The
-host does what no kernel does, and the result says so.
+If the elements of a result are contiguous, the result is a view of the same memory. Otherwise it is
+a strided copy on the device. If no kernel can make that copy, the host does, and `explain()` of the
+result says so.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from .node import bindable, broadcast
 
 
 def getitem(x: Array, key: object) -> Array:
-    """See Array."""
+    """Returns `x[key]`, as Array.__getitem__ says."""
     x.buffer._open()
     return _made(x, View.of(x.shape).at(key))
 
 
 def transpose(x: Array, axes: tuple[Any, ...]) -> Array:
-    """See Array."""
+    """Returns x with its dimensions permuted, as Array.transpose says."""
     x.buffer._open()
     order = (
         axes[0]
@@ -64,7 +65,7 @@ def _made(x: Array, view: View) -> Array:
             src_strides=view.strides,
             src_offset=view.offset,
         )
-    except (staging.NotThere, ValueError) as error:  # elements of 1 byte, 5 dimensions
+    except (staging.NotThere, ValueError) as error:  # no kernel, as for elements of 1 byte
         host = x._host()
         flat = np.lib.stride_tricks.as_strided(
             host.reshape(-1)[view.offset :],
@@ -77,12 +78,12 @@ def _made(x: Array, view: View) -> Array:
 
 
 def setitem(x: Array, key: object, value: object) -> None:
-    """See Array."""
+    """Does `x[key] = value`, as Array.__setitem__ says."""
     assign(x, key, value)
 
 
 def assign(x: Array, key: object, value: object) -> None:
-    """`x[key] = value`, done when this returns: other views of x know nothing of a fence."""
+    """Does `x[key] = value` and waits for its end, because other views of x do not get a fence."""
     device = x.device
     if x.readonly:
         raise ValueError("x[...] = value: expected a writable Array, got a read-only one")
@@ -110,7 +111,7 @@ def assign(x: Array, key: object, value: object) -> None:
             if isinstance(value, (np.generic, np.ndarray)):
                 host = np.asarray(value).astype(x.dtype)
             else:
-                host = np.asarray(value, x.dtype)  # OverflowError of a Python integer, as numpy
+                host = np.asarray(value, x.dtype)  # a large Python integer raises OverflowError
         if _is_whole(x, view):
             x.device.default_queue.write(x, np.broadcast_to(host, view.shape)).wait()
             return
@@ -135,13 +136,13 @@ def _is_whole(x: Array, view: View) -> bool:
 
 
 def copy(x: Array) -> Array:
-    """The same elements in memory of their own."""
+    """Returns an Array with the elements of x in memory of its own."""
     made: Array = staging.Stage(x.device, {"x": x}).copy(x)
     return made
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """See Array."""
+    """Returns a copy of x in another dtype, as Array.astype says."""
     try:
         kind = dtype_of(dtype)
     except TypeError as error:

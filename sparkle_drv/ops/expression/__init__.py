@@ -1,8 +1,8 @@
 """The language of maps: text or a traced Python function becomes a graph, then a program.
 
 grammar, trace and symbol make the graph. promote, typed and scalars choose types by numpy's rules.
-program and lower write the programs that kernels run. This folder knows no device and no launch.
-map, reduce, ref and sched call it.
+program and lower write the programs that kernels run. This folder uses no device and launches
+nothing. map, reduce, ref and sched call it.
 
     elementwise.py    each operation in numpy: the meaning of a step; the keys of operations (ARITY)
     graph.py          nodes and graphs, which merge equal nodes; postfix lists

@@ -1,7 +1,7 @@
 """The operations of expressions as numpy functions; they define what each step computes.
 
 They compute in the types of the operands. The host computes scalars with them, traced functions
-apply them to numbers, and the float64 references use them. This file knows no device.
+apply them to numbers, and the float64 references use them. This file uses no device.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "
 
 
 def apply(op: str, *operands: Any) -> Array:
-    """The result of `op` for arrays or numbers."""
+    """Returns the result of `op` for arrays or numbers."""
     with np.errstate(all="ignore"):
         return np.asarray(ELEMENTWISE[op](*(np.asarray(x) for x in operands)))

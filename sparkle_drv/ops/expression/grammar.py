@@ -2,8 +2,8 @@
 
 A tokenizer feeds a Pratt parser that adds nodes as it reads. So a chain of any length needs no
 recursion. Only nesting recurses, and nesting is limited. Python never evaluates the text.
-program.py and typed.py define what a step means on a device, ref what it means in float64. map and
-ref call this.
+program.py and typed.py define what a step computes on a device, ref what it computes in float64.
+map and ref call this.
 
     whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
     sum     = product (("+" | "-") product)*
@@ -50,15 +50,16 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=512)
 def parse(text: str) -> Graph:
-    """The graph of `text`; ValueError with a caret under the invalid place."""
+    """Returns the graph of `text`. Raises ValueError with a caret under the invalid place."""
     return _Parser(text).graph()
 
 
 def outline(text: str) -> str:
-    """`text` without spaces and with "#" for its numbers: equal for expressions of the same cost.
+    """Returns `text` without spaces and with "#" for its numbers.
 
-    An expression with a power keeps its numbers, because the exponent changes the computation.
-    Raises ValueError as `parse`.
+    Expressions with the same outline cost the same. An expression with a power keeps its numbers,
+    because the exponent changes the computation.
+    Raises the ValueError of `parse`.
     """
     tokens = _tokens(text)
     if any(token.text in ("**", "pow") for token in tokens):
@@ -94,7 +95,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """The parser. Each method that reads returns the number of the node that it added."""
+    """The parser of one text. Each method that reads returns the number of the node it added."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -133,8 +134,8 @@ class _Parser:
             if binding < least:
                 break
             at = self.take().at
-            # x + (x + (x + ... is as deep as its parentheses. Between two parentheses at most a sum
-            # and a product recurse, so they need not count.
+            # Only parentheses, signs and powers count as nesting. Between two of them at most a
+            # comparison, a sum and a product recurse.
             right = self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             left = self.builder.add(op, (left, right), at=at)
             if binding == _COMPARED and self.ahead.text in COMPARISONS:
@@ -162,7 +163,7 @@ class _Parser:
         value = float(token.text)
         if value == float("inf"):
             self.fail(token.at, "the number is too large")
-        # A whole number stays an int: i32 takes only ints, and has more digits than f32.
+        # A whole number stays an int, because i32 takes only ints and has more digits than f32.
         whole = int(token.text) if token.text.isdigit() else value
         return self.builder.add("number", (), whole, token.at)
 
@@ -171,7 +172,8 @@ class _Parser:
         node = self.builder.nodes[inner]
         if isinstance(node.value, str):
             return self.builder.add("neg", (inner,), at=token.at)
-        # -5 is a number, not a negation: i32 has -2147483648, and a negation would cost a step.
+        # -5 is a number, not a negation of 5: i32 has -2147483648 but not 2147483648, and a
+        # negation would cost a step.
         return self.builder.add("number", (), -node.value, token.at)
 
     def name(self, token: _Token) -> int:

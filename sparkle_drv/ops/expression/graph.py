@@ -1,8 +1,8 @@
-"""The graph of a map; texts and traced functions both become one.
+"""The graph of a map, to which texts and traced functions are converted.
 
 A Graph is a list of nodes. The operands of a node are the numbers of earlier nodes. Equal nodes are
-merged. grammar.py makes a graph from a text, trace.py from a Python function. `steps` turns it into
-a postfix list for the kernels that run one.
+merged. grammar.py makes a graph from a text, trace.py from a Python function. `steps` turns a graph
+into a postfix list, for the kernels that run postfix programs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _QUOTED = 72  # characters of a long expression that an error quotes
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
+    """A node: `op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
 
-    `at` is its position in the text, or file and line of a traced function. `truth` says that its
-    value is always 0 or 1.
+    `at` is the node's position in the text, or file and line of a traced function. `truth` is True
+    if the node's value is always 0 or 1.
     """
 
     op: str
@@ -42,12 +42,12 @@ class Node:
 
 
 def distinct(value: object) -> tuple[object, type]:
-    """A key of `value` that differs between 1 and 1.0, and between 0.0 and -0.0."""
+    """Returns a key of `value` that differs between 1 and 1.0, and between 0.0 and -0.0."""
     return (float.__repr__(value) if isinstance(value, float) else value, value.__class__)
 
 
 def placed(text: str, at: int, what: str) -> str:
-    """The text of an error: `what`, then the expression with a caret under position `at`."""
+    """Returns an error text: `what`, then the expression with a caret under position `at`."""
     start = max(0, min(at - _QUOTED // 2, len(text) - _QUOTED))
     shown = re.sub(r"\s", " ", text[start : start + _QUOTED])
     left, right = "..." if start else "", "..." if start + _QUOTED < len(text) else ""
@@ -56,7 +56,7 @@ def placed(text: str, at: int, what: str) -> str:
 
 
 class Graph:
-    """Nodes, of which the last is the result, and `names` in order of first appearance.
+    """Nodes, the last of which is the result, and `names` in the order of first appearance.
 
     `text` is the expression, "" for a traced function; `called` is the function's name. Graphs with
     the same nodes and names are equal, wherever they were written.
@@ -99,11 +99,11 @@ class Builder:
     def add(
         self, op: str, args: tuple[int, ...] = (), value: str | int | float = "", at: int | str = 0
     ) -> int:
-        """The number of the node, added now or before.
+        """Returns the number of a node with these fields, which is added if there is none.
 
-        x**2 becomes a square; x**2.0 does not, because it makes a float of a whole number. The
-        condition of `where` becomes a truth, because a type may not hold it as a scalar (0.5 in
-        i32). Raises ValueError for too many nodes.
+        x**2 becomes a square. x**2.0 does not, because it makes a float of a whole number. The
+        condition of `where` is compared with 0, because the type of the computation may not hold a
+        condition such as 0.5 (in i32). Raises ValueError for too many nodes.
         """
         if op == "pow" and distinct(self.nodes[args[1]].value) == (2, int):
             op, args = "square", args[:1]
@@ -120,7 +120,7 @@ class Builder:
         return found
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:
-        """The graph of the nodes that `root` needs, in their order; root is the last."""
+        """Returns the graph of the nodes that `root` depends on, in their order; root is last."""
         needed = {root}
         for i in range(root, -1, -1):
             if i in needed:
@@ -135,10 +135,11 @@ class Builder:
 
 
 def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
-    """`graph` as a postfix list of (node, is it a leaf). `leaves` says which nodes are leaves.
+    """Returns `graph` as a postfix list of (node, True for a leaf).
 
-    A shared node appears once for each use. A sum or a product begins with the operand that needs
-    the deeper stack. Raises ValueError for more than MOST_STEPS steps.
+    `leaves` says which nodes are leaves. A shared node appears once for each use. A sum or a
+    product begins with the operand that needs the deeper stack. Raises ValueError for more than
+    MOST_STEPS steps.
     """
     operands: list[tuple[int, ...]] = []
     waits: list[int] = []

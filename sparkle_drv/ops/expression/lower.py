@@ -1,11 +1,11 @@
-"""From typed values to the instructions that the cpu's fused_map runs (native/include/sp_map.h).
+"""Lowers typed values to the instructions that the cpu's fused_map runs (native/include/sp_map.h).
 
-`lower` pairs products with sums, orders the instructions so that few values wait, and gives them
-registers. Pure: no device, no arrays. `typed.py` comes before it, `fused.py` calls both.
+`lower` pairs products with sums, orders the instructions so that few registers are live, and
+allocates registers. It uses no device and no arrays. `fused.py` calls `typed.py`, then this file.
 
-Pairs: a product that only one sum needs becomes a fused multiply-add, whose product is not rounded
-(on `ref` it is). That is within half an ulp of the product of what two operations give, and never
-farther from the exact value by more than they are.
+Pairs: a product that only one sum uses becomes a fused multiply-add, whose product is not rounded
+(the variant `ref` rounds it). The result differs from that of two operations by at most half an ulp
+of the product. It is never farther from the exact value.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from .typed import TYPES, Value
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """`words` (u32, read-only) is what fused_map runs; slot i of its inputs is the array called
-    `inputs[i]`, of type `input_types[i]`. `cells` are its constants where they are known; `filled`
-    says which cells take a scalar: (cell, node, type); `cell_types` are the types of all.
-    `result` is the type of the result, `types` all that are computed with before it is converted.
-    `operations` counts them: ((operation, type), times).
+    """A program for fused_map: `words` (u32, read-only).
+
+    Input slot i is the array named `inputs[i]`, of type `input_types[i]`. `cells` has the constants
+    that are known. `filled` lists the cells that take a scalar of a call: (cell, node, type).
+    `cell_types` are the types of all cells. `result` is the type of the result, `types` are the
+    types of the operations before the last conversion. `operations` counts the operations:
+    ((operation, type), times).
     """
 
     words: npt.NDArray[np.uint32]
@@ -44,7 +46,7 @@ class Lowered:
     operations: tuple[tuple[tuple[str, str], int], ...]
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
-        """The cells with the scalars' values in them."""
+        """Returns the cells, with the values of the scalars filled in."""
         cells: npt.NDArray[np.uint64] = self.cells.copy() if self.filled else self.cells
         for cell, node, kind in self.filled:
             cells[cell] = _cell(promote.fitted(graph, node, values[node], kind), kind)
@@ -59,9 +61,9 @@ def _cell(value: int | float, kind: str) -> Any:
 
 
 def lower(graph: Graph, values: list[Value]) -> Lowered:
-    """Instructions for `values`, the last being the result.
+    """Returns the instructions that compute `values`, the last of which is the result.
 
-    ValueError: more values wait at once than there are registers.
+    Raises ValueError if more registers are live at once than fused_map has.
     """
     result = values[-1].type
     values = _paired(values)
@@ -71,7 +73,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
     consts = [i for i in order if values[i].op in ("const", "scalar")]
     registers, taken = _registers(values, steps)
     if taken > lib.SP_MAP_REGISTERS:
-        what = f"{taken} values wait at once, and {lib.SP_MAP_REGISTERS} are possible"
+        what = f"expected at most {lib.SP_MAP_REGISTERS} live registers, got {taken}"
         graph.fail(graph.nodes[-1], what)
     place = {i: lib.SP_MAP_KIND_REGISTER << 28 | register for i, register in registers.items()}
     place |= {i: lib.SP_MAP_KIND_INPUT << 28 | slot for slot, i in enumerate(inputs)}
@@ -84,7 +86,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
             read += [0, TYPES[values[v.args[0]].type]]
         op = getattr(lib, f"SP_MAP_{v.op.upper()}")
         words += [op | TYPES[v.type] << 8 | registers[i] << 16, *[*read, 0, 0][:3]]
-    if not steps:  # an input as it is
+    if not steps:  # the result is an input, unchanged
         words = [lib.SP_MAP_CONVERT | TYPES[result] << 8, place[order[0]], 0, TYPES[result]]
     cells = np.zeros(len(consts), np.uint64)
     filled: list[tuple[int, int, str]] = []
@@ -114,7 +116,10 @@ _LEAVES = frozenset({"input", "const", "scalar"})
 
 
 def _paired(values: list[Value]) -> list[Value]:
-    """Sums and differences with a product that nobody else needs, as one step."""
+    """Returns `values`, in which a sum or difference and its product become one step.
+
+    The product must have no other use.
+    """
     uses = Counter(a for v in values for a in v.args)
     made = list(values)
     for i, v in enumerate(values):
@@ -130,8 +135,10 @@ def _paired(values: list[Value]) -> list[Value]:
 
 
 def _ordered(values: list[Value]) -> list[int]:
-    """What the last value needs, operands first; of an operation's operands the one first that
-    needs more registers (Sethi and Ullman), so that a deep expression needs few.
+    """Returns the values that the last value depends on, in an order with operands first.
+
+    Of the operands of an operation, the one that needs more registers comes first (Sethi and
+    Ullman), so that a deep expression needs few registers.
     """
     need: list[int] = []
     for v in values:
@@ -151,14 +158,18 @@ def _ordered(values: list[Value]) -> list[int]:
 
 
 def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], int]:
-    """A register for each step, and how many there are; an operand's is free with its last use."""
+    """Returns a register for each step, and the number of registers in use.
+
+    The register of an operand is free after its last use.
+    """
     last = {a: i for i in steps for a in values[i].args}
     found: dict[int, int] = {}
     free: list[int] = []
     taken = 0
     for i in steps:
         ended = [found[a] for a in set(values[i].args) if last[a] == i and a in found]
-        # A step may write where it reads, but for a conversion: its elements are of two sizes.
+        # A step may write the register that it reads. A conversion must not, because its elements
+        # have two sizes.
         if values[i].op != "convert":
             free += ended
             ended = []

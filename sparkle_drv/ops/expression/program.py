@@ -1,8 +1,8 @@
 """Compiles a graph to the program that the map_* kernels run (native/include/sp_map.h).
 
-It gives each name an input or constant slot. It refuses graphs that the kernel cannot run: an
-operation that the type lacks, too many inputs, or too deep a stack. It is pure: no device, no
-arrays. map calls it; ref reads programs back with `decode`.
+Each name gets an input slot or a constant slot. A graph raises an error if the kernel cannot run
+it: an operation that the type lacks, too many inputs, or too deep a stack. This file uses no device
+and no arrays. map calls it; ref reads programs back with `decode`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .promote import REAL
 I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
 
 
-# The limits of sp_map.h, and its number for each operation.
+# INPUTS: the most inputs of a map kernel. OPCODES: the number of each operation (sp_map.h).
 INPUTS: int = lib.SP_MAP_INPUTS
 OPCODES = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", "const")}
 
@@ -44,7 +44,7 @@ class Program:
 
 @lru_cache(maxsize=512)
 def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Program:
-    """The program of `graph` for one dtype; `uniform` says which nodes are scalars.
+    """Returns the program of `graph` for one dtype; `uniform` says which nodes are scalars.
 
     Raises ValueError (too many arrays, too deep a stack) and TypeError (an operation that i32
     lacks).
@@ -63,7 +63,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
         elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # the word of the exponent
+            words.pop()  # remove the word of the exponent
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))
@@ -74,7 +74,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
     check_inputs(graph, tuple(inputs))
     most = lib.SP_MAP_STACK
     if deepest > most:
-        what = f"expected at most {most} values waiting on this device, got {deepest}"
+        what = f"expected at most {most} values on this device's stack, got {deepest}"
         graph.fail(graph.nodes[-1] if not graph.text else None, what)
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
@@ -82,7 +82,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
 
 
 def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
-    """Raises ValueError for more arrays than kernels take."""
+    """Raises ValueError if `inputs` has more arrays than kernels take."""
     if len(inputs) > INPUTS:
         node = next(n for n in graph.nodes if n.op == "name" and n.value == inputs[INPUTS])
         graph.fail(node, f"expected at most {INPUTS} arrays, got {len(inputs)}")
@@ -90,10 +90,10 @@ def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
 
 @lru_cache(maxsize=512)
 def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
-    """The program of the expression `text`, for reduce and tools; `scalars` are names.
+    """Returns the program of the expression `text`, for reduce and tools; `scalars` are names.
 
     Constant i is the number `constants[i]`, or, if that is a str, the value of the scalar with this
-    name. Raises ValueError (not an expression) and as `compile_graph`.
+    name. Raises ValueError if `text` is not an expression, and the errors of `compile_graph`.
     """
     graph = parse(text)
     leaves = tuple(n.op == "number" or n.value in scalars for n in graph.nodes)
@@ -102,7 +102,7 @@ def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
 
 
 def decode(words: npt.NDArray[Any]) -> list[tuple[str, int]]:
-    """The (operation, slot) pairs of a program, for the oracle.
+    """Returns the (operation, slot) pairs of a program, for the oracle.
 
     Raises ValueError for an unknown operation.
     """

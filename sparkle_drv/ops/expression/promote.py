@@ -1,8 +1,9 @@
-"""numpy's rules of types for maps: which type an operation computes in, and what comes of it.
+"""numpy's type rules for maps: the type that an operation computes in, and the type of its result.
 
-A kind is what a value is: a tag ("f32" to "bf16"), the name of another numpy dtype (of a scalar),
-or "int" and "float": Python's numbers, which are weak and take the type of what they meet (NEP 50,
-whatever the version of numpy). Pure; called by `typed.py` and `scalars.py`.
+The kind of a value is a tag ("f32" to "bf16"), the name of another numpy dtype (for scalars), or
+"int" or "float" for a Python number. Python's numbers are weak: they take the type of the other
+operand (NEP 50), with every version of numpy. This file uses no device; `typed.py` and `scalars.py`
+call it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _NAMES = {
 TAGS = (*_NAMES, "bool")
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
-"""Functions whose results are floats, also of integers."""
-# What numpy makes real numbers of: those functions of small integers and of bool.
+"""Functions whose results are floats, also for integers."""
+# Kind of an operand of exp, sqrt, ... -> kind of the result, for small integers, bool and int.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "u8"), "f16"),
     **dict.fromkeys(("int16", "uint16"), "f32"),
@@ -36,7 +37,7 @@ _SMALL = {
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a number: Python's are weak, numpy's are strong."""
+    """Returns the kind of a number. Python's numbers are weak, numpy's are strong."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, np.generic):
@@ -45,49 +46,53 @@ def kind_of(value: Any) -> str:
 
 
 COMPUTED_IN = {"f16": "f32", "bf16": "f32"}
-"""Types that are stored only: each step computes in another one and rounds to them, as numpy's."""
+"""Types of elements in memory -> the type that a step computes in, before it rounds, as numpy does.
+"""
 SUMMED_IN = {"i32": "i64", "i64": "i64", "u8": "i64", "bool": "i64"}
-"""What the kernels sum whole numbers in; numpy's type is `summed`."""
+"""The type in which the kernels sum whole numbers; `summed` is numpy's type of the sum."""
 _MOST = {"f16": 65504.0, "bf16": 255.0 * 2.0**120}
 
 
 def most(kind: str) -> float:
-    """The largest number of a real kind."""
+    """Returns the largest number of a real kind."""
     return _MOST.get(kind) or float(np.finfo(dtype_name(kind)).max)
 
 
 def summed(kind: str) -> np.dtype[Any]:
-    """numpy's dtype of a sum."""
+    """Returns numpy's dtype for a sum of elements of this kind."""
     return np.dtype(np.uint64) if kind == "u8" else dtype_of(SUMMED_IN.get(kind, kind))
 
 
 def converts(before: str, after: str) -> bool:
-    """Is the map's conversion numpy's? Real numbers that do not fit whole ones are undefined, and
-    float64 is rounded to 16 bits once."""
+    """Returns whether a map converts `before` to `after` with numpy's result.
+
+    A map's result may differ in two cases. Real numbers that do not fit into whole numbers are
+    undefined in numpy. numpy rounds float64 to 16 bits once, a map twice.
+    """
     real = before in ("f32", "f64", *COMPUTED_IN)
     twice = before == "f64" and after in COMPUTED_IN
     return before in TAGS and after in TAGS and not twice and not (real and is_whole(after))
 
 
 def is_whole(kind: str) -> bool:
-    """Whole numbers of a fixed size?"""
+    """Returns whether `kind` is whole numbers of a fixed size."""
     return kind in ("i32", "i64", "u8")
 
 
 def dtype_name(kind: str) -> str:
-    """numpy's name of a kind."""
+    """Returns numpy's name of a kind."""
     return _NAMES.get(kind, {"int": "int64", "float": "float64"}.get(kind, kind))
 
 
 @lru_cache(maxsize=64)
 def dtype_of(kind: str) -> np.dtype[Any]:
-    """numpy's dtype of a kind."""
+    """Returns numpy's dtype of a kind."""
     found: np.dtype[Any] = np.dtype(dtype_name(kind))
     return found
 
 
 def promote(kinds: tuple[str, ...]) -> str:
-    """The kind in which values of these kinds meet; weak only when all are."""
+    """Returns the kind to which values of these kinds promote; weak only if all kinds are weak."""
     strong = [np.dtype(dtype_name(k)) for k in kinds if k not in WEAK]
     if not strong:
         return "float" if "float" in kinds else "int"
@@ -106,7 +111,10 @@ def _named(dtype: np.dtype[Any]) -> str:
 
 @lru_cache(maxsize=4096)
 def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """(the kind that `op` computes in, the kind of its result); TypeError says what numpy says."""
+    """Returns (the kind that `op` computes in, the kind of its result).
+
+    Raises TypeError where numpy does.
+    """
     met = promote(kinds[1:] if op == "where" else kinds)
     if op in COMPARISONS.values():
         return ("f32" if met == "bool" else met), "bool"
@@ -123,7 +131,10 @@ def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
 
 
 def rule_of(graph: Graph, node: Node, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """`rule` for a node whose operands are of these kinds; its TypeError shows the place."""
+    """Returns the result of `rule` for a node with operands of these kinds.
+
+    A TypeError shows the node's place in the expression.
+    """
     try:
         return rule(node.op, kinds)
     except TypeError as error:
@@ -131,7 +142,10 @@ def rule_of(graph: Graph, node: Node, kinds: tuple[str, ...]) -> tuple[str, str]
 
 
 def fitted(graph: Graph, i: int, value: Any, kind: str) -> int | float:
-    """The scalar at node i as this kind holds it; TypeError or ValueError with its name."""
+    """Returns the scalar at node i as a number of this kind.
+
+    Raises TypeError or ValueError, which name the scalar, if it does not fit.
+    """
     node = graph.nodes[i]
     written = node.op == "number"
     name = shown(value) if written else short(str(node.value) or node.op)

@@ -1,6 +1,6 @@
 """Computes the nodes of a graph that have one value for all elements, once per call on the host.
 
-Pure; map calls it.
+map calls this file, which uses no device.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .elementwise import apply
 from .graph import Graph, Node
 from .promote import WEAK, dtype_name, kind_of, rule_of
 
-_MOST_BITS = 2048  # the largest intermediate Python integer
+_MOST_BITS = 2048  # bits of the largest intermediate Python integer
 
 
 def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
-    """The value of each scalar node, by its number; `named` has the values of names.
+    """Returns a dict: number of a scalar node -> its value. `named` has the values of names.
 
     Raises ValueError, TypeError.
     """
@@ -33,7 +33,7 @@ def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
 
 
 def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
-    """`node.op` of numbers. Python's numbers compute as in Python, whole numbers exactly."""
+    """Computes `node.op` of numbers. Python's whole numbers are computed exactly."""
     met, result = rule_of(graph, node, tuple(kind_of(v) for v in operands))
     if node.op == "where":
         return _cast(operands[1] if operands[0] else operands[2], met)
@@ -56,7 +56,7 @@ def _cast(value: Any, kind: str) -> Any:
 
 
 def _exactly(graph: Graph, node: Node, operands: list[int]) -> int | float:
-    """`node.op` of Python's whole numbers; ValueError if the result is too large."""
+    """Computes `node.op` of Python's whole numbers. Raises ValueError for too large a result."""
     bits = 0
     if node.op == "pow":
         base, exponent = operands

@@ -1,8 +1,8 @@
 """Symbols: the arguments of a traced function, and the operations that it may apply to them.
 
 Operators, functions.py and numpy's functions of the same meaning add nodes with a Builder. Any
-other use of an array is refused with the operator's name and the line that used it. trace.py calls
-the function.
+other use of a symbol raises an error with the operator's name and the line of the use. trace.py
+calls the traced function.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .graph import Builder
 _BY_NUMPY = {f: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
 _BY_NUMPY[np.fabs] = "abs"
 _OPERATORS = "+ - * / ** < <= > >= == !=, and & | ^ ~ of comparisons"
-# Methods by which Python asks a symbol for a value, and what calls each.
+# Methods that would need the value of a symbol -> what calls the method, for an error.
 _NO_VALUE = {
     "__bool__": "bool() (if, and, or, not, a < b < c, min, max)", "__float__": "float()",
     "__int__": "int()", "__index__": "a whole number (range, an index)", "__complex__": "complex()",
@@ -34,7 +34,7 @@ _NO_VALUE = {
     "__array__": "a numpy array", "__hash__": "a hash (a set, a key of a dict)",
     "__call__": "a call, (...),",
 }  # fmt: skip
-# Operators that maps lack, and expressions to write instead.
+# Operators that maps do not have -> (the operator, an expression to write instead).
 _ABSENT = {
     np.remainder: ("%", "x - y * floor(x / y)"), np.floor_divide: ("//", "floor(x / y)"),
     np.divmod: ("divmod()", "floor(x / y)"), np.matmul: ("@", ""),
@@ -46,7 +46,7 @@ _OF_COMPARISONS = {
 
 
 class Symbol:
-    """Stands for an argument, or a value computed from arguments, while a function is traced."""
+    """An argument, or a value computed from arguments, of a function that is being traced."""
 
     __slots__ = ("_builder", "_node")
 
@@ -69,7 +69,7 @@ class Symbol:
             if not _is_truth(self):
                 refuse(self._builder, f"~: expected a comparison; maps have {_OPERATORS}")
             return apply("ne", self, apply("eq", self, self))
-        if ufunc in _OF_COMPARISONS:  # & | ^ of truths (0 or 1), as numpy has them for bool
+        if ufunc in _OF_COMPARISONS:  # & | ^ of truths (0 or 1) compute as numpy's for bool
             sign, op = _OF_COMPARISONS[ufunc]
             if not all(map(_is_truth, inputs)):
                 what = f"{sign}: expected two comparisons, because maps have no bits; maps have "
@@ -77,7 +77,7 @@ class Symbol:
             return apply(op, *inputs)
         if ufunc not in _BY_NUMPY:
             self._refuse_numpy(f"{name} cannot be traced")
-        if ufunc is np.fabs:  # a float of a whole number
+        if ufunc is np.fabs:  # np.fabs of a whole number is a float
             inputs = (apply("mul", *inputs, 1.0),)
         return apply(_BY_NUMPY[ufunc], *inputs)
 
@@ -104,7 +104,10 @@ class Symbol:
 
 
 def _give_operators() -> None:
-    """Gives Symbol Python's operators, each a numpy function, and methods that refuse the rest."""
+    """Gives Symbol Python's operators, each a numpy function, and methods that raise an error.
+
+    The latter are those of _NO_VALUE.
+    """
     methods = vars(NDArrayOperatorsMixin)
     for name, method in methods.items():
         in_place = name.startswith("__i") and name.replace("__i", "__", 1) in methods
@@ -123,7 +126,10 @@ def _no_value(self: Symbol, method: str, *_: Any, **__: Any) -> NoReturn:
 
 
 def where_called() -> str:
-    """File and line in the traced function: the first frame outside this package and numpy.lib."""
+    """Returns file and line in the traced function.
+
+    They are those of the first frame outside this package and numpy.lib.
+    """
     frame = sys._getframe(1)
     ours = __name__.rpartition(".")[0], "numpy.lib"
     while frame.f_back is not None and frame.f_globals.get("__package__") in ours:
@@ -137,19 +143,19 @@ def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> No
 
 
 def _is_truth(x: Any) -> bool:
-    """Is `x` a symbol that is always 0 or 1?"""
+    """Returns whether `x` is a symbol whose value is always 0 or 1."""
     return isinstance(x, Symbol) and x._builder.nodes[x._node].truth
 
 
 def apply(op: str, *operands: Any) -> Symbol:
-    """The symbol of `op` applied to symbols and numbers."""
+    """Adds a node for `op` of symbols and numbers, and returns its symbol."""
     builder = next(x._builder for x in operands if isinstance(x, Symbol))
     args = tuple(node(builder, x) for x in operands)
     return Symbol(builder, builder.add(op, args, at=where_called()))
 
 
 def node(builder: Builder, x: Any) -> int:
-    """The number of the node of a symbol, or of a new node for a number."""
+    """Returns the node number of a symbol, or adds a node for a number and returns its number."""
     if isinstance(x, Symbol):
         if x._builder is not builder:
             refuse(builder, "expected a symbol of this trace, got one of another trace")
@@ -157,14 +163,14 @@ def node(builder: Builder, x: Any) -> int:
     if isinstance(x, np.ndarray) and x.ndim:
         refuse(builder, "a traced function uses an array: pass the array as an argument")
     if isinstance(x, (np.generic, np.ndarray)):
-        x = x.item()  # a constant of the function, not an argument
+        x = x.item()  # as a constant of the function it has no type of its own
     if not isinstance(x, (int, float)):
         refuse(builder, f"expected real numbers in a traced function, got {type(x).__name__}")
     return builder.add("number", (), int(x) if isinstance(x, bool) else x, where_called())
 
 
 def called(name: str, *operands: Any) -> Any:
-    """The functions of functions.py: add a node for symbols, compute for other operands."""
+    """Does the work of functions.py: adds a node for symbols, computes other operands."""
     if len(operands) != ARITY[name]:
         raise TypeError(f"{name}: expected {ARITY[name]} argument(s), got {len(operands)}")
     if any(isinstance(x, Symbol) for x in operands):

@@ -1,8 +1,8 @@
 """Traced functions: a Python function is called once with symbols as arguments.
 
-Its operations on the symbols (symbol.py) become a graph, which runs as one pass over memory. The
-function never sees a value, so it cannot branch on one; it chooses with `where`. `traced` keeps the
-graph with the function. A plain function is traced at each call.
+The function's operations on the symbols (symbol.py) become a graph, which runs as one pass over
+memory. The function never sees a value, so it cannot branch on a value; it chooses with `where`.
+`traced` keeps the graph with the function. A plain function is traced at each call of `map`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .symbol import Symbol, node
 
 
 class Traced:
-    """A function with its `graph` and the `names` of its parameters. A call calls the function."""
+    """A function with its `graph` and the `names` of its parameters; it can be called as before."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -37,12 +37,13 @@ class Traced:
 
 
 def traced(function: Callable[..., Any]) -> Traced:
-    """A decorator that traces `function` now. Values from outside its arguments become constants.
+    """Traces `function` now and returns it with its graph; use it as a decorator.
 
-    Its parameters are the names of `map`. A parameter with a default, a number, is a constant.
-    Constants, numpy's too, take the type of the other operand, like numbers in a text. Pass a
-    number as an argument if it must keep its type. Raises as `map` for a function that cannot be
-    traced.
+    The function's parameters are the names for `map`. A parameter that has a number as default is a
+    constant. Values that the function takes from outside its arguments are constants too. All
+    constants, also numpy's, take the type of the other operand, like numbers in a text. Pass a
+    number as an argument if it must keep its type. Raises the errors of `map` for a function that
+    cannot be traced.
 
     >>> @sp.ops.traced
     ... def blend(x, y, t=0.25):
@@ -54,7 +55,10 @@ def traced(function: Callable[..., Any]) -> Traced:
 
 
 def trace(function: Callable[..., Any]) -> Graph:
-    """The graph of `function`; TypeError, ValueError or AttributeError if it cannot be traced."""
+    """Returns the graph of `function`.
+
+    Raises TypeError, ValueError or AttributeError if the function cannot be traced.
+    """
     called = short(str(getattr(function, "__name__", type(function).__name__)))
     builder = Builder(called)
     try:

@@ -1,7 +1,8 @@
-"""The typed program of a graph: each node that is no scalar gets a type by numpy's rules.
+"""The typed program of a graph: each node that is not a scalar gets a type by numpy's rules.
 
-The conversions (`promote.py`) are written down; x**3 becomes products, x/4 a product, and equal
-values are one. Pure: no device, no arrays. `lower.py` makes instructions of it.
+Conversions (`promote.py`) become values of the program. x**3 becomes products, x/4 a product. Equal
+values are merged. This file uses no device and no arrays. `lower.py` makes instructions of the
+program.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from .elementwise import COMPARISONS
 from .graph import OF_TRUTHS, Graph, Node
 
 TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
-"""What elements may be, by their numbers in sp_map.h."""
-MOST_POWER = 8  # a whole exponent up to which a power of reals is products: (n - 1) / 2 ulp at most
+"""The types of elements, with their numbers in sp_map.h."""
+# The largest whole exponent for which a power of reals becomes products, whose error is at most
+# (n - 1) / 2 ulp.
+MOST_POWER = 8
 
 
 @dataclass(slots=True)
 class Value:
-    """One value of the typed program: "input" (`source`: its name), "const" (`source`: a number),
-    "scalar" (`source`: the number of its node), or an operation over earlier values.
+    """One value of the typed program.
+
+    `op` is "input" (`source`: its name), "const" (`source`: a number), "scalar" (`source`: the
+    number of its node), or an operation on earlier values.
     """
 
     op: str
@@ -38,11 +43,11 @@ class Value:
 def typed(
     graph: Graph, arrays: dict[str, str], scalars: dict[int, str], *, wide: bool = False
 ) -> list[Value]:
-    """The values that a graph becomes, the last being the result.
+    """Returns the values of a graph, the last of which is the result.
 
-    `arrays` and `scalars` have their kinds (promote.py), by name and by node. wide: the result is
-    of the type that it is computed in, for a reduction to go on with. TypeError: a type
-    that is not among TYPES on the way or at the end.
+    `arrays` has the kinds (promote.py) of arrays by name, `scalars` those of scalars by node. With
+    `wide` the result keeps the type that it is computed in, for a reduction of it. Raises TypeError
+    if an operation or the result would have a type that is not in TYPES.
     """
     made = Typed(graph)
     kind_at = dict(scalars)
@@ -60,9 +65,9 @@ def typed(
                 and kinds == ("bool", "int")
                 and graph.nodes[node.args[1]].value == 0
             ):
-                made.number[i] = made.number[node.args[0]]  # the condition of a `where`
+                made.number[i] = made.number[node.args[0]]  # a `where` condition that is 0 or 1
                 continue
-            if node.op == "where" and met in promote.WEAK:  # numpy makes an array of its own
+            if node.op == "where" and met in promote.WEAK:  # numpy's result is an array with a type
                 met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
             if met not in TYPES:
                 what = f"{node.op} is {promote.dtype_name(met)} here, and there are "
@@ -70,7 +75,7 @@ def typed(
             made.number[i] = made.operation(node, met)
     last = len(graph.nodes) - 1
     if last in scalars:
-        what = "the result is one number, which no array has part in"
+        what = "the result is one number, because no array takes part in it"
         graph.fail(graph.nodes[last], what, TypeError)
     if kind_at[last] not in TYPES:
         what = (
@@ -84,7 +89,7 @@ def typed(
 
 
 class Typed:
-    """The values of a graph; equal ones are one. `number`: the value of each node that has one."""
+    """Collects the values of a graph and merges equal values. `number`: node -> its value."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -99,7 +104,10 @@ class Typed:
         return found
 
     def converted(self, value: int, kind: str) -> int:
-        """A value in this type; to and from types that are stored only by way of another one."""
+        """Returns the number of a value in type `kind`, which may add conversions.
+
+        Types in promote.COMPUTED_IN are converted by way of the type that they compute in.
+        """
         own = self.values[value].type
         if own == kind:
             return value
@@ -110,12 +118,15 @@ class Typed:
         return value
 
     def operand(self, i: int, kind: str) -> int:
-        """Node i in this type: an element, a number as it is written, or one of each call. Of a
-        type that is stored only, in the one that it is computed in."""
+        """Returns the value of node i as an operand of a step that computes in `kind`.
+
+        The node is an element, a number of the expression, or a scalar of each call. For a type in
+        promote.COMPUTED_IN the value has the type that this type computes in.
+        """
         found = self.number.get(i)
         if found is not None:
             small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
-            if not small:  # it may have to be rounded
+            if not small:  # the value may have to be rounded to `kind`
                 found = self.converted(found, kind)
             return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
@@ -125,7 +136,7 @@ class Typed:
 
     def operation(self, node: Node, met: str) -> int:
         op = node.op
-        if met == "bool":  # 0 or 1, in the type that the comparison was made in
+        if met == "bool":  # bool is 0 or 1 in the type of the comparison
             elements = (self.number[a] for a in node.args if a in self.number)
             met = self.values[next(elements)].type
             met = promote.COMPUTED_IN.get(met, met)
@@ -146,7 +157,7 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """The result of a step that met in this type; truths are exact in any."""
+        """Returns the result of a step, converted to `met` unless the step is a comparison."""
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:
@@ -168,9 +179,9 @@ class Typed:
             return self.add("pow", wide, (self.operand(base, met), self.operand(exponent, met)))
         one = self.operand(base, met)
         if whole == 0:
-            return self.add("eq", wide, (one, one))  # 1 for every whole number
+            return self.add("eq", wide, (one, one))  # x == x is 1 for whole numbers
         found = one
-        for bit in bin(whole)[3:]:  # of the exponent, the highest left out
+        for bit in bin(whole)[3:]:  # bits of the exponent after the highest
             found = self.add("mul", wide, (found, found))
             if bit == "1":
                 found = self.add("mul", wide, (found, one))
@@ -178,5 +189,5 @@ class Typed:
 
 
 def _is_power_of_two(value: float) -> bool:
-    """One so small that its inverse is a normal number in f32."""
+    """Returns whether `value` is a power of two whose inverse is a normal number in f32."""
     return 1e-30 < abs(value) < 1e30 and abs(math.frexp(value)[0]) == 0.5

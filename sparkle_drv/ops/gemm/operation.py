@@ -2,8 +2,8 @@
 
 gemm checks arguments, asks calls/plans.py for a plan and launches gemm_f32 or gemm_f64. The kernel
 takes the operands' strides, so a transposed matrix is not copied. The cpu device packs a large
-Constant once (memory/constant.py). The call table repeats a known call of numpy arrays
-(calls/table.py).
+Constant once (memory/constant.py). The call table repeats a call of numpy arrays that was made
+before (calls/table.py).
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ ALGOS = ("auto", "naive", "blocked")
 """The values of `algo`."""
 _WANTED = ("f32", "f64")
 THROUGH = {"f16": "f32", "bf16": "f32", "bool": "f32", "u8": "f64"}
-"""What products of other types are computed in; operands and result are converted. In float64 those
-of uint8 are exact, so they wrap as numpy's.
+"""Other types -> the type in which their products are computed; operands and result are converted.
+Products of uint8 are exact in float64, so they wrap as numpy's do.
 """
 TYPES = (*_WANTED, *THROUGH)
 
 
 class Gemm(CallableBase):
-    """activation(a @ b + bias): a [m, k], b [k, n], bias [n], all of one type; c [m, n].
+    """Computes c = activation(a @ b + bias), for a [m, k], b [k, n], bias [n] and c [m, n].
 
-    The type is float32 or float64; or float16, bfloat16 or bool, which are converted to float32 and
-    back, or uint8, to float64: on the cpu by its maps, elsewhere by the host. `explain()` of the
-    result says so.
+    All arrays have one type. float32 and float64 have kernels. float16, bfloat16 and bool are
+    converted to float32 and back, uint8 to float64 and back. The cpu converts by maps, other
+    devices by the host; `explain()` of the result says so.
 
-    With numpy arrays a call is synchronous and returns a numpy array. With any Array it runs
-    asynchronously on dev.default_queue and returns an Array with `.fence` set. Operands may have
-    any strides; `out` may overlap an input. activation is None, "relu", "tanh" or "sigmoid". algo
-    is "auto", "naive" (the oracle) or "blocked".
+    With numpy arrays a call is synchronous and returns a numpy array. If an operand is an Array,
+    the call runs asynchronously on dev.default_queue and returns an Array with `.fence` set.
+    Operands may have any strides; `out` may overlap an input. activation is None, "relu", "tanh" or
+    "sigmoid". algo is "auto", "naive" (the oracle) or "blocked".
 
     Each call reads its arrays again, even read-only ones. b may be a Constant (`ops.constant`): the
-    cpu device packs a large one only in the first call. Any other large b is packed in each call.
-    If a has few rows, b is read in place instead, provided that its rows are contiguous, or its
-    columns as in `x @ W.T`.
+    cpu device packs a large Constant only in the first call. Any other large b is packed in each
+    call. If a has few rows, b is read in place instead, provided that the rows of b are contiguous,
+    or its columns as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
 
@@ -119,7 +119,7 @@ class Gemm(CallableBase):
                 lambda a: convert(dev, self(dev, a, b, **how), tag, out),
             )  # fmt: skip
         c = stage.target((m, n), a.dtype, rows=True)
-        if not k:  # an empty sum: multiply zeros instead, so that no pointer is empty
+        if not k:  # the sums are empty: multiply zeros instead, because no array may be empty
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
         if m and n:
             (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
@@ -150,11 +150,12 @@ class Gemm(CallableBase):
         algo: GemmAlgo = "auto",
         b: Any = None,
     ) -> GemmPlan:
-        """A GemmPlan for products of this shape: checks and choices are made once.
+        """Returns a GemmPlan for products of this shape. Checks and choices are made once, here.
 
-        m, n and k are 1 or more. b is the right operand [k, n] of all calls, which then pass None
-        for b. An array is copied now, so later changes have no effect. A Constant is not copied and
-        must stay open. The cpu device packs b once for all calls. Raises TypeError, ValueError.
+        m, n and k are 1 or more. If b is given, it is the right operand [k, n] of all calls, which
+        then pass None for b. An array is copied now, so later changes have no effect. A Constant is
+        not copied and must stay open. The cpu device packs b once for all calls. Raises TypeError,
+        ValueError.
         """
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)
@@ -176,23 +177,23 @@ class Gemm(CallableBase):
 
 
 class GemmPlan(Plan):
-    """`plan(a, b, out, bias=None) -> Fence`: a gemm without checks or lookups per call.
+    """A prepared gemm: `plan(a, b, out, bias=None) -> Fence` has no lookups per call.
 
     Operands are row-major Arrays or Buffers of exactly the planned shape and dtype; on unified
     devices also numpy arrays. `b` is None if the plan was made with b. Every call is asynchronous:
     wait for the fence before reading `out`.
 
-    A call checks sizes against the memory of each operand (ValueError) and dtypes against the
-    kernel's (TypeError). It does not check shapes. `out` may not share memory with an operand
-    (ValueError).
+    A call does not check shapes. It raises ValueError if the memory of an operand is too small,
+    TypeError if its dtype does not fit the kernel. It raises ValueError if `out` shares memory with
+    an operand.
 
-    `bind` prepares one launch. `kernel` runs on `queue`. `tile` is its TilePlan; `tile.source` says
-    whether it was tuned.
+    `bind` prepares one launch. `kernel` runs on `queue`. `tile` is the kernel's TilePlan;
+    `tile.source` says whether the plan was tuned.
     """
 
     __slots__ = ("weights",)
     weights: Array | None
-    """The plan's copy of b, packed or not; None if it has none (@private)."""
+    """The plan's copy of b, packed or not; None if the plan was made without b (@private)."""
     _SOURCES = 2, 0, 1, 3
 
     def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
@@ -201,12 +202,12 @@ class GemmPlan(Plan):
 
     def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:
         if self.weights is not None and b is not None:
-            raise TypeError("b: None is wanted, this plan was made with one")
+            raise TypeError("b: expected None, because this plan was made with b")
         b = self.weights if b is None else b
         return out, *self._arrays(a=a, b=b, bias=bias)
 
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
-        """A prepared launch for these Arrays or Buffers; calling it returns a timeline value.
+        """Returns a prepared launch for these Arrays or Buffers; a call returns a timeline value.
 
         `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
         """
@@ -217,7 +218,7 @@ _Plan = direct(GemmPlan)
 
 
 def _plain(x: Any, stage: staging.Stage) -> Any:
-    """The elements of an operand."""
+    """Returns an operand; a Constant is replaced by an array of its elements."""
     if not isinstance(x, Constant):
         return x
     return x.array("b", stage.dev) if stage.on_device else x.numpy()
@@ -226,7 +227,7 @@ def _plain(x: Any, stage: staging.Stage) -> Any:
 def outline(
     a: Any, b: Any, bias: Any, takes: tuple[str, ...] = _WANTED
 ) -> tuple[str, int, int, int]:
-    """(dtype, m, n, k) of a product of what has these shapes and dtypes; raises as Gemm."""
+    """Returns (dtype, m, n, k) of a product of these operands. Raises the errors of Gemm."""
     tag = check.dtype("gemm", "a", a.dtype, takes)
     check.same_dtype("b", b.dtype, "a", a.dtype)
     check.dims("a", a.shape, 2, "(m, k)")
@@ -244,7 +245,7 @@ def outline(
 def _packed(
     dev: Device, b: Constant, m: int, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, Array]:
-    """The kernel and its right operand: packed if that pays, else row-major."""
+    """Returns the kernel and its right operand, packed if packing pays, otherwise row-major."""
     k, n = b.shape
     pack_kernel = f"pack_{function.name}"
     if (
@@ -253,7 +254,7 @@ def _packed(
         or not dev.provides(pack_kernel)
     ):
         return function, b.array("b", dev)
-    kc = tile.levels[0][2] if tile.levels else 0  # a blob depends on nothing else
+    kc = tile.levels[0][2] if tile.levels else 0  # the packed form depends only on kc
     packing = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
     blob = weights.packed(dev, b, kc, pack_kernel, packing, n, k, n, 1)
     return plans.packed(dev, function, tile), blob

@@ -16,18 +16,18 @@ from sparkle_drv.ops.strided.moves import Move
 
 Sizes = tuple[int, int, int, int]
 _ZERO = np.zeros(1, np.uint64)
-"""What stands after the last channel of a blocked layout, in elements of any width."""
+"""The padding after the last channel of a blocked layout, for elements of any width."""
 
 
 def kernel_name(dtype: np.dtype[Any]) -> str:
-    """The kernel that moves such elements."""
+    """Returns the name of the kernel that moves elements of this size."""
     return f"strided_u{8 * dtype.itemsize}"
 
 
 def change(stage: staging.Stage, to: Any, of: Any, sizes: Sizes, blocks: tuple[int, int]) -> None:
-    """Launches the copies from `of` to `to`, one of which is NCHW, of `sizes` (n, c, h, w).
+    """Launches the copies from `of` to `to`, for images of `sizes` (n, c, h, w).
 
-    blocks: the channels that lie together in `to` and in `of`, 0 for NCHW.
+    `to` or `of` is NCHW. blocks: the channels per block in `to` and in `of`; 0 for NCHW.
     """
     name = kernel_name(to.dtype)
     kernel = staging.kernel(stage.dev, name)
@@ -40,12 +40,12 @@ def change(stage: staging.Stage, to: Any, of: Any, sizes: Sizes, blocks: tuple[i
 
 
 def _bare(x: Any) -> Any:
-    """The memory of an array, for elements of any type."""
+    """Returns the memory of an array, without its element type."""
     return x.buffer if isinstance(x, Array) else x.view(f"u{x.dtype.itemsize}")
 
 
 def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[Move, bool]]:
-    """Each copy; is its source a zero?"""
+    """Yields (a copy, True if its source is zeros)."""
     n, c, pixels = sizes[0], sizes[1], sizes[2] * sizes[3]
     block = max(blocks)
     whole, rest = divmod(c, block)
@@ -53,7 +53,7 @@ def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[
     for first, count, together in ((0, whole, block), (whole, 1, rest)):
         if not count or not together:
             continue
-        # Of both sides the strides of image, block, pixel and channel, and where the copy begins.
+        # For both sides: the strides of image, block, pixel and channel, and the first position.
         blocked = (image, pixels * block, block, 1), first * pixels * block
         plain = (planes, block * pixels, 1, pixels), first * block * pixels
         shape = n, count, pixels, together

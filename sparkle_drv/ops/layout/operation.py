@@ -1,8 +1,9 @@
-"""layout: images from one memory layout to another.
+"""layout: converts images from one memory layout to another.
 
 Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
-`[n, ceil(c/block), h, w, block]` with zeros after the last channel. Every way leads through NCHW,
-by one or two kernels; of other types than float32 by strided copies (moved.py).
+`[n, ceil(c/block), h, w, block]` with zeros after the last channel. A conversion from or to NCHW
+takes one kernel. Any other conversion goes by way of NCHW and takes two kernels. Types other than
+float32 use strided copies (moved.py).
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Layout(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Its name in the names of kernels."""
+        """The word for this layout in the names of kernels."""
         return "blocked" if self.block else self.name.lower()
 
     def check(self, name: str, shape: Shape) -> None:
-        """Raises ValueError for a shape that no array of this layout has."""
+        """Raises ValueError if an array of this layout cannot have this shape."""
         plain = {"NCHW": "(n, c, h, w)", "NHWC": "(n, h, w, c)"}
         axes = plain.get(self.name, f"(n, blocks, h, w, {self.block})")
         check.dims(name, shape, 5 if self.block else 4, axes)
@@ -51,14 +52,17 @@ class Layout(NamedTuple):
             raise ValueError(f"{name}: expected shape {axes} for {self.name}, got {shape}")
 
     def shape(self, n: int, c: int, h: int, w: int) -> Shape:
-        """The shape of n images of c channels, h x w."""
+        """Returns the shape of n images of c channels, h x w."""
         if self.block:
             return n, -(-c // self.block), h, w, self.block
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
 
 
 def parse(name: str, given: Any) -> Layout:
-    """ "NCHW", "NHWC", or "NCHW8c" for any block of 1 to 64; else TypeError, ValueError."""
+    """Returns the Layout "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+
+    Raises TypeError, ValueError for another name.
+    """
     known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
     block = int(known[1] or 0) if known else MAX_BLOCK + 1
     if block > MAX_BLOCK:
@@ -89,19 +93,19 @@ def layout(
     dev: Device, a: Any, target: str, *, source: str | None = None, channels: int | None = None,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """`a` in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
+    """Returns `a` in the layout `target`: "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
-    a is float32, float64, int32, int64, float16, bfloat16, uint8 or bool. A device that does not
-    move elements of 1 or 2 bytes (egl) gets them as float32, converted by the host.
+    a is float32, float64, int32, int64, float16, bfloat16, uint8 or bool. If a device does not move
+    elements of 1 or 2 bytes (egl), the host converts them to float32 and back.
 
-    The layout of `a` is its own `.layout` if it is an Array that has one, else `source`. Without
-    these, five dimensions mean a blocked layout; four mean NHWC for target "NCHW", else NCHW.
-    channels: the number of real channels in a blocked array, by default all; the rest is padding
-    and is dropped.
+    The layout of `a` is its own `.layout` if it is an Array that has one, otherwise `source`.
+    Without both, five dimensions mean a blocked layout. Four dimensions mean NHWC for target
+    "NCHW", NCHW for other targets. channels: the number of real channels in a blocked array, by
+    default all. Further channels are padding and are dropped.
 
     With a numpy array a call is synchronous and returns a new numpy array. With an Array it is
     asynchronous and returns a new Array with `.layout`. If `out` is given, the call fills and
-    returns it; it may overlap `a`. Raises TypeError and ValueError.
+    returns `out`, which may overlap `a`. Raises TypeError and ValueError.
 
     >>> x = np.zeros((1, 3, 8, 8), np.float32)
     >>> sp.ops.layout(dev, x, "NHWC").shape
@@ -150,7 +154,7 @@ def layout(
 
 @dataclass(frozen=True)
 class Change:
-    """A conversion between layouts, as steps of one kernel each."""
+    """A conversion between layouts, as steps that take one kernel each."""
 
     before: Layout
     after: Layout
@@ -168,8 +172,9 @@ class Change:
 def outline(
     a: Any, target: Any, source: Any, channels: Any, takes: tuple[str, ...] = ("f32",)
 ) -> Change:
-    """What the change of an array of this shape, dtype and, if it has one, layout comes to; raises
-    as `layout`.
+    """Returns the Change for an array with the shape, dtype and layout (if any) of `a`.
+
+    Raises the errors of `layout`.
     """
     check.dtype("layout", "a", a.dtype, takes)
     after = parse("target", target)
@@ -182,7 +187,7 @@ def outline(
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:
-    own = getattr(a, "layout", None)  # of an Array or its stand-in
+    own = getattr(a, "layout", None)  # a numpy array has no layout
     if source is not None and own not in (None, source):
         raise ValueError(f"source: a is {own}, got {shown(source)}")
     if own or source:
@@ -196,7 +201,7 @@ def _source(a: Any, after: Layout, source: Any) -> Layout:
 
 
 def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
-    """n, c, h, w."""
+    """Returns (n, c, h, w)."""
     for extent in a.shape:
         check.size("a", extent)
     if not before.block:

@@ -1,7 +1,7 @@
-"""map, an expression over every element: values for its names, and the launch.
+"""map computes an expression for every element of arrays.
 
-operation.py is the call, fused.py the one pass of devices with fused_map. The language itself is in
-expression. Users, reduce and sched call it.
+operation.py has the call: it binds values to names. fused.py launches the kernel fused_map, on
+devices that have it. The language is in expression/. Users, reduce and sched call this folder.
 """
 
-__all__ = ["operation"]  # what the API reference shows
+__all__ = ["operation"]  # the part that the API reference shows

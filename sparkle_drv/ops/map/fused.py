@@ -1,7 +1,7 @@
 """Maps on the cpu device: any types, shapes and strides in one pass of the kernel fused_map.
 
-`Call` is one map or fold: it has the bound values, knows the result's type and shape, and
-launches. Staging, as for every operation, is staging.py's. Called by map and reduce.
+`program` compiles an expression for the types of its values, and `launch` launches the program once
+over all elements. staging.py moves the operands, as for every operation. map and reduce call this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparkle_drv.ops.expression.program import check_inputs
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
-PROGRAMS = 256  # kept on a device
+PROGRAMS = 256  # the most programs that a device keeps
 
 
 @lru_cache(maxsize=1024)
@@ -27,13 +27,16 @@ def lowered(
     graph: Graph, arrays: tuple[tuple[str, str], ...], numbers: tuple[tuple[int, str], ...],
     wide: bool,
 ) -> lower.Lowered:  # fmt: skip
-    """The program of `graph` for arrays of these kinds by name and scalars of these by node."""
+    """Returns the program of `graph`.
+
+    `arrays` has (name, kind) of each array, `numbers` has (node, kind) of each scalar.
+    """
     return lower.lower(graph, typed.typed(graph, dict(arrays), dict(numbers), wide=wide))
 
 
 @lru_cache(maxsize=64)
 def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
-    """The program that converts the one array of `graph`."""
+    """Returns the program that converts the one array of `graph` from `before` to `after`."""
     made = typed.Typed(graph)
     made.converted(made.add("input", before, (), graph.names[0]), after)
     return lower.lower(graph, made.values)
@@ -42,10 +45,10 @@ def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
 def program(
     graph: Graph, arrays: dict[str, str], values: dict[str, Any], *, wide: bool = False
 ) -> tuple[lower.Lowered, dict[int, Any]]:
-    """The program for arrays of these kinds and these scalars by name; the scalars by node. wide:
-    see typed.py.
+    """Returns the program of `graph`, and a dict: node -> value of a scalar.
 
-    ValueError, TypeError: it has none.
+    `arrays` has the kinds of arrays by name, `values` the scalars by name. typed.py explains
+    `wide`. Raises ValueError or TypeError if the graph has no program.
     """
     found = scalars.values(graph, values)
     kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())
@@ -55,18 +58,21 @@ def program(
 
 
 def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
-    """`inputs` where the kernel can read them: host arrays as they are where memory is shared."""
+    """Returns `inputs` in memory that the kernel can read.
+
+    If host and device share memory, host arrays are not copied.
+    """
     return [x if stage.in_place or isinstance(x, Array) else stage.moved(x) for x in inputs]
 
 
 def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
-    """The loops of a program over `shape`, to which the inputs are broadcast."""
+    """Returns the Space of a program over `shape`, to which the inputs are broadcast."""
     strides = [space.broadcast(x, shape) for x in (y, *inputs)]
     return space.Space(shape, strides).ordered(space.order_of(strides[0])).joined()
 
 
 def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype: Any) -> list[Any]:
-    """`inputs` as row-major arrays of `shape`. They get this dtype; None: keep theirs."""
+    """Returns `inputs` as row-major arrays of `shape` and `dtype`; None keeps their dtypes."""
     made = []
     for x in inputs:
         if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
@@ -104,10 +110,13 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """The program's words in the device's memory, copied once. It keeps PROGRAMS at most."""
+    """Returns the program's words in the device's memory, to which they are copied once.
+
+    A device keeps PROGRAMS programs at most.
+    """
     return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 
 
 def last_cache(dev: Device) -> int:
-    """Bytes of the device's largest cache; 32 MiB if its caches are unknown."""
+    """Returns the bytes of the device's largest cache; 32 MiB if its caches are unknown."""
     return max((c.nbytes for c in dev.info.caches), default=0) or 32 << 20

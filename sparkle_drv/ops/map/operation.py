@@ -1,7 +1,7 @@
-"""map: one expression, or one traced function, over every element.
+"""map: computes an expression, or a traced function, for every element.
 
-Binds names to arrays and scalars and settles types and shapes by numpy's rules. The cpu device then
-makes one pass over whatever strides and types there are (fused.py); other devices run a portable
+This file binds names to arrays and scalars. Types and shapes follow numpy's rules. The cpu device
+then makes one pass over arrays of any strides and types (fused.py). Other devices run a portable
 program of one type (program.py) over arrays of one shape.
 """
 
@@ -32,13 +32,13 @@ from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from . import fused
 
 _WANTED = tuple(check.DTYPES.values())
-_CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # of native/hot/launch/scalar.c
+_CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # codes in native/hot/launch/scalar.c
 _NAMES_END = 0
-"""Ends the names in the key of a call: a text among the values is then no name."""
+"""Ends the names in the key of a call, so that a text among the values is not taken for a name."""
 Shape = tuple[int, ...]
 Named = dict[str, Any]  # values by the names of an expression
 Code = lower.Lowered | program.Program
-PIECE = 2**32 - 2**12  # elements of one launch: n is a u32
+PIECE = 2**32 - 2**12  # the most elements of one launch, because n is a u32
 
 
 @overload
@@ -66,30 +66,31 @@ def map(
     out: Any = None,
     **names: Any,
 ) -> Any:
-    """`expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
+    """Computes `expression` for every element, as in map(dev, "relu(a*x + y)", a=2.0, x=x, y=y).
 
-    Values go to names by keyword, or by position in the order in which the names that are left
-    first appear. Each is an array (at most 8) or a number. There are
-    + - * / ** ( ) < <= > >= == !=, relu abs neg exp log sqrt tanh sigmoid sin cos floor square, min
-    max pow of two and where(condition, a, b). Whole numbers wrap around; NaN wins in relu, min and
-    max. Instead of text (65536 characters at most), a Python function of the arrays (ops.traced),
-    map(dev, lambda x, y: x * y, x, y), where comparisons may be joined by & | ^ ~ as well.
+    Values are bound to names by keyword. Values given by position are bound to the other names in
+    the order of their first appearance. A value is an array (at most 8) or a number. Expressions
+    have + - * / ** ( ) < <= > >= == !=, the functions relu abs neg exp log sqrt tanh sigmoid sin
+    cos floor square, min max pow of two values, and where(condition, a, b). Whole numbers wrap
+    around. relu, min and max of NaN are NaN. A text has 65536 characters at most. Instead of a
+    text, give a Python function of the arrays (ops.traced): map(dev, lambda x, y: x * y, x, y). In
+    a function, comparisons may also be joined by & | ^ ~.
 
     Arrays are float32, float64, int32, int64, uint8, bool, float16 or bfloat16. The cpu computes in
-    all of them, other devices in one of the first three, for which the host converts.
-    Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of what they
-    meet, numpy's have their own. Any other type on the way is a TypeError. float16 and bfloat16 are
-    computed in float32, and each step is rounded to nearest even.
+    all of them. Other devices compute in one of the first three, and the host converts. Shapes
+    broadcast and types are promoted as in numpy: Python's numbers take the type of the other
+    operand, numpy's numbers have their own type. Any other type in the expression raises TypeError.
+    float16 and bfloat16 are computed in float32, and each step is rounded to nearest even.
 
-    numpy arrays and numbers in: synchronous, a numpy array out. Any Array among them: asynchronous,
-    an Array out with `.fence`. `out` may be an input, or overlap one. On the cpu device no array is
-    copied, whatever its strides, and a product and a sum are rounded as one where the CPU can; on
-    others, arrays that are broadcast or converted are copied, and the expression has to have one
-    type throughout.
+    With numpy arrays and numbers a call is synchronous and returns a numpy array. If a value is an
+    Array, the call is asynchronous and returns an Array with `.fence`. `out` may be an input, or
+    overlap an input. On the cpu device no array is copied, whatever its strides, and a product and
+    a sum are rounded once if the CPU can do that. On other devices, arrays that are broadcast or
+    converted are copied, and the whole expression must have one type.
 
-    Raises ValueError (the expression, with a caret; shapes) and TypeError (names without a value,
-    values without a name, dtypes, a function that branches on values), AttributeError (one that
-    wants an attribute), OutOfDeviceMemory.
+    Raises ValueError (an invalid expression, with a caret; shapes), TypeError (names without a
+    value, values without a name, dtypes, a function that branches on values), AttributeError (a
+    function that reads an attribute of a value), OutOfDeviceMemory.
 
     >>> x = np.array([-1, 0, 1], np.float32)
     >>> sp.ops.map(dev, "relu(a*x + 1)", a=2.0, x=x)
@@ -113,17 +114,18 @@ def map(
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
         return made
     left = (name for name in graph.names if name not in names)
-    order = *names, _NAMES_END, *left, *names  # of call[2:]; a name stands where its value does
+    order = *names, _NAMES_END, *left, *names  # the name of each object in call[2:]
     return _remember(stage, made, call[0], call[2:], order, graph, code)
 
 
 def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
-    """`graph` of Arrays and numbers in the order of its names, into `out`, whose fence it sets.
+    """Computes `graph` of Arrays and numbers, in the order of its names, into `out`.
 
-    One object `graph` is for Arrays of the same shapes and dtypes each time. The launch comes
-    before what waits to be computed (core/deferred/pending.py). Raises as `map`.
+    Sets the fence of `out`. Each call with the same object `graph` must have Arrays of the same
+    shapes and dtypes. The launch overtakes Arrays that are not computed yet
+    (core/deferred/pending.py). Raises the errors of `map`.
     """
-    epoch = dev._backend.epoch()  # before anything is looked at
+    epoch = dev._backend.epoch()  # read before the checks, so that a later close makes it stale
     queue, calls = dev._default_queue, dev._calls
     for x in (*values, out):
         fence = x._fence if isinstance(x, Array) else None
@@ -141,7 +143,7 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
 def _compute(
     dev: Device, graph: Graph, values: Named, out: Any
 ) -> tuple[Any, staging.Stage | None, Code | None]:
-    """The result of a map; its call, and which program it launched: None if none."""
+    """Returns the result of a map, its Stage, and the program that it launched; None if none."""
     arrays, numbers = sorted_out(values, dev)
     if not arrays:
         return _fill(dev, graph, numbers, out), None, None
@@ -158,9 +160,9 @@ def _remember(
     stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...],
     names: Sequence[object], graph: Graph, code: Code,
 ) -> Any:  # fmt: skip
-    """`made`; as table.remember, unless a number is computed before the launch.
+    """Returns `made`, and calls table.remember unless the host computes a number of the program.
 
-    `names` are those of the values that are given; the last of them is `out`.
+    `names` are the names of the values `given`, the last of which is `out`.
     """
     place = {name: i for i, name in enumerate(names)}
     numbers, block, used = [], b"", set(code.inputs)
@@ -173,7 +175,7 @@ def _remember(
         block = code.cells.tobytes()
     written = any(
         isinstance(given[at], (np.ndarray, Array)) for at, _, _ in numbers
-    )  # of 0-d arrays
+    )  # a 0-d array counts as a number, but its value may change
     if written or len(used) != len(graph.names):
         return made
     inputs = [place[name] for name in code.inputs]
@@ -188,12 +190,12 @@ def _remember(
 
 
 def fuses(dev: Device) -> bool:
-    """Does this device map any strides and types in one pass, with the kernel fused_map?"""
+    """Returns whether this device has the kernel fused_map: one pass, any strides and types."""
     return dev.provides("fused_map")
 
 
 def graph_of(expression: Any) -> Graph:
-    """The graph of an expression or of a function."""
+    """Returns the graph of an expression or of a function."""
     if isinstance(expression, str):
         return grammar.parse(expression)
     if isinstance(expression, Traced):
@@ -206,7 +208,7 @@ def graph_of(expression: Any) -> Graph:
 
 
 def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
-    """Every name of `graph` with its value."""
+    """Returns a dict: each name of `graph` -> its value. Raises TypeError for a missing value."""
     for name in names:
         if name not in graph.names:
             known = listed(graph.names) or "none"
@@ -225,7 +227,10 @@ def bind(graph: Graph, args: tuple[Any, ...], names: Named) -> Named:
 
 
 def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
-    """(arrays, scalars) by name; arrays without dimensions are scalars if there are others."""
+    """Returns (arrays, scalars), dicts by name.
+
+    Arrays without dimensions count as scalars if another array has dimensions.
+    """
     arrays: Named = {}
     single: Named = {}
     for name, value in values.items():
@@ -246,7 +251,7 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
 def outline(
     op: str, arrays: Named, takes: tuple[str, ...] = _WANTED
 ) -> tuple[Shape, dict[str, str], str | None]:
-    """(shape, kinds by name, layout) of a map of what has these shapes, dtypes and layouts."""
+    """Returns (shape of the result, kinds by name, layout) of a map of these arrays."""
     kinds = {name: check.dtype(op, name, x.dtype, takes) for name, x in arrays.items()}
     layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
     if len(set(layouts)) > 1:
@@ -255,7 +260,7 @@ def outline(
 
 
 def common_shape(arrays: Named) -> Shape:
-    """The shape to which the arrays' shapes broadcast; ValueError if they do not."""
+    """Returns the shape to which the arrays' shapes broadcast; raises ValueError if they do not."""
     shapes = [tuple(x.shape) for x in arrays.values()]
     try:
         return space.common(shapes)
@@ -273,7 +278,7 @@ def _fused(
         shape, dtype, inplace=True, layout=layout, strided=True, order=_memory_order(inputs, shape)
     )
     place = fused.place(target.pointer, inputs, shape)
-    if len(place.shape) > space.DIMS:  # too ragged for the kernel
+    if len(place.shape) > space.DIMS:  # more dimensions than the kernel takes
         inputs = fused.whole(stage, inputs, shape, None)
         target = stage.target(shape, dtype, layout=layout)
         place = fused.place(target.pointer, inputs, shape)
@@ -283,8 +288,10 @@ def _fused(
 
 
 def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
-    """An array in another type, as numpy converts: whole numbers wrap, float16 and bfloat16 are
-    rounded to nearest even. numpy in: numpy out. Devices without fused maps leave it to the host.
+    """Returns an array converted to another type, as numpy converts.
+
+    Whole numbers wrap; float16 and bfloat16 are rounded to nearest even. A numpy array gives a
+    numpy array. For devices without fused maps the host converts.
     """
     stage = staging.Stage(dev, {"x": x}, out)
     (x,) = stage.inputs.values()
@@ -295,12 +302,15 @@ def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
     host = x._host() if isinstance(x, Array) else x
     with np.errstate(all="ignore"):
         if host.dtype == np.float64 and kind == "u8":
-            host = host.astype(np.int64)  # numpy leaves open what does not fit
+            host = host.astype(np.int64)  # numpy's result is undefined if it does not fit
         return stage.copy(host.astype(dtype), getattr(x, "layout", None))
 
 
 def through(dev: Device, op: str, x: Any, kind: str, call: Callable[[Any], Any]) -> Any:
-    """What `call` makes of `x` as this type; an Array says so in `explain()`."""
+    """Converts `x` to type `kind` and returns the result of `call` with it.
+
+    If the result is an Array, its `explain()` mentions the conversion.
+    """
     made = call(convert(dev, x, kind))
     if isinstance(made, Array):
         made._origin = _converted(op, promote.dtype_of(kind), dev, [str(x.dtype)])
@@ -316,8 +326,10 @@ _ONE = grammar.parse("x")
 
 
 def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
-    """The order of dimensions that the full inputs share, as numpy's results take it; none where
-    that is row-major."""
+    """Returns the memory order of dimensions that all inputs of `shape` have, for the result.
+
+    numpy's results have this order too. Returns [] if it is row-major, or differs among inputs.
+    """
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
     if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:
         return []
@@ -351,8 +363,9 @@ def _portable(
 
 
 def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:
-    """Raises the TypeError or ValueError of `map` if the device cannot run this program. `found`
-    has the scalars by node.
+    """Raises the TypeError or ValueError of `map` if the device cannot run this program.
+
+    `found` has the scalars by node.
     """
     if not fuses(dev):
         _program(dev, graph, code, found)
@@ -361,11 +374,11 @@ def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, An
 def _program(
     dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]
 ) -> tuple[str, program.Program, str]:
-    """(type, portable program, type of its numbers)."""
+    """Returns (type, portable program, type of the program's numbers)."""
     if len(code.types) > 1:
         graph.fail(
             None,
-            f"it computes in {' and '.join(sorted(code.types))}, and {dev.uri} takes one "
+            f"it computes in {' and '.join(sorted(code.types))}, but {dev.uri} computes in one "
             "type throughout",
             staging.NotThere,
         )
@@ -376,13 +389,13 @@ def _program(
     fits = {*code.cell_types} or {tag}
     if len(fits) > 1:
         what = f"it has numbers of {' and '.join(sorted(fits))}"
-        graph.fail(None, f"{what}, and {dev.uri} takes one type", staging.NotThere)
+        graph.fail(None, f"{what}, but {dev.uri} takes numbers of one type", staging.NotThere)
     (fit,) = fits
     return tag, made, fit
 
 
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
-    """`out` full of an expression of numbers only."""
+    """Fills `out` with the value of an expression of numbers, and returns `out`."""
     if out is None:
         raise TypeError("map: expected at least one array, or out=")
     like = staging.operand("out", out, dev)
@@ -417,7 +430,10 @@ def run(
 
 
 def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
-    """The kernel that interprets programs, or, if the tile model says so, one for this program."""
+    """Returns the kernel that interprets programs, or a kernel made for this program.
+
+    The tile model chooses.
+    """
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:
         return staging.kernel(dev, f"map_{tag}")

@@ -1,9 +1,10 @@
 """Constant: a private copy of an array on one device, for weights that never change.
 
 An operation reads a plain array in each call, because it cannot know whether the array has changed.
-A Constant cannot change, because nobody else has its memory. So the cpu device packs it once for
-each plan, and the Constant keeps the packed copies. gemm, conv2d and users of `sparkle_drv.ops` use
-it. sched/run/constants.py makes one for each device of a Context. weights.py has `constant`.
+A Constant cannot change, because nobody else has its memory. So the cpu device packs a Constant
+once for each plan, and the Constant keeps the packed copies. gemm, conv2d and users of
+`sparkle_drv.ops` use Constants. sched/run/constants.py makes a Constant for each device of a
+Context. weights.py has the function `constant`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ images of many sizes would fill the memory."""
 class Constant(_hot.ConstantBase, Shaped, Closing):
     """An array that never changes, made by `constant`.
 
-    `shape`, `dtype`, `layout` and `nbytes` are those of its source. Operations take it like an
-    array of their device, but it does not make a call asynchronous. `numpy()` and `__array__`
-    return copies only. Several threads may use it at once. `close` is idempotent; after it,
-    operations raise ValueError.
+    `shape`, `dtype`, `layout` and `nbytes` are those of the source. Operations take a Constant like
+    an array of their device, but a Constant does not make a call asynchronous. `numpy()` and
+    `__array__` return copies only. Several threads may use a Constant at once. After `close`,
+    operations on it raise ValueError.
 
     >>> w = sp.ops.constant(dev, np.eye(3, dtype=np.float32))
     >>> w.shape, w.nbytes
@@ -46,12 +47,12 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
     __slots__ = ("__weakref__", "_array", "_blobs", "_lock", "dtype", "layout", "nbytes", "shape")
 
     def __init__(self, array: Array) -> None:
-        """Takes over `array`; no other reference to it may exist (@private)."""
+        """Makes a Constant of `array`, to which no other reference may exist (@private)."""
         self.shape, self.dtype, self.layout = array.shape, array.dtype, array.layout
         self.nbytes = array.nbytes
         self._array = array
         self._blobs: dict[Hashable, Array] = {}
-        self._lock = threading.RLock()  # re-entrant: a signal's handler may close it
+        self._lock = threading.RLock()  # reentrant, because a signal handler may close the Constant
 
     def __repr__(self) -> str:
         uri = self._array.buffer._uri()
@@ -62,16 +63,16 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
 
     @property
     def device(self) -> Device:
-        """The device that has its memory; ValueError once it is closed."""
+        """The device that has the memory; raises ValueError if the Constant is closed."""
         return self._open().device
 
     @property
     def closed(self) -> bool:
-        """Is the constant closed, or its device?"""
+        """True if the Constant or its device is closed."""
         return self._array.closed
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the elements as a numpy array. Raises ValueError (closed)."""
+        """Returns a copy of the elements as a numpy array. Raises ValueError if it is closed."""
         return self._open().buffer.read(self.dtype, self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -80,7 +81,10 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def close(self) -> None:
-        """Free its memory once the device has finished with it; idempotent."""
+        """Closes the Constant; its memory is freed when the device has finished with it.
+
+        A second call does nothing.
+        """
         with self._lock:
             for blob in self._blobs.values():
                 blob.close()
@@ -93,17 +97,17 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self._array
 
     def array(self, name: str, dev: Device) -> Array:
-        """The unpacked elements, for a launch to read. Raises as `check_here` (@private)."""
+        """Returns the unpacked elements, for a launch; errors: see `check_here` (@private)."""
         check_here(name, self, self._array, dev)
         return self._array
 
     def packed(self, key: Hashable, pack: Callable[[Array], Array]) -> Array:
-        """The copy that `pack` made of the elements for this key, now or before (@private)."""
+        """Returns the packed copy for this key, which `pack` makes at the first call (@private)."""
         with self._lock:
             found = self._blobs.get(key)
             if found is None:
                 if len(self._blobs) >= MOST:
-                    self._forget()  # not closed: another thread may be about to launch with one
+                    self._forget()  # without closing: another thread may be about to launch
                 found = self._blobs[key] = pack(self._open())
             return found
 

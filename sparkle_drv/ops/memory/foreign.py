@@ -1,8 +1,8 @@
 """Arrays of other libraries as operands: any DLPack exporter (torch, JAX, CuPy), without a copy.
 
-An array in host memory becomes a numpy array over it. An array in the device's memory becomes an
-Array over it. No other memory is taken. staging.py and the calls of a Context call this for objects
-that are neither numpy arrays nor arrays of this package.
+An array in host memory becomes a numpy array over the same memory. An array in the device's memory
+becomes an Array over the same memory. Any other memory raises TypeError. staging.py and the calls
+of a Context call this for objects that are neither numpy arrays nor arrays of this package.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ _NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "onea
 
 
 def is_foreign(given: Any) -> bool:
-    """Does `given` export by DLPack, and is it neither a numpy array nor an Array?"""
+    """Returns whether `given` exports by DLPack and is neither a numpy array nor an Array."""
     return not isinstance(given, (np.ndarray, Array)) and hasattr(given, "__dlpack__")
 
 
 def place_of(name: str, given: Any) -> tuple[int, int]:
-    """DLPack's (type, number) of the device that has the memory. TypeError if it does not say."""
+    """Returns DLPack's (type, number) of the device that has the memory of `given`.
+
+    Raises TypeError if `given` does not say.
+    """
     try:
         kind, number = given.__dlpack_device__()
         return int(kind), int(number)
@@ -36,9 +39,9 @@ def place_of(name: str, given: Any) -> tuple[int, int]:
 
 
 def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
-    """A numpy array over host memory, or an Array over memory of `dev`.
+    """Returns a numpy array over host memory, or an Array over memory of `dev`.
 
-    Work that the other library has in flight on `dev` is ordered before later work. Raises
+    Later work on `dev` waits for the work that the other library has in flight there. Raises
     TypeError (memory of another device, elements without a numpy dtype, a failed export) and
     ValueError (memory of `dev` that is not C-contiguous).
     """
@@ -57,8 +60,8 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: {error}") from error
-    if found is None:  # its __dlpack_device__ now names another device
-        raise TypeError(f"{short(name)}: it changed its DLPack device")
+    if found is None:  # `given` named another DLPack device than a moment ago
+        raise TypeError(f"{short(name)}: expected one DLPack device, got another on a second call")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
 
@@ -79,7 +82,7 @@ def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
 
 
 def _dtype(name: str, code: str) -> np.dtype[Any]:
-    """numpy's dtype for a kind and a size in bytes, "bf2" for bfloat16."""
+    """Returns numpy's dtype for a kind and a size in bytes; "bf2" is bfloat16."""
     if code == "bf2":
         return bfloat16(short(name))
     try:

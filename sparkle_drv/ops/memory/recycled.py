@@ -3,14 +3,13 @@
 Returning the memory of a large array to the system is expensive: the system then zeroes and maps
 the next array page by page, which can take longer than the computation. So numpy results of LEAST
 bytes or more use blocks that are kept when the array and all views of it are gone
-(native/hot/numpy/blocks.c). `limit` sets how much is kept, `release` frees it. Smaller results use
-plain `numpy.empty`.
+(native/hot/numpy/blocks.c). `limit` sets how many bytes are kept, `release` frees them. Smaller
+results use plain `numpy.empty`.
 
-The blocks are a memory handler of numpy (NEP 49, native/hot/numpy/result.c). The alternative would
-be views of blocks that are reused when only this module refers to them. But a view does not own its
-data, so it cannot be resized. And counting references is unreliable with threads and other
-interpreters. With a handler a result is a normal array, `base` is None, and the block returns
-exactly when numpy frees it.
+A memory handler of numpy (NEP 49, native/hot/numpy/result.c) allocates the blocks. With a handler a
+result is a normal array whose `base` is None. Its block can be used again exactly when numpy frees
+it. Views of blocks would be worse: a view does not own its data, so it cannot be resized, and
+counting references is unreliable with threads and other interpreters.
 
 If C does not know this numpy, or the program has its own memory handler, results use numpy's normal
 memory. staging.py and the call table call this.
@@ -37,12 +36,12 @@ _SHARE = 16
 
 
 def limit(nbytes: int | None = None) -> int:
-    """The most bytes of memory of former results that the whole process keeps.
+    """Returns the most bytes of memory of former results that the whole process keeps.
 
-    nbytes sets the limit, 0 for none; memory beyond it is freed at once. None only returns the
-    limit. The first limit is SPARKLE_RECYCLE_MIB, which is read once per process: here, or at the
-    latest by the first large result. Without that variable it is a sixteenth of the memory that
-    this process may use, 1 GiB at most. Raises TypeError, ValueError.
+    nbytes sets the limit: 0 keeps nothing, and memory beyond the limit is freed at once. None only
+    returns the limit. The first limit is SPARKLE_RECYCLE_MIB, which is read once per process: here,
+    or at the latest by the first large result. Without that variable the first limit is a sixteenth
+    of the memory that this process may use, 1 GiB at most. Raises TypeError, ValueError.
 
     >>> before = recycled.limit()
     >>> recycled.limit(64 << 20)
@@ -57,7 +56,7 @@ def limit(nbytes: int | None = None) -> int:
 
 
 def release() -> None:
-    """Return the kept memory of former results to the system.
+    """Returns the kept memory of former results to the system.
 
     >>> recycled.release()
     >>> recycled.kept()
@@ -67,7 +66,7 @@ def release() -> None:
 
 
 def kept() -> int:
-    """The bytes of former results that are kept now.
+    """Returns the bytes of former results that are kept now.
 
     >>> x = np.ones(1 << 20, np.float32)
     >>> y = sp.ops.map(dev, "2 * x", x=x)
@@ -79,7 +78,9 @@ def kept() -> int:
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArray[Any]:
-    """A new, uninitialised array of `shape` and `dtype`, `nbytes` in all. Raises MemoryError.
+    """Returns a new, uninitialised array of `shape` and `dtype`, which has `nbytes` bytes.
+
+    Raises MemoryError.
 
     >>> recycled.empty((2, 3), np.float32, nbytes=24).shape
     (2, 3)
@@ -93,10 +94,10 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArra
 
 @lru_cache(maxsize=1)
 def begin() -> bool:
-    """Sets the first limit, once per process; from then on C uses blocks for large results too.
+    """Sets the first limit, once per process. From then on C also uses blocks for large results.
 
-    True if C knows numpy's memory handlers. If several threads call it at once, the first limit
-    stays.
+    Returns whether C knows this numpy. If several threads call this function at once, the first
+    limit stays.
 
     >>> recycled.begin() == recycled.begin()
     True

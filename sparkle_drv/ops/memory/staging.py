@@ -1,9 +1,9 @@
 """Stage: moves the arrays of a call to a device and the result back; every operation uses it.
 
-A Stage is one call of one operation. With numpy arrays only, the call is synchronous. Host memory
-is passed directly if host and device share memory, else it is copied, and `finish` waits. With any
-core.Array the call is asynchronous on the device's default queue. Numpy arrays are copied to the
-device, and the result is an Array with `.fence` set.
+A Stage is one call of one operation. With numpy arrays only, the call is synchronous, and `finish`
+waits. If host and device share memory, host memory is passed directly, otherwise it is copied. If
+an operand is a core.Array, the call is asynchronous on the device's default queue. Then numpy
+arrays are copied to the device, and the result is an Array with `.fence` set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Host = npt.NDArray[Any]
 Operand: TypeAlias = Host | Array
 Shape: TypeAlias = tuple[int, ...]
 MOST_KEPT = 4096
-"""The most kernels that a device keeps; when it has that many it drops all."""
+"""The most kernels that a device keeps. A device that has as many drops all before it adds one."""
 
 
 def device(given: Any) -> Device:
@@ -46,18 +46,18 @@ def device(given: Any) -> Device:
 
 
 def of_context(given: Any) -> bool:
-    """Is it an array of a Context? (This layer must not import the class.)"""
+    """Returns whether `given` is an array of a Context, whose class this layer must not import."""
     return hasattr(given, "places") and hasattr(given, "on")
 
 
 def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
-    """A numpy array or an Array; foreign.py converts arrays of other libraries.
+    """Returns an operand as a numpy array or an Array.
 
-    A subclass of numpy's array becomes a plain one. Raises TypeError for everything else, also for
-    lists, whose dtype would be a guess.
+    foreign.py converts arrays of other libraries. A subclass of numpy's array becomes a plain numpy
+    array. Raises TypeError for everything else, also for lists, whose dtype would be a guess.
     """
     if is_masked(given):
-        raise TypeError(f"{short(name)}: a masked array has no result here, fill it first")
+        raise TypeError(f"{short(name)}: a masked array is not supported: fill it first")
     if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):
@@ -72,53 +72,58 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
 
 
 def readable(name: str, given: Any, dev: Device | None = None) -> Any:
-    """An operand to read: a Constant, else as `operand`."""
+    """Returns an operand to read: a Constant unchanged, for others the result of `operand`."""
     return given if isinstance(given, Constant) else operand(name, given, dev)
 
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
-    """A manifest kernel, loaded once per device and plan."""
+    """Returns a manifest kernel, which is loaded once per device and plan."""
     key = name, plan
     found: Kernel = kept(dev, "ops kernels", key, MOST_KEPT, lambda: dev.kernel(name, plan=plan))
     return found
 
 
 def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
-    """The object that `make` made for this key, now or before; the device's table keeps `most`."""
-    # The device has the table: a global one would keep devices alive, since kernels refer to them.
+    """Returns the object for this key, which `make` makes at the first call.
+
+    The device's table keeps `most` objects.
+    """
+    # A global table would keep devices alive, because kernels refer to them.
     there: dict[Any, Any] = dev.kept.setdefault(table, {})
     found = there.get(key)
     if found is None or found.closed:
         if len(there) >= most:
-            there.clear()  # launches in flight keep what they use
+            there.clear()  # launches in flight keep their kernels alive
         found = there[key] = make()
     return found
 
 
 class NotThere(TypeError):
-    """This device has no kernel for these types; another device may."""
+    """Raised if this device has no kernel for these types; another device may have one."""
 
 
 def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
-    """NotThere when the device has not the map of this type that `op` needs; `among`: its types on
-    any device.
+    """Raises NotThere if the device does not have the map of type `tag`, which `op` needs.
+
+    `among` lists the types of `op` on all devices, for the message.
     """
     if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in (check.DTYPES | check.STORED).items()}
         there = [names[t] for t in among if dev.provides(f"map_{t}")]
-        raise NotThere(
-            f"{op}: {dev.uri} has it of {' and '.join(there)}, not of {names.get(tag, tag)}"
-        )
+        raise NotThere(f"{op}: {dev.uri} computes {' and '.join(there)}, not {names.get(tag, tag)}")
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:
-    """A new host array for a result; OutOfDeviceMemory or ValueError if there is no room for it."""
+    """Returns a new host array for a result.
+
+    Raises OutOfDeviceMemory or ValueError if there is no room for the array.
+    """
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     what = f"{name}: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed")
     most = dev.info.memory_nbytes
-    if most and nbytes > most:  # the system might promise it all the same
+    if most and nbytes > most:  # the system might overcommit such memory
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
         return recycled.empty(shape, dtype, nbytes)
@@ -127,9 +132,10 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
 
 
 class Stage:
-    """One call. `inputs` are its operands by name; the operand named `optional` may be None.
+    """One call of an operation. `inputs` are its operands by name.
 
-    A Constant becomes an array of its elements, except the operand named `packs`.
+    The operand named `optional` may be None. A Constant becomes an array of its elements, except
+    the operand named `packs`.
     """
 
     def __init__(
@@ -139,7 +145,7 @@ class Stage:
         self.dev = device(dev)
         self.queue = dev.default_queue
         self.out = None if out is None else operand("out", out, dev)
-        self.returned = out  # it may be of a subclass
+        self.returned = out  # the caller's own object, which may be of a subclass
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         given = {
@@ -149,10 +155,11 @@ class Stage:
         arrays = {n: x for n, x in (*given.items(), ("out", self.out)) if isinstance(x, Array)}
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
-        self.in_place = self.unified and not self.on_device  # host memory is passed as it is
+        self.in_place = self.unified and not self.on_device  # host memory is passed uncopied
         for name, x in arrays.items():
             check_here(name, x, x, dev)
-            fence = x.fence  # work on another queue comes before ours; ours is in order anyway
+            # This call waits for work on another queue; its own queue runs in order.
+            fence = x.fence
             if fence is not None and fence.queue is not self.queue and not fence.done:
                 self.queue.submit(Commands().wait(fence))
         if arrays:
@@ -165,20 +172,20 @@ class Stage:
         array = x.array(name, self.dev)
         if name == packs:
             return x
-        if self.on_device:  # so that the call stays asynchronous
+        if self.on_device:  # a copy to the host would make the call synchronous
             return array
         host = array.numpy()
         host.flags.writeable = False
         return host
 
     def pointer(self, x: Any) -> Any:
-        """The argument of a launch for `x`, row-major."""
+        """Returns the argument of a launch for `x`, as row-major memory."""
         if x is None or isinstance(x, (Array, Constant)):
             return x
         return plain(self.dev, x) if self.in_place else self.moved(x)
 
     def moved(self, x: Host) -> Array:
-        """A copy on the device; later launches see it."""
+        """Returns a copy of `x` on the device, which later launches can read."""
         made = self.dev.empty(x.shape, x.dtype)
         if x.size and self.unified:
             made.numpy()[...] = x  # nobody else uses this memory yet
@@ -187,11 +194,11 @@ class Stage:
         return made
 
     def constant(self, x: Host) -> Any:
-        """The argument of a launch for an internal array that never changes."""
+        """Returns the argument of a launch for an internal array that never changes."""
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
-        """A copy of `x`, in `out` or in new memory."""
+        """Returns a copy of `x`, in `out` or in new memory."""
         if self.on_device:
             layout = layout or getattr(x, "layout", None)
             target = self.target(tuple(x.shape), x.dtype, layout=layout)
@@ -204,12 +211,15 @@ class Stage:
         return self.finish(Target(made))
 
     def _copied(self, to: Array, x: Array) -> None:
-        if to.nbytes:  # views: the memory behind an array may be longer than the array
+        if to.nbytes:  # of the arrays' bytes only: their buffers may be longer
             made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
             self.fence = self.queue.submit(made)
 
     def matrix(self, x: Any) -> tuple[Any, int, int]:
-        """(pointer, row stride, column stride) of a 2-D operand, in elements; copied if it must."""
+        """Returns (pointer, row stride, column stride) of a 2-D operand; strides in elements.
+
+        The operand is copied if a launch cannot take its strides or its memory.
+        """
         strides = element_strides(x) if isinstance(x, np.ndarray) and self.in_place else None
         if strides is not None:
             return span(self.dev, x)[0], *strides
@@ -219,11 +229,11 @@ class Stage:
         self, shape: Shape, dtype: Any, *, rows: bool = False, inplace: bool = False,
         layout: str | None = None, strided: bool = False, order: Sequence[int] = (),
     ) -> Target:  # fmt: skip
-        """The memory for the result: `out`, or a temporary that `finish` copies to `out`.
+        """Returns the memory for the result: `out`, or a temporary that `finish` copies to `out`.
 
         rows: the kernel takes a row stride. inplace: the kernel reads element i of all inputs
-        before it writes element i, so `out` may be an input. strided: it takes any strides. order:
-        the dimensions of a new host array, outermost first; row-major by default.
+        before it writes element i, so `out` may be an input. strided: the kernel takes any strides.
+        order: the dimensions of a new host array, outermost first; row-major by default.
         """
         out = self.out
         if out is not None:
@@ -245,13 +255,13 @@ class Stage:
         return self.temporary(shape, dtype, layout=layout)
 
     def temporary(self, shape: Shape, dtype: Any, *, layout: str | None = None) -> Target:
-        """New memory that one launch writes and another reads."""
+        """Returns new memory, which one launch writes and another reads."""
         if self.in_place:
             return Target(host_empty(self.dev, shape, dtype))
         return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
-        # With Arrays, host arrays are copied first. An unneeded temporary is only slow.
+        # Calls with Arrays copy their host arrays, so for them some temporaries are not needed.
         return any(
             overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
             for x in self.inputs.values()
@@ -263,7 +273,7 @@ class Stage:
         self.launched.append((kernel, args))
 
     def finish(self, target: Target) -> Any:
-        """The result in the form that the caller gets."""
+        """Returns the result in the form that the caller gets."""
         made, out = target.pointer, self.out
         if self.on_device:
             if isinstance(out, Array) and made is not out:
@@ -284,8 +294,8 @@ class Stage:
 class Target:
     """The memory that a launch writes.
 
-    pointer: the argument of the launch. row: the row stride in elements. direct: it is the memory
-    of the caller's `out`.
+    pointer: the argument of the launch. row: the row stride in elements. direct: True if the memory
+    is that of the caller's `out`.
     """
 
     __slots__ = ("direct", "layout", "pointer", "row")
@@ -311,16 +321,17 @@ def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
             raise ValueError("out: expected a writable array, got a read-only one")
         if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
             raise ValueError("out: it is a broadcast view whose elements share memory")
-    elif getattr(out, "readonly", False):  # arrays of a Context never are
+    elif getattr(out, "readonly", False):  # arrays of a Context have no `readonly`
         raise ValueError("out: expected a writable Array, got a read-only one")
     elif layout is not None and out.layout not in (None, layout):
         raise ValueError(f"out: expected layout {layout}, got {out.layout}")
 
 
 def shares_itself(x: Host) -> bool:
-    """Do elements of `x` share memory, or do its axes interleave?
+    """Returns whether elements of `x` share memory, or its axes interleave.
 
-    Such a result is copied from a temporary, as numpy does; of shared elements the last one stays.
+    Such an `out` is copied from a temporary, as numpy does. The last of the elements that share
+    memory stays.
     """
     extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
@@ -331,7 +342,10 @@ def shares_itself(x: Host) -> bool:
 
 
 def plain(dev: Device, x: Host) -> Host:
-    """`x` row-major and aligned, copied only if it is not. Raises as host_empty."""
+    """Returns `x` if it is row-major and aligned, otherwise a row-major, aligned copy.
+
+    Raises the errors of host_empty.
+    """
     if x.flags.c_contiguous and x.flags.aligned:
         return x
     made = host_empty(dev, x.shape, x.dtype, "an operand, row-major")
@@ -340,10 +354,10 @@ def plain(dev: Device, x: Host) -> Host:
 
 
 def overlap(x: Any, y: Operand) -> bool:
-    """Do the memory ranges of `x` and `y` overlap, from first to last byte?
+    """Returns whether the memory ranges of `x` and `y` overlap, from first to last byte.
 
-    It compares only bounds, because an exact answer can take forever. False for a numpy array and
-    an Array, because such a call copies the numpy array.
+    Only bounds are compared, because an exact answer can take forever. The result is False for a
+    numpy array and an Array, because a call with both copies the numpy array.
     """
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return np.may_share_memory(x, y)
@@ -351,11 +365,11 @@ def overlap(x: Any, y: Operand) -> bool:
 
 
 def meets(x: Any, others: Sequence[Any]) -> bool:
-    """Does a pointer of a launch share a byte with one of `others`, pointers or None?
+    """Returns whether a pointer of a launch shares a byte with one of `others`, pointers or None.
 
-    It compares addresses, which identify memory on every device, whoever allocated or wrapped it.
-    False for memory that is closed or of another device, which a launch refuses. Raises
-    AttributeError if one of them is no pointer.
+    Addresses are compared, which identify memory on every device, whoever allocated or wrapped it.
+    The result is False for memory that is closed or of another device, which a launch refuses.
+    Raises AttributeError if an argument is not a pointer.
     """
     start = x._address
     end = start + x.nbytes
@@ -368,9 +382,9 @@ def meets(x: Any, others: Sequence[Any]) -> bool:
 
 
 def element_strides(x: Host) -> tuple[int, int] | None:
-    """(row stride, column stride) of a 2-D array in elements; None if it must be copied.
+    """Returns (row stride, column stride) of a 2-D array in elements; None if it must be copied.
 
-    An axis of length 1 gets the stride of a row-major array, because its own has no meaning.
+    An axis of length 1 gets the stride of a row-major array, because its own stride has no meaning.
     """
     rows, columns = x.shape
     itemsize = x.itemsize
@@ -383,13 +397,13 @@ def element_strides(x: Host) -> tuple[int, int] | None:
 
 
 def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
-    """(all memory that `x` reaches, the bytes of it before the first element)."""
+    """Returns (the memory of all elements of `x`, the bytes in it before the first element)."""
     below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
     return HostSpan(dev, x, below, nbytes), below
 
 
 def _same_elements(out: Any, x: Any) -> bool:
-    """Is each element of `out` at the address of the same element of `x`?"""
+    """Returns whether each element of `out` is at the address of the same element of `x`."""
     if tuple(out.shape) != tuple(x.shape) or out.dtype.itemsize != x.dtype.itemsize:
         return False
     if isinstance(out, Array):

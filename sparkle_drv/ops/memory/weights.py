@@ -1,8 +1,8 @@
-"""Weights that stay on a device: `constant` copies them to it, `blob` packs them.
+"""Weights that stay on a device: `constant` copies them to the device, `blob` packs them.
 
-A packed operand of gemm or conv2d has its elements in the order in which a kernel of the cpu device
-reads them (native/cpu/gemm/packed.h). A `pack_*` kernel makes it for exactly one plan, and a
-Constant keeps it. gemm, conv2d and users of `sparkle_drv.ops` call this.
+A packed operand of gemm or conv2d, called a blob, has its elements in the order in which a kernel
+of the cpu device reads them (native/cpu/gemm/packed.h). A `pack_*` kernel makes a blob for exactly
+one plan, and a Constant keeps it. gemm, conv2d and users of `sparkle_drv.ops` call this.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ HEADER = np.dtype(
     [("magic", "u4"), ("kind", "u1"), ("isa", "u1"), ("algo", "u1"), ("zero", "u1"),
      ("nbytes", "u8"), ("self", "u8"), ("of", "u4", 10)]
 )  # fmt: skip
-"""struct sp_packed."""
+"""The dtype of struct sp_packed."""
 
 
 def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars: int) -> Array:
-    """The packed form of `source`, made by `kernel`, a loaded pack_* kernel.
+    """Returns the packed form of `source`, made by `kernel`, a loaded pack_* kernel.
 
-    `source` is an Array or a C-contiguous aligned numpy array. The blob is an Array of its dtype
-    with one dimension. `scalars` are those that the consuming kernel takes for `source`. Waits
-    until the blob is complete.
+    `source` is an Array or a C-contiguous aligned numpy array. The blob is an Array of the same
+    dtype with one dimension. `scalars` are the arguments that the consuming kernel takes for
+    `source`. Waits until the blob is complete.
     """
     given = HostPointer(dev, source) if isinstance(source, np.ndarray) else source
     queue = dev.default_queue
@@ -48,14 +48,14 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
 
 
 def constant(dev: Device, w: Any) -> Constant:
-    """A private copy of `w`, made now, for weights that never change.
+    """Returns a private copy of `w`, made now, for weights that never change.
 
     `w` is a numpy array of any strides, an Array of any device, a ContextArray, a Constant, or a
     DLPack exporter that operations take. The cpu device packs the copy once, in the first call of a
     kernel that reads packed weights. Other devices keep it unpacked.
 
-    Raises TypeError (no array, a dtype without a fixed size), ValueError (closed),
-    OutOfDeviceMemory.
+    Raises TypeError (`w` is not an array, or its dtype has no fixed size), ValueError (`w` is
+    closed), OutOfDeviceMemory.
 
     >>> with sp.ops.constant(dev, np.eye(2, dtype=np.float32)) as w:
     ...     sp.ops.gemm(dev, np.array([[5, 6]], np.float32), w)
@@ -77,7 +77,7 @@ def constant(dev: Device, w: Any) -> Constant:
 
 
 def kept(dev: Device, name: str, w: Any) -> Constant:
-    """`w` itself if it is a Constant of this device, else a private copy of it."""
+    """Returns `w` if it is a Constant of this device, a private copy if it is an array."""
     if not isinstance(w, Constant):
         return constant(dev, w)
     w.array(name, dev)
@@ -87,5 +87,5 @@ def kept(dev: Device, name: str, w: Any) -> Constant:
 def packed(
     dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
 ) -> Array:
-    """The blob that the kernel `name` makes of `w` by this plan, now or before: see `blob`."""
+    """Returns the blob of `w` for this key, which kernel `name` makes at the first call."""
     return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))

@@ -1,8 +1,8 @@
 """Reductions of maps, such as `sum(x*y)`: one pass, which never stores the product.
 
-A Lazy is an expression or a traced function with its values. On the cpu, fused_map reduces it while
-it computes it. Other devices run a map, then a reduction. This file chooses the order of the axes
-for both. reduce calls it.
+A Lazy is an expression or a traced function with its values. On the cpu, fused_map computes and
+reduces the expression in one pass. Other devices run a map, then a reduction. This file chooses the
+order of the axes for both. reduce calls it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
 Shape = tuple[int, ...]
-Run = tuple[int, bool]  # (elements along neighbouring axes, are these axes reduced?)
+Run = tuple[int, bool]  # (elements along neighbouring axes, True if these axes are reduced)
 
 
 class Lazy:
-    """An expression that is not computed yet, made by `lazy`: `graph`, and `values` by name."""
+    """An expression that `lazy` made and nothing computed yet: a graph and its inputs by name."""
 
     __slots__ = ("graph", "values")
 
@@ -46,14 +46,15 @@ class Lazy:
         self.values = bind(self.graph, args, names)
 
     def map(self, dev: Device) -> Any:
-        """The elements, computed by `map`; raises as `map`."""
+        """Computes the expression by `map` and returns the result. Raises the errors of `map`."""
         return map(dev, self.graph, *(self.values[name] for name in self.graph.names))
 
 
 def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: Any) -> Lazy:
-    """An expression (or function) with its values, which `reduce` computes while it reduces.
+    """Returns an expression (or function) with its values, which `reduce` computes later.
 
-    It takes the arguments of `map` and computes nothing yet. Raises as `map`.
+    Takes the arguments of `map` and raises its errors. `reduce` computes the expression while it
+    reduces.
 
     >>> x = np.array([1, -2, 3], np.float32)
     >>> float(sp.ops.reduce(dev, sp.ops.lazy("abs(x)", x)))
@@ -63,9 +64,9 @@ def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: A
 
 
 def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
-    """`op` of a Lazy over `axis`; None if the device cannot do it in one pass.
+    """Returns `op` of a Lazy over `axis`; None if the device cannot compute it in one pass.
 
-    Raises TypeError (no arrays, types) and ValueError (shapes).
+    Raises TypeError (no arrays, wrong types) and ValueError (wrong shapes).
     """
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
@@ -77,7 +78,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     code, values = fused.program(given.graph, kinds, numbers)
     result = code.result
     if op == "mean" and result in promote.SUMMED_IN:
-        return None  # reduce says what is wrong
+        return None  # `reduce` then raises the error
     narrow = result if result in promote.COMPUTED_IN else ""
     if narrow:
         code, _ = fused.program(given.graph, kinds, numbers, wide=True)
@@ -101,7 +102,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes to reduce, from 0 on, in order; TypeError, ValueError."""
+    """Returns the axes to reduce as sorted numbers from 0 on. Raises TypeError, ValueError."""
     if axis is None:
         return tuple(range(ndim))
     found: set[int] = set()
@@ -121,12 +122,15 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def kept(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
-    """The shape of the result."""
+    """Returns the shape of the result of reducing `axes`."""
     return tuple(1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes)
 
 
 def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
-    """The dimensions, outermost first, in the memory order of the first array without broadcast."""
+    """Returns the dimensions, outermost first, in the memory order of an array.
+
+    The array is the first one that is not broadcast.
+    """
     for own in strides:
         if all(s or d == 1 for s, d in zip(own, shape, strict=True)):
             return space.order_of(tuple(s or 1 for s in own))
@@ -147,14 +151,14 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
-    """`order`, or an order in which the axes to reduce are neighbours."""
+    """Returns `order`, or an order with the axes to reduce last if `order` has several runs."""
     if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
         return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
     return order
 
 
 def cube_of(given: list[Run]) -> tuple[int, int, int]:
-    """(outer, n, inner) of the innermost run to reduce, which is removed from `given`."""
+    """Returns (outer, n, inner) of the innermost run to reduce, and removes it from `given`."""
     reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
     at = reduced[-1] if reduced else 0
     n = given.pop(at)[0] if reduced else 1
@@ -163,7 +167,10 @@ def cube_of(given: list[Run]) -> tuple[int, int, int]:
 
 
 def arranged(result: Any, rest: list[int], axes: Shape, keepdims: bool) -> Any:
-    """A host result with the dimensions `rest`, put into the order of the operand's dimensions."""
+    """Returns a host result with its dimensions in the order that they have in the operand.
+
+    `rest` has the present order of dimensions. An Array is returned unchanged.
+    """
     if isinstance(result, Array):
         return result
     result = result.transpose(np.argsort(rest))

@@ -1,7 +1,7 @@
 """reduce: sum, max, min or mean over any axes.
 
-The kernels reduce the middle of [outer, n, inner]. Axes that are neighbours in memory become one
-middle. Other axes are reduced one run after the other, innermost first.
+The kernels reduce n of [outer, n, inner]. Axes that are neighbours in memory form one n. If the
+axes to reduce form several such runs, the runs are reduced one after the other, innermost first.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ from .fold import (
 )
 
 WIDER = {"f16": "f32", "bf16": "f32", "u8": "i32", "bool": "i32"}
-"""What other types are converted to where no kernel reduces them."""
-OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}  # and the kernel that does it
+"""Types without reduction kernels -> the type to which they are converted."""
+# Operation -> the operation of the kernel that computes it.
+OPS = {"sum": "sum", "max": "max", "min": "min", "mean": "sum"}
 
 
 @overload
@@ -88,21 +89,24 @@ def reduce(
     keepdims: bool = False,
     **names: Any,
 ) -> Any:
-    """`op` ("sum", "max", "min" or "mean") over `axis`: None for all, a number, or several.
+    """Reduces `a` by `op` ("sum", "max", "min" or "mean") over `axis`.
 
-    a is float32, float64, int32, float16, bfloat16, uint8 or bool, on the cpu also int64. The
-    result has its dtype, but sums of whole numbers are int64 (of uint8 uint64) as in numpy, and
-    they have no mean. float16 and bfloat16 are summed in float32 or wider and rounded once. Devices
-    without kernels for the last four convert on the host (`explain()` of an Array says so). NaN
-    wins in max and min. keepdims: reduced axes stay, with length 1. numpy in: synchronous, a numpy
-    array out (0-d when nothing is left). Array in: asynchronous, an Array out with `.fence`.
+    `axis` is None for all axes, a number, or several numbers. a is float32, float64, int32,
+    float16, bfloat16, uint8 or bool, on the cpu also int64. The result has the dtype of a, except
+    that sums of whole numbers are int64 (of uint8: uint64) as in numpy. Whole numbers have no mean.
+    float16 and bfloat16 are summed in float32 or wider and rounded once. For devices without
+    kernels for float16, bfloat16, uint8 and bool the host converts (`explain()` of an Array says
+    so). max and min are NaN if an element is NaN. With keepdims, reduced axes stay, with length 1.
+    For a numpy array the call is synchronous and returns a numpy array, 0-d if no axis is left. For
+    an Array the call is asynchronous and returns an Array with `.fence`.
 
     a may also be an expression or a function of `names`, as in
-    reduce(dev, "relu(x) * y", x=x, y=y), or the result of `ops.lazy`. The cpu device computes it
-    while it reduces, in one pass over its arrays of any strides. The same input gives the same bits
-    for any number of threads.
+    reduce(dev, "relu(x) * y", x=x, y=y), or the result of `ops.lazy`. The cpu device computes the
+    expression while it reduces, in one pass over arrays of any strides. The same input gives the
+    same bits for any number of threads.
 
-    Raises TypeError, and ValueError: no such axis, an axis twice, max or min of no elements.
+    Raises TypeError. Raises ValueError if an axis does not exist or is given twice, and for max or
+    min of no elements.
 
     >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> sp.ops.reduce(dev, x, "max", axis=1)
@@ -142,7 +146,7 @@ def reduce(
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
-    if tag == "i64":  # too ragged for one pass, and an axis less is less so
+    if tag == "i64":  # too many dimensions for one pass: reduce one axis first
         longer = [i for i in axes if shape[i] > 1]
         a = reduce(dev, a, op, longer[-1], keepdims=True) if longer else np.ascontiguousarray(a)
         return reduce(dev, a, op, axis, keepdims=keepdims)
@@ -153,7 +157,7 @@ def reduce(
             lambda a: convert(dev, reduce(dev, a, op, axis, keepdims=keepdims), kind),
         )  # fmt: skip
     order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
-    if dtype != a.dtype:  # one pass only: no kernel sums the int64 results of a first pass
+    if dtype != a.dtype:  # must be one pass, because no kernel sums int64 results of a first pass
         side_by_side = together(shape, axes, order)
         a = a._host() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
@@ -172,7 +176,7 @@ def reduce(
 
 
 def _stored(dev: Device) -> tuple[str, ...]:
-    """Types that the device reduces beside those that it computes in."""
+    """Returns the further types that the device takes, beside those that it computes in."""
     return check.TYPES if fuses(dev) else tuple(WIDER)
 
 
@@ -180,7 +184,7 @@ def outline(
     a: Any, op: str, axis: Any, keepdims: bool,
     takes: tuple[str, ...] = tuple(check.DTYPES.values()),
 ) -> tuple[Shape, Shape, np.dtype[Any]]:  # fmt: skip
-    """(the axes to reduce, shape and dtype of the result) for what has this shape and dtype."""
+    """Returns (the axes to reduce, shape and dtype of the result) for an array like `a`."""
     check.one_of("op", op, tuple(OPS))
     tag = check.dtype("reduce", "a", a.dtype, takes)
     if op == "mean" and tag in promote.SUMMED_IN:
@@ -196,9 +200,9 @@ def outline(
 
 
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
-    """Reduces a long row in parts: (the results of the parts, their number); else (x, n).
+    """Reduces a long row in parts. Returns (the results of the parts, their number).
 
-    Not for int32, because no kernel adds its int64 sums.
+    Returns (x, n) if the row is short. int32 has no parts, because no kernel adds its int64 sums.
     """
     parts = tiles_gpu.reduce_parts(stage.dev.info, n)
     if parts == 1:
@@ -216,7 +220,10 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 def _passes(
     stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
-    """One launch for each run to reduce, the innermost first. Without a run, one launch copies."""
+    """Launches a kernel for each run to reduce, innermost first; returns the result's memory.
+
+    If there is no run, one launch copies.
+    """
     current = stage.pointer(a)
     while True:
         outer, n, inner = cube_of(given)

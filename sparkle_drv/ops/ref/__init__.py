@@ -1,13 +1,13 @@
 """Reference results of every operation and every kernel of the manifest, in float64 numpy.
 
 The references are independent of the C code on purpose, slow, and never part of a result. The tests
-use them, and the scheduler when it validates results (sched/check/validate.py). `tools/bench.py`
+use them. The scheduler validates results with them (sched/check/validate.py). `tools/bench.py`
 shows no time before a result agrees with its reference. Users may check a device with them.
 
 close.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
 manifest. operations.py has gemm, conv2d and the others.
 
-    want = ref.kernel("saxpy_f32")(y, x, a, n)  # the arguments of the launch -> its output after it
+    want = ref.kernel("saxpy_f32")(y, x, a, n)  # arguments of the launch -> the expected output
     miss = ref.mismatch(got, want, ref.tolerance("saxpy_f32"))
     if miss.index is not None: ...  # the first wrong element
 

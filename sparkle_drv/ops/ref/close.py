@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from sparkle_drv.ops.expression.elementwise import Array
 
-# Units of eps for operations that round a fixed number of times. 0: they move values and must be
-# exact. saxpy, axpby: two products and a sum, each possibly a few times the result. exp, tanh: a
-# polynomial on a reduced argument, a few ulp. map: several such steps in one expression.
+# Tolerances in units of eps, for operations that round a fixed number of times. 0: the operation
+# moves values and must be exact. saxpy, axpby: the products and the sum may each be a few times the
+# result. exp, tanh: a polynomial on a reduced argument is wrong by a few ulp. map: several such
+# steps in one expression.
 _ULPS = {
     **dict.fromkeys(("copy", "fill", "relu", "abs", "neg", "max", "min", "layout"), 0),
     **{"vecadd": 1, "saxpy": 4, "axpby": 6, "exp": 8, "tanh": 8, "map": 64},
 }
-# Units of eps, and of eps * sqrt(k), for sums of k terms.
+# Tolerances of sums of k terms: (units of eps, units of eps * sqrt(k)).
 _SUMS = {
     **dict.fromkeys(("gemm", "conv2d", "reduce_sum", "sum", "mean"), (16, 4)),
     **dict.fromkeys(("winograd", "winograd2"), (64, 6)),
@@ -29,7 +30,7 @@ _SUMS = {
 
 
 def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
-    """The largest error to accept, as `mismatch` measures it.
+    """Returns the largest error to accept, as `mismatch` measures errors.
 
     `op` is an operation ("gemm", "conv2d", "sum", ...) with its dtype, or a manifest kernel
     ("gemm_f32"). `k` is the number of terms in the sum of each output: k of a gemm,
@@ -39,18 +40,18 @@ def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
     A sum of k terms rounds k times, each time by at most eps/2 of a partial sum. Partial sums of i
     independent terms with mean zero grow as sqrt(i), and roundings are independent. So the error
     grows as `eps/2 * sqrt(sum_i i) = 0.35 * eps * k`, for an output of size sqrt(k). That is
-    `0.35 * eps * sqrt(k)` of the output, and the same for terms with another mean. The factor 4
-    leaves eleven standard deviations, for the worst of millions of outputs. The 16 added cover
-    bias, activation and small k.
+    `0.35 * eps * sqrt(k)` of the output, and the same for terms with another mean. The tolerance
+    has the factor 4 in place of 0.35: eleven standard deviations, for the worst of millions of
+    outputs. The 16 units of eps added to that cover bias, activation and small k.
 
     "winograd" is a conv2d by that algorithm. Its sums are half as large again, and its transforms
     multiply by up to 10 before they round (measured: 40 eps at k = 9). "winograd2" has the same
-    tolerance. The error of "winograd6", with output tiles of 6 x 6, follows the values of a patch
-    and hardly grows with k. Measured: 600 eps at k = 576, of 10 M outputs; 790 at k = 9, after a
-    relu.
+    tolerance. The error of "winograd6", with output tiles of 6 x 6, depends on the input values of
+    a tile and hardly grows with k. Measured for 10 M outputs: 600 eps at k = 576, and 790 eps at
+    k = 9 after a relu.
 
-    For saturating activations compare their inputs, or compare the results with an rms of 1 and
-    `tolerance` times the rms of the sums.
+    A saturating activation makes outputs small or equal. Then compare the inputs of the activation.
+    Or compare the results with an rms of 1 and `tolerance` times the rms of the sums.
 
     >>> ref.tolerance("gemm", np.float32, k=256) < 1e-4
     True
@@ -71,7 +72,7 @@ def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """`error` is the largest `|got - want| / max(rms, |want|)`.
+    """The result of `mismatch`: `error` is the largest `|got - want| / max(rms, |want|)`.
 
     `index` is the flat index of the first element beyond the tolerance, None if there is none.
     `want` and `got` are the values of that element.
@@ -87,12 +88,13 @@ class Mismatch:
 
 
 def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None) -> Mismatch:
-    """Compares a result with its reference. `rms` is the error scale, by default that of `want`.
+    """Compares a result with its reference. `rms` is the scale of errors.
 
-    Give `rms` if there are few outputs, which may be small by chance, such as a single sum of
-    thousands: the rms of its terms times sqrt(k).
+    By default `rms` is the root mean square of `want`. Give it if there are few outputs, which may
+    be small by chance. For a single sum of k terms give the rms of the terms times sqrt(k).
 
-    NaN must match NaN, an infinity the same infinity. Raises ValueError if the sizes differ.
+    NaN must match NaN, an infinity must match the same infinity. Raises ValueError if the sizes
+    differ.
 
     >>> limit = ref.tolerance("gemm", np.float32, k=256)
     >>> ref.mismatch(np.float32([1.0, 2.0]), np.array([1.0, 2.0]), limit).error
@@ -105,7 +107,7 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
     wide = np.result_type(wanted.dtype, given.dtype, widest)
-    with np.errstate(all="ignore"):  # also for signaling NaNs
+    with np.errstate(all="ignore"):  # signaling NaNs would warn too
         equal, whole = given == wanted, wanted.dtype.kind + given.dtype.kind in ("ii", "uu")
         wanted, given = wanted.astype(wide), given.astype(wide)
         finite = wanted[np.isfinite(wanted)]

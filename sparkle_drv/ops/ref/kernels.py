@@ -1,7 +1,7 @@
 """An oracle for every kernel of shaders/manifest.json, called with the arguments of the launch.
 
-It translates flat memory, strides and sizes into the operations of operations.py. Public as
-`ref.kernel`.
+An oracle computes the expected output of a launch. It translates flat memory, strides and sizes
+into calls of operations.py. The public name is `ref.kernel`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Oracle = Callable[..., "Array | None"]
 
 
 def kernel(name: str) -> Oracle:
-    """The oracle of a manifest kernel, called with the launch's arguments in the same order.
+    """Returns the oracle of a manifest kernel, a function of the launch's arguments in their order.
 
-    Pointers are numpy arrays of any shape, or None for an absent optional one. An output argument
-    has its contents before the launch. The oracle returns the expected contents after it: flat,
-    float64 for f32 and f64, else exact integers. It returns None for kernels without a defined
-    result: noop, peak_fma, and pack_*, whose blobs are private to two kernels. Raises KeyError for
-    an unknown kernel.
+    Pointers are numpy arrays of any shape, or None for an absent optional pointer. An output
+    argument has its contents before the launch. The oracle returns the contents expected after the
+    launch: flat, float64 for f32 and f64, otherwise exact integers. It returns None for noop and
+    peak_fma, which have no defined result. Raises KeyError for a kernel without an oracle, such as
+    pack_*, whose output only the cpu's kernels read.
 
     >>> fill = ref.kernel("fill_f32")
     >>> fill(np.zeros(3, np.float32), 2.0, 3)
@@ -50,7 +50,7 @@ def _elementwise(op: str) -> Oracle:
 
 
 def _axpby(y: Array, x: Array, a: float, b: float, n: int) -> Array:
-    # The kernel gets its numbers rounded to the element type.
+    # The kernel gets a and b rounded to the element type.
     a, b = _flat(np.array([a, b], np.asarray(y).dtype))
     return np.asarray(a * _flat(x)[:n] + b * _flat(y)[:n])
 
@@ -77,7 +77,7 @@ def _map(y: Array, *rest: Any) -> Array:
 
 
 def _at(rows: int, columns: int, row: int, column: int) -> Array:
-    """The positions of the elements of a strided matrix."""
+    """Returns the positions of the elements of a strided matrix."""
     return np.add.outer(np.arange(rows) * row, np.arange(columns) * column)
 
 
@@ -97,7 +97,7 @@ def _gemm(c: Array, a: Array, b: Array, bias: Array | None, *sizes: int) -> Arra
 
 def _conv2d(y: Array, x: Array, w: Array, bias: Array | None, *sizes: int) -> Array:
     n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups, nhwc, act = sizes
-    # The outputs may cover less than the image, or reach beyond it below and to the right.
+    # Filters of the last outputs may reach beyond the image, below and to the right: pad that much.
     below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
     right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
     out = conv2d(
@@ -139,7 +139,7 @@ def _strided(dst: Array, src: Array, *sizes: int) -> Array:
 
 
 def _places(shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
-    """The positions of the elements of a strided array."""
+    """Returns the positions of the elements of a strided array."""
     found = np.full(shape, offset, np.int64)
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(n) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
@@ -175,7 +175,7 @@ _KERNELS = {f"{base}_{tag}": _TYPED[base] for base in _TYPED for tag in ("f32", 
 
 
 def arguments(signature: Sequence[Mapping[str, Any]], **values: Any) -> list[Any]:
-    """`values` in the order of a manifest signature, None for absent optional pointers.
+    """Returns `values` in the order of a manifest signature, None for absent optional pointers.
 
     Raises KeyError if another argument is missing.
 

@@ -1,7 +1,7 @@
 """The operations in float64 numpy: plain sums, no tiles, no im2col, nothing shared with the C code.
 
-They are slow and easy to read. Public through ref. kernels.py builds the oracles of the manifest's
-kernels from them.
+They are slow and easy to read, and public as names of ref. kernels.py builds the oracles of the
+manifest's kernels from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
 
 
 def activate(x: Array, activation: str | None) -> Array:
-    """`activation` ("relu", "tanh", "sigmoid" or None) of every element.
+    """Returns `activation` ("relu", "tanh", "sigmoid" or None) of every element.
 
     >>> ref.activate(np.array([-1.0, 2.0]), "relu")
     array([0., 2.])
@@ -25,7 +25,7 @@ def activate(x: Array, activation: str | None) -> Array:
 
 
 def gemm(a: Array, b: Array, bias: Array | None = None, activation: str | None = None) -> Array:
-    """act(a @ b + bias) for a [m, k], b [k, n], bias [n]; float64 [m, n].
+    """Returns activation(a @ b + bias) for a [m, k], b [k, n], bias [n]: float64 [m, n].
 
     >>> ref.gemm(np.ones((1, 2)), np.array([[1, 2], [3, 4]]))
     array([[4., 6.]])
@@ -46,7 +46,7 @@ def conv2d(
     activation: str | None = None,
     layout: str = "NCHW",
 ) -> Array:
-    """Cross-correlation of x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw] in float64.
+    """Cross-correlates x [n, c, h, w] (or NHWC) with w [oc, c/groups, kh, kw] in float64.
 
     The result has the layout of x; padding is ((top, bottom), (left, right)).
 
@@ -70,9 +70,9 @@ def conv2d(
 
 
 def map(text: str, **values: Any) -> Array:
-    """The expression `text` over arrays and scalars by name, in float64.
+    """Computes the expression `text` of arrays and scalars by name, in float64.
 
-    If all arrays are int32, it computes in int32, with wrap-around.
+    If all arrays are int32, the computation is in int32, with wrap-around.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
     array([3., 5.])
@@ -90,7 +90,9 @@ def map(text: str, **values: Any) -> Array:
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
-    """sum, max, min or mean over `axis` in float64; for i32 in int64 (sum) or int32 (max, min).
+    """Computes sum, max, min or mean over `axis` in float64.
+
+    For int32 arrays a sum is computed in int64, max and min in int32.
 
     >>> ref.reduce(np.arange(6).reshape(2, 3), "mean", axis=1)
     array([1., 4.])
@@ -104,7 +106,9 @@ def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) 
 
 
 def layout(a: Array, source: str, target: str, channels: int | None = None) -> Array:
-    """`a` from one layout ("NCHW", "NHWC" or `NCHW<block>c`) to another; same dtype.
+    """Converts `a` from layout `source` ("NCHW", "NHWC" or `NCHW<block>c`) to `target`.
+
+    The dtype stays.
 
     >>> ref.layout(np.zeros((1, 3, 4, 4)), "NCHW", "NHWC").shape
     (1, 4, 4, 3)

@@ -1,6 +1,7 @@
 """The geometry of a convolution: strides, padding and sizes from a caller's arguments.
 
-Pure: it takes shapes and returns a Geometry or raises. Calls and plans of conv2d use it.
+`geometry` takes shapes and options, and returns a Geometry or raises. Calls and plans of conv2d use
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FORM = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}
 
 @dataclass(frozen=True)
 class Geometry:
-    """The sizes that conv2d_f32 takes; pairs are (vertical, horizontal).
+    """The sizes that the kernel conv2d_f32 takes; pairs are (vertical, horizontal).
 
     x has `n` images of `c` channels, `h` x `w`. `kernel` is the size of the filters. `size` is the
     size of the `oc` output channels. `pad` is the padding above and to the left.
@@ -50,12 +51,12 @@ class Geometry:
 
     @property
     def winograd(self) -> bool:
-        """Can Winograd's algorithms compute this convolution?"""
+        """True if Winograd's algorithms can compute this convolution."""
         once = (*self.dilation, self.groups) == (1, 1, 1)
         return self.kernel == (3, 3) and self.stride in ((1, 1), (2, 2)) and once
 
     def arguments(self) -> tuple[int, ...]:
-        """The scalar arguments of a launch, without the activation."""
+        """Returns the scalar arguments of a launch, without the activation."""
         return (
             self.n, self.c, self.h, self.w, self.oc, *self.kernel, *self.size, *self.stride,
             *self.pad, *self.dilation, self.groups, int(self.layout == "NHWC"),
@@ -71,9 +72,9 @@ def geometry(
     groups: Any,
     layout: Any,
 ) -> Geometry:
-    """The Geometry for the shapes of x and w and the arguments of conv2d.
+    """Returns the Geometry for the shapes of x and w and the arguments of conv2d.
 
-    Raises TypeError and ValueError that name the argument.
+    Raises TypeError or ValueError, which name the argument.
     """
     check.one_of("layout", layout, LAYOUTS)
     nhwc = layout == "NHWC"
@@ -116,12 +117,12 @@ def geometry(
 def _padding(
     given: Any, extents: list[int], reach: list[int], stride: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """The padding as [(top, bottom), (left, right)]."""
+    """Returns the padding as [(top, bottom), (left, right)]."""
     if isinstance(given, str):
         check.one_of("padding", given, ("same", "valid"))
         if given == "valid":
             return [(0, 0)] * 2
-        # ceil(extent / step) outputs; an odd remainder goes to the bottom and right.
+        # "same" gives ceil(extent / step) outputs. Of odd padding, bottom and right get one more.
         axes = zip(extents, reach, stride, strict=True)
         totals = [max(0, (-(-n // step) - 1) * step + span - n) for n, span, step in axes]
         return [(total // 2, total - total // 2) for total in totals]

@@ -1,8 +1,8 @@
-"""The space that a fused map runs through: few dimensions, and strides in bytes for each array.
+"""The loops of a fused map: few dimensions, and strides in bytes for each array.
 
-Broadcasting is a stride of 0. Neighbouring dimensions are merged if every array steps over them
-alike, so contiguous arrays of one shape become a single row. Pure; the result has the layout of
-struct sp_map_geometry (native/include/sp_map.h). map/fused.py calls this.
+Broadcasting is a stride of 0. Neighbouring dimensions are merged if in every array their strides
+allow it, so contiguous arrays of one shape become a single row. The result has the layout of struct
+sp_map_geometry (native/include/sp_map.h). map/fused.py calls this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STREAM = 5  # index of `stream` in the geometry
 
 
 class Space:
-    """`shape` and, for each array, `strides` over it."""
+    """The `shape` of nested loops and, for each array, `strides` in bytes."""
 
     __slots__ = ("shape", "strides")
 
@@ -31,14 +31,14 @@ class Space:
         self.shape, self.strides = shape, tuple(strides)
 
     def ordered(self, order: Sequence[int]) -> Space:
-        """A Space with the dimensions in another order."""
+        """Returns a Space whose dimension i is dimension `order[i]` of this Space."""
         return Space(
             tuple(self.shape[d] for d in order),
             [tuple(s[d] for d in order) for s in self.strides],
         )
 
     def joined(self) -> Space:
-        """A Space with as few dimensions as possible, at least one."""
+        """Returns a Space with neighbouring dimensions merged if possible; at least one remains."""
         kept: list[tuple[int, ...]] = []  # (size, strides...) of each dimension
         for size, *steps in zip(self.shape, *self.strides, strict=True):
             if size == 1:
@@ -54,7 +54,7 @@ class Space:
         self, types: Sequence[str], offsets: Sequence[int], *, fold: str = "",
         cube: tuple[int, int, int] = (0, 0, 0), stream: bool = False,
     ) -> npt.NDArray[np.int64]:  # fmt: skip
-        """The struct sp_map_geometry; the first array is y, the others are x0, x1, ..."""
+        """Returns the struct sp_map_geometry. The first array is y, the others are x0, x1, ..."""
         ndim = len(self.shape)
         found = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]
         for kind, offset, strides in zip(types, offsets, self.strides, strict=True):
@@ -64,10 +64,10 @@ class Space:
 
 
 def common(shapes: Sequence[Shape]) -> Shape:
-    """The shape to which `shapes` broadcast, with any number of dimensions and any size.
+    """Returns the shape to which `shapes` broadcast, with any number of dimensions and any size.
 
-    numpy's broadcast_shapes stops at 32 dimensions, half as many as its arrays may have. Raises
-    ValueError if they do not broadcast.
+    numpy's broadcast_shapes takes at most 32 dimensions, half as many as numpy's arrays may have.
+    Raises ValueError if `shapes` do not broadcast.
     """
     found: list[int] = []
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
@@ -79,14 +79,14 @@ def common(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast(x: Any, shape: Shape) -> Shape:
-    """The strides in bytes of an array that is broadcast to `shape`; a core.Array is row-major."""
+    """Returns the strides in bytes of an array broadcast to `shape`; core.Arrays are row-major."""
     given = x.strides if isinstance(x, np.ndarray) else row_major(x.shape, x.dtype.itemsize)
     own = tuple(0 if d == 1 else s for d, s in zip(x.shape, given, strict=True))
     return (0,) * (len(shape) - len(own)) + own
 
 
 def row_major(shape: Shape, itemsize: int) -> Shape:
-    """The strides of an array of `shape` in one piece."""
+    """Returns the strides of a row-major array of `shape` without gaps."""
     found: list[int] = []
     step = itemsize
     for d in reversed(shape):
@@ -96,14 +96,17 @@ def row_major(shape: Shape, itemsize: int) -> Shape:
 
 
 def order_of(strides: Shape) -> list[int]:
-    """The dimensions in memory order, outermost first; unchanged if a stride is 0."""
+    """Returns the dimensions in memory order, outermost first; 0, 1, 2, ... if a stride is 0."""
     plain = list(range(len(strides)))
     return sorted(plain, key=lambda d: (-abs(strides[d]), d)) if all(strides) else plain
 
 
 def reach(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
-    """(bytes from the lowest element to the first, bytes from the lowest to the end of the
-    highest)."""
+    """Returns the extent of an array in memory, as two numbers of bytes.
+
+    The first is from the lowest element to the first element. The second is from the lowest element
+    to the end of the highest.
+    """
     if 0 in shape:
         return 0, 0
     ends = [(d - 1) * s for d, s in zip(shape, strides, strict=True)]

@@ -1,7 +1,7 @@
 """View: selects elements of an array by a shape, strides and an offset, in elements.
 
-It covers slices, reversals, transposes and single indices of a row-major array, as numpy's basic
-indexing does. It is pure: no device, no array, no copy. `ops.strided_copy` takes the numbers of a
+A View describes slices, reversals, transposes and single indices of a row-major array, as numpy's
+basic indexing does. It has no device, array or copy. `ops.strided_copy` takes the numbers of a
 View.
 """
 
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 
 class View(NamedTuple):
-    """Element (i0, i1, ...) is at position offset + i0 * strides[0] + i1 * strides[1] + ..."""
+    """A view: element (i0, i1, ..) is at offset + i0 * strides[0] + i1 * strides[1] + ..."""
 
     shape: Shape
     strides: Shape
@@ -30,11 +30,13 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, shape: Sequence[int]) -> View:
-        """All elements of a row-major array of this shape."""
+        """Returns the view of all elements of a row-major array of this shape."""
         return cls(tuple(shape), row_major(tuple(shape), 1))
 
     def at(self, key: Any) -> View:
-        """The view of numpy's `x[key]`; `key` is an int, slice, `...`, None, or a tuple of these.
+        """Returns the view of numpy's `x[key]`.
+
+        `key` is an int, slice, `...`, None, or a tuple of these.
 
         Raises TypeError (masks, lists and arrays need a gather), IndexError (out of range, too many
         indices) and ValueError (a slice with step 0).
@@ -70,9 +72,10 @@ class View(NamedTuple):
         return View(tuple(shape), tuple(strides), offset)
 
     def turned(self, axes: Sequence[int] | None = None) -> View:
-        """The transpose: dimension i is the old dimension `axes[i]`. None reverses all (`.T`).
+        """Returns the transpose, whose dimension i is dimension `axes[i]` of this view.
 
-        -1 is the last dimension. Raises TypeError and ValueError unless `axes` is a permutation.
+        None reverses all dimensions (`.T`). -1 is the last dimension. Raises TypeError or
+        ValueError unless `axes` is a permutation.
         """
         n = len(self.shape)
         if axes is None:
@@ -94,7 +97,7 @@ def _axis(given: Any, n: int) -> int:
 
 
 def _place(given: Any, axis: int, size: int) -> int:
-    """The index `given` of an axis, counted from its first element."""
+    """Returns the index `given` of an axis, counted from the axis' first element."""
     found = check.index(given) if hasattr(given, "__index__") else None
     if found is None:
         raise TypeError(f"key: expected whole numbers, slices, ... and None, got {shown(given)}")

@@ -1,7 +1,7 @@
-"""strided_copy: elements from one strided view of an Array to another, on one device.
+"""strided_copy copies elements from one strided view of an Array to another, on one device.
 
-Users and mesh call it. operation.py has the operation; moves.py turns a copy into a kernel's
-arguments.
+operation.py has the operation; moves.py turns a copy into a kernel's arguments. Users and mesh call
+this folder.
 """
 
-__all__ = ["operation"]  # what the API reference shows
+__all__ = ["operation"]  # the part that the API reference shows

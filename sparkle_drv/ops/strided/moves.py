@@ -1,6 +1,6 @@
 """Turns a strided copy into a kernel's arguments: few dimensions, elements as wide as possible.
 
-Pure. operation.py calls it after checking that both sides lie within their arrays.
+operation.py calls this file after it has checked that both sides lie within their arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIMS = 4
 """The number of dimensions of the kernels."""
 _WIDTHS = 8, 4, 2, 1
 _MOST_WORK: Any = 10_000  # Any, because numpy's stubs know only its two symbolic values
-"""The limit of numpy's search for a shared byte: a few ms. Beyond it the answer is yes."""
+"""The limit of numpy's search for a shared byte, a few ms. Beyond it `share` returns True."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Move:
         return dst, src
 
     def padded(self) -> tuple[int, ...]:
-        """The kernel's arguments n0 to n3, strides of dst and strides of src."""
+        """Returns the kernel's arguments n0 to n3, strides of dst and strides of src."""
         fill = DIMS - len(self.shape)
         strides = [number for side in self.strides for number in ((0,) * fill + side)]
         return (1,) * fill + self.shape + tuple(strides)
@@ -52,10 +52,10 @@ class Move:
 def move(
     dst: View, src: View, itemsize: int, addresses: Sequence[int], has: Callable[[int], bool]
 ) -> Move | None:
-    """The copy of src's elements to dst; both views have the same shape, without a 0 in it.
+    """Returns the Move that copies src's elements to dst, or None if no kernel can.
 
-    `addresses` are the addresses of both arrays. `has(width)` says whether the device has a kernel
-    for elements of `width` bytes. None means that no kernel can copy these elements.
+    Both views have the same shape, without a 0 in it. `addresses` are the addresses of both arrays.
+    `has(width)` says whether the device has a kernel for elements of `width` bytes.
 
     The elements may be copied in any order. So dimensions are reversed and ordered for dst,
     neighbouring dimensions are joined, and runs of small elements move as wide elements.
@@ -67,10 +67,11 @@ def move(
             for side in (0, 1):
                 offsets[side] += (n - 1) * sides[side][d]
                 sides[side][d] *= -1
-    # Strides in bytes; the bytes of an element are one more dimension.
+    # The strides become bytes, and the bytes of an element become one more dimension. Dimensions of
+    # size 1 are dropped, because their strides have no meaning.
     shape = (*dst.shape, itemsize)
     steps = [(*(s * itemsize for s in side), 1) for side in sides]
-    kept = [d for d, n in enumerate(shape) if n != 1]  # a dimension of size 1 has no stride
+    kept = [d for d, n in enumerate(shape) if n != 1]
     whole = Space(shape, steps).ordered(kept)
     whole = whole.ordered(order_of(whole.strides[0])).joined()
     starts = [offset * itemsize for offset in offsets]
@@ -85,7 +86,10 @@ def move(
 def _widened(
     whole: Space, starts: Sequence[int], width: int, addresses: Sequence[int]
 ) -> Move | None:
-    """The same copy with elements of `width` bytes; None if they would not be whole and aligned."""
+    """Returns the copy as a Move of elements of `width` bytes.
+
+    Returns None if the elements would not be whole and aligned.
+    """
     *outer, last = whole.shape
     dense = all(strides[-1] == 1 for strides in whole.strides)
     if width > 1 and not (dense and last % width == 0):
@@ -101,9 +105,9 @@ def _widened(
 
 
 def interleaves(view: View) -> bool:
-    """May two indices be the same element, or do the ranges of two dimensions interleave?
+    """Returns whether two indices may be one element, or the ranges of dimensions interleave.
 
-    False for every slice and transpose of a row-major array.
+    The result is False for every slice and transpose of a row-major array.
     """
     extent = 1
     for step, n in sorted((abs(s), n) for s, n in zip(view.strides, view.shape, strict=True)):
@@ -114,8 +118,11 @@ def interleaves(view: View) -> bool:
 
 
 def share(move: Move, apart: int) -> bool:
-    """Do both sides share a byte? `apart` is the distance in bytes from dst's array to src's."""
-    base = abs(apart) + 1  # keeps the ghosts' addresses positive
+    """Returns whether both sides share a byte.
+
+    `apart` is the distance in bytes from the array of dst to that of src.
+    """
+    base = abs(apart) + 1  # keeps the invented addresses positive
     dst = _ghost(move, 0, base)
     src = _ghost(move, 1, base + apart)
     try:
@@ -125,7 +132,7 @@ def share(move: Move, apart: int) -> bool:
 
 
 def _ghost(move: Move, side: int, base: int) -> npt.NDArray[Any]:
-    """One side as a numpy array at an invented address. Nobody reads its elements."""
+    """Returns one side as a numpy array at an invented address. Nothing reads its elements."""
     said = {
         "version": 3,
         "typestr": f"|V{move.width}",

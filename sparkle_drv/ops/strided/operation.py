@@ -1,4 +1,4 @@
-"""strided_copy: copies slices, transposes and shards of Arrays on their device by one launch."""
+"""strided_copy copies slices, transposes and shards of Arrays on their device by one launch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def strided_copy(
     dst_strides: Sequence[int] | None = None, src_strides: Sequence[int] | None = None,
     dst_offset: int = 0, src_offset: int = 0,
 ) -> Array:  # fmt: skip
-    """Copies elements of `src` to `dst`; asynchronous, returns `dst` with its `.fence` set.
+    """Copies elements of `src` to `dst` asynchronously, and returns `dst` with its `.fence` set.
 
     For each index (i0, i1, ...) below `shape`, the element of `src` at src_offset + i0 *
     src_strides[0] + ... goes to dst_offset + i0 * dst_strides[0] + ... of `dst`. Strides and
@@ -40,9 +40,10 @@ def strided_copy(
     device without kernels for 1 or 2 bytes (egl) moves such elements only in runs of 4 bytes that
     are aligned on both sides.
 
-    Raises TypeError (not an Array, different itemsizes, no kernel for such elements) and ValueError
-    (closed, of another device, read-only, out of range, too many dimensions; elements of `dst` that
-    share memory or interleave; `dst` overlaps `src`), before anything is submitted.
+    Raises before anything is submitted: TypeError (not an Array, different itemsizes, no kernel for
+    such elements) and ValueError (an Array that is closed, of another device or read-only; a
+    position out of range; too many dimensions; elements of `dst` that share memory or interleave;
+    `dst` overlaps `src`).
 
     >>> x, y = dev.array(np.arange(6, dtype=np.float32)), dev.empty((3,), np.float32)
     >>> sp.ops.strided_copy(dev, y, x, 3, src_strides=(-2,), src_offset=5).numpy()
@@ -95,7 +96,7 @@ def strided_copy(
 
 
 def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any) -> View:
-    """The View of one side; TypeError and ValueError that name its argument."""
+    """Returns the View of `name` ("src" or "dst"). Raises TypeError or ValueError with `name`."""
     found = View.of(dims)
     start = check.index(offset)
     if start is None:
@@ -132,7 +133,10 @@ def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any)
 
 
 def _check_reach(move: moves.Move) -> None:
-    """Raises ValueError for positions beyond 32 bits or strides beyond 31, a kernel's limits."""
+    """Raises ValueError for positions beyond 32 bits or strides beyond 31 bits.
+
+    These are the limits of the kernels.
+    """
     for name, strides, needed in zip(("dst", "src"), move.strides, move.needed, strict=True):
         check.size(name, needed)
         check.size(f"{name}_strides", max(map(abs, strides)), check.I32)

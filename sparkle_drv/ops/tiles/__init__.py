@@ -1,8 +1,8 @@
 """Tile plans: a model of the device chooses the algorithm and the blocks of an operation.
 
-These are functions over DeviceInfo and sizes, without device, kernel or clock. `gemm`, `reduce` and
-`map` make plans. `packs_b` and `reduce_parts` decide on packing and on parts of a row. The other
-names are parts of the model.
+These are functions of DeviceInfo and sizes, which use no device, kernel or clock. `gemm`, `reduce`
+and `map` make plans. `packs_b` decides whether b is packed, `reduce_parts` how many parts a row is
+reduced in. The other names are parts of the model.
 
     blocking.py    products: loop blocking, packing, pieces for threads
     conv2d.py      convolutions: direct, im2col or Winograd, and their blocks

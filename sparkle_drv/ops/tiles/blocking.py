@@ -1,6 +1,6 @@
-"""Loop blocking of matrix products: from a memory hierarchy and sizes to a TilePlan.
+"""Loop blocking of matrix products: makes a TilePlan from a memory hierarchy and sizes.
 
-Pure functions over plain data (DeviceInfo and sizes), without device or clock. Blocks on a CPU
+The functions take plain data (DeviceInfo and sizes) and use no device or clock. Blocks on a CPU
 follow
 
     T. M. Low, F. D. Igual, T. M. Smith, E. S. Quintana-Orti: Analytical Modeling Is Enough for
@@ -25,7 +25,7 @@ _LINE = 64
 MAX_PACKED = 8 << 20
 """The most bytes of b that one thread packs at a time."""
 OUTER_BYTES_PER_CYCLE = 8
-"""The bandwidth of one core from L3 or memory."""
+"""The bandwidth of one core from L3 or memory, in bytes per cycle."""
 
 FEW_ROWS = 4
 """If a has at most this many rows, b is read only once, so packing does not pay."""
@@ -57,7 +57,7 @@ class Blocks:
 
 
 def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
-    """Block sizes for one core and one element size.
+    """Returns the block sizes for one core and one element size.
 
     They do not depend on the sizes of the matrices; `gemm` changes them for extreme sizes.
 
@@ -69,13 +69,14 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     l2 = own(caches, 2)
     kc = _kc(core, mr, nr, vector, itemsize, l2)
 
-    # mc: the block of a, mc x kc, fills three eighths of L2. The paper gives it all the ways except
-    # those of the micro-panel of b. Here three micro-panels share L2: the one in use, the next one,
-    # which is prefetched, and the previous one, not yet evicted. Tiles of c also need room.
+    # mc: the block of a, mc x kc, fills three eighths of L2. Low et al. give this block all ways of
+    # L2 except those of the micro-panel of b. Here three micro-panels share L2: the present one,
+    # the next one, which is prefetched, and the previous one, not yet evicted. Tiles of c also need
+    # room.
     mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
-    # nc: the block of b, kc x nc, fills this core's part of L3 in the same way. It is bounded,
-    # because each thread packs its own block.
+    # nc: the block of b, kc x nc, fills the ways of this core's part of L3 that the block of a
+    # leaves. nc is bounded, because each thread packs its own block.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
     way = max(_LINE, l3 // _WAYS)
     left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)
@@ -84,16 +85,17 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
 
 
 def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
-    """kc, the terms between two updates of c.
+    """Returns kc, the number of terms between two updates of c.
 
-    The paper counts loads of a and b, and keeps a micro-panel of b in L1. Here the update of c,
-    once per kc, counts more. It reads and writes mr * nr elements at the rate of an outer cache. kc
-    is the smallest value that keeps the update below a sixty-fourth of the FMAs. On Zen 4 each
-    further halving of kc costs 2 to 5 %: rows of c that are a page apart evict each other from L1.
+    Low et al. count loads of a and b, and keep a micro-panel of b in L1. Here the update of c,
+    once per kc terms, costs more. The update reads and writes mr * nr elements at the rate of an
+    outer cache. kc is the smallest value that keeps the update below a sixty-fourth of the time of
+    the FMAs. On Zen 4 each further halving of kc costs 2 to 5 %: rows of c that are a page apart
+    evict each other from L1.
 
-    The micro-panel of b may then be larger than L1, but not than an eighth of L2. From L2 it needs
-    nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles. That is a few bytes per cycle,
-    and L2 delivers dozens.
+    The micro-panel of b may then be larger than L1, but not larger than an eighth of L2. Its loads
+    from L2 take nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles. That is a few
+    bytes per cycle, and L2 delivers dozens.
     """
     update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
     step = mr * nr / vector / core.fma_per_cycle
@@ -115,11 +117,12 @@ def gemm(
     a_rows: bool = True,
     b_rows: bool = True,
 ) -> TilePlan:
-    """The plan of c[m, n] = a[m, k] @ b[k, n].
+    """Returns the plan of c[m, n] = a[m, k] @ b[k, n].
 
-    stays: b never changes, so it is packed if that pays (packs_b) and read in place before. Both
-    use this plan, so the order of additions is the same. a_rows, b_rows: the rows of a or b are
-    contiguous. An operand without contiguous rows is packed, a slice of terms at a time.
+    stays: True if b never changes. Such a b is packed if that pays (packs_b), and read in place
+    otherwise. A packed b and a b in place use this plan, so the order of additions is the same.
+    a_rows, b_rows: True if the rows of a or b are contiguous. An operand without contiguous rows is
+    packed, a slice of terms at a time.
 
     >>> tiles.gemm(dev.info, 4, 4, 4).algo
     'blocked'
@@ -140,9 +143,9 @@ def gemm(
 
 
 def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
-    """`tile`, adapted to a b of one or two panels."""
-    # Each row of a is read once and in place (gemm/args.c), and c is read once. Only b is used
-    # again, and its panel gets half of L2.
+    """Returns `tile`, adapted to a b of one or two panels."""
+    # Each row of a is read once and in place (gemm/args.c), and c is read once. Only b is read
+    # again, so its panel gets half of L2.
     half = own(info.caches, 2) // 2
     return replace(tile, kc=max(tile.kc, _multiple(half / (tile.nr * itemsize))))
 
@@ -150,13 +153,14 @@ def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
 def _for_few_rows(
     info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
 ) -> Blocks:
-    """`tile`, adapted to an a of so few rows that a large b is read only once."""
+    """Returns `tile`, adapted to an a of so few rows that a large b is read only once."""
     (m, n, k), core, l2 = shape, core_of(info), own(info.caches, 2)
     packs = stays and _worth_packing(core, m, n * k * itemsize)
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
-        # b is read once and in place, from memory. Either it is read along its rows while c stays
-        # in L2. Or it is read by panels, which have half of L1 until the second tile has read them.
+        # b is read once and in place, from memory. With core.far_rows it is read along its rows,
+        # while c stays in L2. Otherwise it is read by panels, which stay in half of L1 until the
+        # second tile has read them.
         if core.far_rows:
             nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)
@@ -166,7 +170,7 @@ def _for_few_rows(
 
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
-    """Does keeping a packed copy of b pay? Not if the kernel reads b in place (gemm/args.c).
+    """Returns whether a packed copy of b pays; not if the kernel reads b in place (gemm/args.c).
 
     >>> plan = tiles.gemm(dev.info, 1, 8, 8)
     >>> tiles.packs_b(dev.info, 1, 8, 8, 4, plan)

@@ -1,13 +1,13 @@
 """The tile model of a convolution: it chooses the algorithm and its blocks from a memory hierarchy.
 
-Pure functions over plain data, with the figures of cores.py and caches.py. calls/plans.py calls
+The functions take plain data, with the figures of cores.py and caches.py. calls/plans.py calls
 this; `bench.py tune` searches around its plans.
 
-On a cpu "direct" is one of two micro-tiles with equally many accumulators; `levels` tells which.
-The first broadcasts pixels against vectors of output channels (mr = two vectors of channels, nr =
-pixels). It wastes nothing if channels fill vectors, but NCHW results must be transposed at the end.
-The second broadcasts output channels against vectors of pixels (mr = channels, nr = two vectors of
-pixels). It wastes nothing if the pixels of a row fill vectors.
+On a cpu "direct" has two micro-tiles with equally many accumulators; `levels` says which is used.
+The first, a tile of pixels, broadcasts pixels against vectors of output channels (mr = two vectors
+of channels, nr = pixels). It wastes nothing if channels fill vectors, but NCHW results must be
+transposed at the end. The second, a strip, broadcasts output channels against vectors of pixels
+(mr = channels, nr = two vectors of pixels). It wastes nothing if the pixels of a row fill vectors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .blocking import blocks
 from .caches import Caches, own
 from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threads_for
 
-# Costs of a tile's work other than its FMAs, in vector FMAs (Zen 4, avx512).
+# Costs of a tile besides its FMAs, in units of the time of a vector FMA (Zen 4, avx512).
 TURN = 8.0
 """Cost of transposing a vector of sums for NCHW."""
 COPY = 4.0
@@ -33,7 +33,8 @@ PIXELS = 0.7
 PANELS = 0.04
 """Cost of loading a vector of pixels of a panel, for each FMA."""
 FEW_PIXELS = 4
-"""If a plane leaves at most this many pixels, panels do not take a whole vector for them."""
+"""If at most this many pixels of a plane are left over, they do not take a whole vector of a panel.
+"""
 FEW_CHANNELS = 16
 """With at most this many channels in a group, strips are read from a window of rows. With more they
 are read from panels (direct/panels.c)."""
@@ -48,9 +49,9 @@ TERMS = 512
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
-    """The plan of a float32 convolution: its algorithm and blocks.
+    """Returns the plan of a float32 convolution: its algorithm and blocks.
 
-    "auto" stays "auto" on "ref", because the choice of the ref kernel is the oracle.
+    On the instruction set "ref", "auto" stays "auto": the ref kernel chooses the oracle itself.
     """
     if info.kind == "gpu":
         return tiles_gpu.conv2d(info, shape, algo)
@@ -77,7 +78,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
 
 def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
-    """((mc, nc, kc), (mr, nr, 1)) of the cheaper direct form.
+    """Returns ((mc, nc, kc), (mr, nr, 1)) of the cheaper micro-tile of "direct".
 
     mc is the number of output channels whose packed weights each tile of pixels reads; they take
     half of L2. nc is the number of pixels of a window, whose input rows take three quarters of L1,
@@ -99,7 +100,7 @@ def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
 
 
 def pixels_fmas(core: Core, shape: Geometry) -> float:
-    """The cost with vectors of output channels, in vector FMAs."""
+    """Returns the cost with vectors of output channels, in vector FMAs."""
     lanes = core.vector_nbytes // 4
     vectors = shape.groups * pieces(shape.oc // shape.groups, lanes)
     pixels = shape.n * shape.size[0] * shape.size[1]
@@ -108,7 +109,10 @@ def pixels_fmas(core: Core, shape: Geometry) -> float:
 
 
 def strips_fmas(core: Core, shape: Geometry) -> float:
-    """The cost with vectors of pixels; infinite for NHWC, where pixels are not contiguous."""
+    """Returns the cost with vectors of pixels, in vector FMAs.
+
+    The cost is infinite for NHWC, because the pixels of a channel are not contiguous there.
+    """
     if shape.layout == "NHWC":
         return float("inf")
     lanes = core.vector_nbytes // 4
@@ -126,7 +130,7 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
 
 
 def _flat(shape: Geometry) -> bool:
-    """Is it a 1 x 1 convolution with stride 1, for which rows do not matter?"""
+    """Returns whether the rows of an image are one row: kernel 1 x 1, stride 1, no padding."""
     return shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
 
 
@@ -135,11 +139,11 @@ def _panels(shape: Geometry) -> bool:
 
 
 def _panels_nbytes(shape: Geometry, l2: int) -> int:
-    """The bytes of panels that are used together.
+    """Returns the bytes of panels that are used together.
 
     They take a quarter of L2, so that the next panels, which are prefetched, have room. If the
-    weights come from L3, panels may take more, because the weights are then read once for all of
-    them.
+    weights come from L3, panels may take more, because the weights are then read once for all
+    panels.
     """
     far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
     return min(MOST_PANELS, 4 * l2) if far else l2 // 4

@@ -29,8 +29,8 @@ class Core:
     far_rows: int = 0
     """Rows of b that are read together, along the rows, if b comes from memory; 0: read by panels.
 
-    Prefetchers follow 16 streams; with 32, Zen 4 reads half as fast. Tiles of so few terms pay only
-    with long vectors.
+    Prefetchers follow 16 streams; with 32 streams Zen 4 reads half as fast. Tiles with only this
+    many terms pay only with long vectors.
     """
 
 
@@ -53,7 +53,7 @@ WORTH_A_THREAD_S = 2e-6
 
 
 def core_of(info: DeviceInfo) -> Core:
-    """The core of a device; that of "ref" for an unknown instruction set.
+    """Returns the core of a device; that of "ref" for an unknown instruction set.
 
     >>> tiles.core_of(dev.info).vector_nbytes >= 16
     True
@@ -62,12 +62,12 @@ def core_of(info: DeviceInfo) -> Core:
 
 
 def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
-    """(mr, nr, vector): the largest tile of accumulators that the registers hold.
+    """Returns (mr, nr, vector) of the largest tile of accumulators that the registers hold.
 
     Low et al. require `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
     hide the latency of an FMA. Here two vectors of b and two of a (one in use, one being loaded)
-    have registers, and all other registers accumulate. That meets the bound and needs fewer loads
-    per FMA.
+    take registers, and all other registers accumulate. Such a tile meets the requirement and needs
+    fewer loads per FMA.
 
     >>> tiles.micro_tile(tiles.CORES["avx2"], 4)
     (6, 16, 8)
@@ -78,17 +78,17 @@ def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
 
 
 def threads_for(info: DeviceInfo, flops: float, itemsize: int) -> int:
-    """The number of threads for this many operations: 1, or 0 for all threads."""
+    """Returns the number of threads for this many operations: 1, or 0 for all threads."""
     core = core_of(info)
     work_s = flops / (CLOCK_HZ * core.fma_per_cycle * 2 * (core.vector_nbytes // itemsize))
     return 1 if info.compute_units == 1 or work_s < 2 * WORTH_A_THREAD_S else 0
 
 
 def down(value: int, unit: int) -> int:
-    """`value` rounded down to a multiple of `unit`, at least one."""
+    """Returns `value` rounded down to a multiple of `unit`, at least one `unit`."""
     return max(1, value // unit) * unit
 
 
 def pieces(size: int, of: int) -> int:
-    """`size` divided by `of`, rounded up, at least one."""
+    """Returns `size` divided by `of`, rounded up, at least 1."""
     return max(1, -(-size // of))

@@ -1,15 +1,15 @@
 """The tile model for devices that run groups of threads: it chooses a tile, and whether operands go
 through shared memory.
 
-Pure functions without a clock. A device compiles a shader for every plan, so there are only a few
+The functions use no clock. A device compiles a shader for every plan, so there are only a few
 tiles. blocking.py and conv2d.py call this for devices of kind "gpu"; map and reduce call it too.
 
 There are two kinds of device:
 * software (llvmpipe): threads are lanes of a CPU's vector. A load is done lane by lane, and shared
-  memory only adds a copy. So the best tile does many products per load: a large one in registers.
+  memory only adds a copy. So the best tile does many products per load: a large tile in registers.
   (llvmpipe keeps these registers on the stack, which a core's caches hold.)
 * hardware: operands are staged in shared memory. The model takes the largest tile that fits and
-  still gives the device enough groups. It counts threads; no GPU has confirmed the choice yet.
+  still gives the device enough threads. No GPU has confirmed this choice yet.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
-# For longer sums: terms per iteration, and tiles with few outputs per thread. The shader unrolls
-# both. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
+# For sums of more terms: terms per iteration, and tiles with few outputs per thread. The shader
+# unrolls terms and outputs. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
 # Costs in ns of one group on llvmpipe. Each term of a sum costs ROWS for a load that eight rows
-# share, COLUMN for a load of a column, PRODUCT for a product. Each launch costs CODE per sum, since
-# the code is not in a core's caches. The costs were fitted to 248 times of 31 products and
-# convolutions (Mesa 22.3, two cores). The chosen tile is within 6 % of the best tile.
+# share, COLUMN for a load of a column, PRODUCT for a product. Each launch costs CODE per sum,
+# because the code is not in a core's caches. The costs were fitted to 248 times of 31 products and
+# convolutions (Mesa 22.3, two cores). The chosen tile is at most 6 % slower than the best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
+# Larger tiles take too long to compile: a shader of 64 sums per thread takes 0.6 s, one of 256 sums
+# 3.7 s, one of 512 sums 17 s.
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
-# There are no larger tiles because of compile time. A shader of 64 sums per thread takes 0.6 s, of
-# 256 3.7 s, of 512 17 s.
 
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 """Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
 thread)."""
-_ENOUGH_THREADS = 32768  # enough for a GPU whose number of units is unknown
+_ENOUGH_THREADS = 32768  # threads that suffice for a GPU if its number of units is unknown
 _THREADS_A_UNIT = 512
 _PARTS = 64  # parts of a row to reduce, if the device's number of units is unknown
 WORTH_PARTS = 1 << 15
-"""A row is cut only into parts of at least so many elements. Smaller parts do not save the time
-that the second launch costs."""
+"""The least elements of a part of a row. Smaller parts do not save the time that the second launch
+costs."""
 WORTH_COMPILING = 1 << 14
-"""Elements from which an expression gets its own shader."""
+"""The least elements for which an expression gets a shader of its own."""
 
 
 def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
-    """The plan of c[m, n] = a[m, k] @ b[k, n]; algo "auto" chooses.
+    """Returns the plan of c[m, n] = a[m, k] @ b[k, n]; with algo "auto" the model chooses.
 
     Raises ValueError if a software device cannot add up `k` terms.
     """
@@ -69,7 +69,10 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
 
 
 def _terms_a_round(k: int, algo: str) -> int:
-    """Terms per iteration so that `k` terms and 1000 other iterations are within the limit."""
+    """Returns the terms per iteration that keep `k` terms within the limit of iterations.
+
+    1024 iterations are left for other loops. Raises ValueError if `k` is too large.
+    """
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     _check_terms("k", k, most, algo)
@@ -87,14 +90,14 @@ def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum")
 
 
 def _check_sums(shape: Geometry, algo: str) -> None:
-    """Raises ValueError unless each output's sum, with 1000 other iterations, is within the limit.
+    """Raises ValueError if the sum of an output exceeds the limit of iterations.
 
-    A sum has c / groups * kh * kw terms.
+    A sum has c / groups * kh * kw terms. 1024 iterations are left for other loops.
     """
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
-    # llvmpipe counts the iterations of each nested loop, and one more each time that it ends. The
-    # direct loop takes four terms per iteration if their number is a multiple of four.
+    # llvmpipe counts the iterations of each nested loop, and one more each time that a loop ends.
+    # The loop of "direct" takes four terms per iteration if their number is a multiple of four.
     nested = rounds * kh * kw // (kh * kw + 2 * kh + 3)
     long = rounds if shape.terms % 4 else 4 * rounds
     most = {"naive": nested, "im2col": rounds}.get(algo, long)
@@ -102,7 +105,9 @@ def _check_sums(shape: Geometry, algo: str) -> None:
 
 
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
-    """The plan of a convolution as channels x pixels x terms; algo "auto" chooses.
+    """Returns the plan of a convolution, a product of channels x pixels x terms.
+
+    With algo "auto" the model chooses.
 
     Raises ValueError if a sum is longer than the loops of a shader may be.
     """
@@ -113,8 +118,8 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     channels, pixels = shape.oc // shape.groups, shape.n * shape.size[0] * shape.size[1]
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
-        # Four weights at a time need four times as many registers, which is slower everywhere. But
-        # they take a quarter of the iterations, and llvmpipe ends loops after 65535.
+        # Four weights per iteration need four times as many registers, which is slower for all
+        # sizes. So they are used only if one weight per iteration would exceed 65535 iterations.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
         return _registers("direct", info, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
@@ -130,9 +135,9 @@ def _registers(
     vector: int = 4,
     bk: int = 4,
 ) -> TilePlan:
-    """The plan with the fastest of `tiles` for `parts` products of these sizes.
+    """Returns the plan with the fastest of `tiles` for `parts` products of these sizes.
 
-    One vector is one group, and the cores share the groups.
+    A group is one vector of threads, and the cores share the groups.
     """
     m, n, k = sizes
 
@@ -148,7 +153,7 @@ def _registers(
 
 
 def reduce(info: DeviceInfo) -> TilePlan:
-    """The plan of a reduction: one group reduces a whole column.
+    """Returns the plan of a reduction: one group reduces a whole column.
 
     On hardware a larger group has more loads in flight.
 
@@ -160,10 +165,10 @@ def reduce(info: DeviceInfo) -> TilePlan:
 
 
 def reduce_parts(info: DeviceInfo, n: int) -> int:
-    """The number of parts in which a device should reduce one row of n elements; 1: not cut.
+    """Returns the number of parts in which a device should reduce one row of n elements.
 
-    One group of a gpu reduces a row. A long row is cut so that every unit has work, into multiples
-    of four elements for vector loads.
+    1 means that the row is not cut. One group of a gpu reduces a row or part. A long row is cut so
+    that every unit has work. The parts are multiples of four elements for vector loads.
 
     >>> tiles.reduce_parts(dev.info, n=1000)
     1
@@ -175,10 +180,11 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 
 
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
-    """The plan of an expression over n elements, with its program as words; None: interpret it.
+    """Returns the plan of an expression over n elements, or None if a kernel shall interpret it.
 
-    If kernels of the device are text or machine code that this package generates, an expression
-    becomes one too. For few elements the time to make it (0.1 s) would never pay.
+    The plan has the words of the program. If this package generates kernels for the device, as text
+    or machine code, an expression gets a kernel of its own. For few elements the time to make this
+    kernel (0.1 s) would never pay.
 
     >>> tiles.map(dev.info, (0, 1), n=1000) is None
     True
@@ -189,9 +195,9 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 
 
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
-    """The largest tile that the device can run and that gives all units threads.
+    """Returns the levels of the largest tile that gives enough threads for all units.
 
-    If there is none, the smallest tile that the device can run.
+    If no tile does, the smallest tile that the device can run is used.
     """
     wanted = info.compute_units * _THREADS_A_UNIT if info.compute_units > 1 else _ENOUGH_THREADS
     best = 16, 8, 4

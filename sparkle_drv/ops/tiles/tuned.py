@@ -1,9 +1,9 @@
 """The file of tuned tile plans: SPARKLE_HOME/tuned.json, written by `bench.py tune`, read once per
 open device.
 
-An entry is valid for one device, driver, instruction set, number of threads, package version,
-kernel and shape. It is never used for another. The file has the form of kept.py; an invalid entry
-counts as absent. calls/plans.py chooses between a tuned plan and the model's.
+An entry is valid for only one device, driver, instruction set, number of threads, package version,
+kernel and shape. The file has the form of kept.DeviceFile; an invalid entry counts as absent.
+calls/plans.py chooses between a tuned plan and the plan of the model.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
 
 
 def gemm_shape(m: int, n: int, k: int) -> str:
-    """The shape of a matrix product as the file names it."""
+    """Returns the name of a matrix product's shape in the file."""
     return f"m={m} n={n} k={k}"
 
 
 def conv2d_shape(shape: Geometry) -> str:
-    """The shape of a convolution as the file names it: its scalars in the kernel's order."""
+    """Returns the name of a convolution's shape in the file: its scalars in the kernel's order."""
     return f"{shape.layout} " + ",".join(str(v) for v in shape.arguments()[:-1])
 
 
 def reduce_shape(outer: int, n: int, inner: int) -> str:
-    """The shape of a reduction of the middle axis as the file names it."""
+    """Returns the name of a reduction's shape in the file; the middle axis is reduced."""
     return f"outer={outer} n={n} inner={inner}"
 
 
@@ -49,14 +49,14 @@ class Entry:
 
 
 class Tuned:
-    """The file in the folder `home`, a SPARKLE_HOME; with "" nothing is found or kept."""
+    """The file in the folder `home`, a SPARKLE_HOME. If `home` is "", there is no file."""
 
     def __init__(self, home: str) -> None:
         self.path = Path(home, "tuned.json") if home else None
         self._file = DeviceFile(self.path, log) if self.path else None
 
     def entries(self, info: DeviceInfo) -> dict[tuple[str, str], Entry]:
-        """(kernel, shape) -> Entry for this device; {} if the file cannot be read."""
+        """Returns (kernel, shape) -> Entry for this device; {} if the file cannot be read."""
         found = {}
         kernels = self._file.read().get(identity(info)) if self._file else None
         for kernel, shapes in kernels.items() if isinstance(kernels, dict) else ():
@@ -66,7 +66,7 @@ class Tuned:
         return found
 
     def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
-        """Write an entry; it replaces an older one. Raises OSError if the write fails."""
+        """Writes an entry, which replaces an older entry. Raises OSError if the write fails."""
         if self._file is None:
             return
         written = {"best_s": entry.best_s, "model_s": entry.model_s, "plan": _plan(entry.plan)}
@@ -85,7 +85,7 @@ def _plan(plan: TilePlan) -> dict[str, Any]:
 
 
 def _entry(given: Mapping[str, Any]) -> Entry:
-    """An Entry from JSON; raises KeyError, TypeError or ValueError for an invalid one."""
+    """Returns an Entry from JSON. Raises KeyError, TypeError or ValueError for invalid JSON."""
     fields = {name: given["plan"][name] for name in _FIELDS if name in given["plan"]}
     levels = [(m, n, k) for m, n, k in fields.pop("levels", ())]
     sizes = [size for level in levels for size in level]

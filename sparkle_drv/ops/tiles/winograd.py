@@ -1,13 +1,13 @@
 """The tile model of Winograd convolutions on a cpu: their costs and their groups of tiles.
 
 F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications per channel instead of 9 m^2 (A.
-Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). It costs more in
-other places: transforms, outputs past an image's edge, and more weights. F(4x4) has 4 times as many
-weights, F(2x2) 1.8 times, F(6x6) 7.1 times.
+Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). F(m x m) costs more
+in other places: transforms, outputs past an image's edge, and more weights. F(4x4) has 4 times as
+many weights as a direct convolution, F(2x2) 1.8 times, F(6x6) 7.1 times.
 
-With stride 2 it takes (2 m + 1)^2 multiplications for as many outputs, and F(6x6) does not exist;
-see native/cpu/conv/winograd/winograd.h. Pure functions over plain data. conv2d.py beside this file
-calls it, and the operation conv2d calls `fits`.
+With stride 2, F(m x m) takes (2 m + 1)^2 multiplications for as many outputs, and F(6x6) does not
+exist; see native/cpu/conv/winograd/winograd.h. tiles/conv2d.py calls this file, and the operation
+conv2d calls `fits`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 
 # Costs in vector FMAs, fitted to times of 63 convolutions on Zen 5 (avx512 and avx2).
 TRANSFORM, TRANSFORM_SIX = 9.0, 12.0
-"""Cost of transforming one frequency of one vector of channels, input or output; for F(6x6)."""
+"""Cost of transforming one frequency of one vector of channels, input or output. The second number
+is for F(6x6)."""
 LOADS = 8.0
 """The least cost of reading a vector of weights in a micro-kernel, even for few tiles."""
 FAR_SIX = 1.12
@@ -31,43 +32,47 @@ of tiles are small, and each group reads all weights."""
 TIE = 0.9
 """With stride 2, F(4x4) must cost less than this part of F(2x2), which has half as many weights."""
 FAR_TILES = 56
-"""The fewest tiles of a group if weights take more than a third of L3, since each group reads
-them."""
+"""The fewest tiles of a group if weights take more than a third of L3, because each group reads all
+weights."""
 WIDE = 64
 """Output channels multiplied together if each pass reads the transformed patches from L3."""
 
 
 def fits(shape: Geometry, m: int) -> bool:
-    """Can F(m x m) compute this convolution? F(6x6) needs stride 1."""
+    """Returns whether F(m x m) can compute this convolution. F(6x6) needs stride 1."""
     return shape.winograd and (m != 6 or shape.stride == (1, 1))
 
 
 def tiles_of(shape: Geometry, m: int) -> int:
-    """The number of tiles of m x m outputs in all images."""
+    """Returns the number of tiles of m x m outputs in all images."""
     return shape.n * -(-shape.size[0] // m) * -(-shape.size[1] // m)
 
 
 def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
-    """(matrices of weights, rows that each is multiplied with), over all images."""
+    """Returns a list of (number of matrices of weights, rows that each is multiplied with).
+
+    The rows are those of all images.
+    """
     if shape.stride == (1, 1):
         return [((m + 2) ** 2, tiles_of(shape, m))]
-    # For each dimension: the points of tiles, and the odd pixels of outputs, which share weights.
+    # With stride 2, in each dimension: the points of the even pixels, m + 1 per tile, and the odd
+    # pixels, which are multiplied without transform and share one weight.
     height, width = ([(m + 1, -(-size // m)), (1, size)] for size in shape.size)
     return [(i * j, shape.n * rows * columns) for i, rows in height for j, columns in width]
 
 
 def frequencies(shape: Geometry, m: int) -> int:
-    """The number of products of a tile, which equals the pixels of its patch."""
+    """Returns the number of products of a tile, which equals that of the input pixels it reads."""
     return ((m + 2) if shape.stride == (1, 1) else (2 * m + 1)) ** 2
 
 
 def flops(shape: Geometry, m: int) -> float:
-    """The floating-point operations of the matrix products."""
+    """Returns the number of floating-point operations of the matrix products."""
     return 2.0 * sum(matrices * rows for matrices, rows in parts(shape, m)) * shape.c * shape.oc
 
 
 def fmas(lanes: int, caches: Caches, shape: Geometry, m: int) -> float:
-    """The cost on one core in vector FMAs; infinite if F(m x m) does not fit."""
+    """Returns the cost on one core in vector FMAs; infinite if F(m x m) cannot be used."""
     if not fits(shape, m):
         return float("inf")
     c_vectors, oc_vectors = -(-shape.c // lanes), -(-shape.oc // lanes)
@@ -79,11 +84,11 @@ def fmas(lanes: int, caches: Caches, shape: Geometry, m: int) -> float:
 
 
 def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
-    """The cheapest algorithm and its `fmas`.
+    """Returns the cheapest algorithm and its `fmas`.
 
-    F(6x6) is only considered where it was faster in measurements: with enough channels and vectors
-    of 32 bytes or more. Also, every output must see the image. Outputs that see only padding are 0
-    or the bias; they lower the rms with which errors are compared.
+    F(6x6) is considered only in cases in which it was faster in measurements: 64 channels or more,
+    and vectors of 32 bytes or more. Also, every output must read a pixel of the image. Outputs that
+    read only padding are 0 or the bias; they lower the rms with which errors are compared.
     """
     seen = all(size <= of + 2 for size, of in zip(shape.size, (shape.h, shape.w), strict=True))
     six = seen and lanes >= 8 and shape.c >= 64
@@ -96,10 +101,11 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 
 
 def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
-    """((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
+    """Returns ((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. Products that wait for their transform take
-    a quarter of L2. If patches do not fit into L2, they have WIDE channels at least.
+    `micro` is the micro-tile: tiles by output channels. Products that are not transformed yet take
+    a quarter of L2. If transformed patches (the inputs of tiles) do not fit into L2, at least WIDE
+    output channels are multiplied together.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)
@@ -110,13 +116,14 @@ def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> L
 
 
 def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
-    """The number of tiles of a group, in micro-tiles of `rows`.
+    """Returns the number of tiles of a group, a multiple of the micro-tile's `rows` if possible.
 
-    The transformed patches of a group take half of L2. A group has two micro-tiles at least, so
-    that weights are read half as often. With stride 2 it has one at least, because most matrices of
-    weights are multiplied with several rows of a tile. It has FAR_TILES at least if the weights
-    take more than a third of L3. F(6x6), whose patches are nearly twice as large, has one
-    micro-tile: its weights need the rest of L2.
+    The transformed patches (inputs of the tiles) of a group take half of L2. A group has two
+    micro-tiles at least, so that weights are read half as often. With stride 2 a group has one
+    micro-tile at least, because most matrices of weights are multiplied with several rows of a
+    tile. If the weights take more than a third of L3, a group has FAR_TILES tiles at least. With
+    F(6x6), whose patches are nearly twice as large, a group has one micro-tile, because the weights
+    need the rest of L2.
     """
     tiles = tiles_of(shape, m)
     if m == 6:
@@ -127,10 +134,10 @@ def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     patch = 4 * frequencies(shape, m) * shape.c
     group = max(own(caches, 2) // 2 // patch // rows, least) * rows
     if group < tiles < 3 * group // 2:
-        return tiles  # a second group of less than half the size would read all weights again
+        return tiles  # a second, small group would read all weights again
     return min(group, tiles)
 
 
 def _far(caches: Caches, shape: Geometry, m: int, part: int = 8) -> bool:
-    """Do the transformed weights take more than one `part`-th of L3?"""
+    """Returns whether the transformed weights take more than one `part`-th of L3."""
     return 4 * (m + 2) ** 2 * shape.c * shape.oc > level(caches, 3).nbytes // part

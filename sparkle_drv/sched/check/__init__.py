@@ -1,9 +1,10 @@
-"""Checks results in float64, for a share of the calls, at far less than the cost of the work.
+"""Checks the results of a random share of the calls in float64. A check costs far less than the
+work.
 
-The arrays are on the host: nothing here waits for a device or knows the scheduler. ops and
-run/argument_checks.py check arguments. Called by run and graph.
+All arrays are on the host: no function here waits for a device or imports the scheduler. run and
+graph call this package. Arguments are checked elsewhere: in ops and in run/argument_checks.py.
 
     validate.py     Freivalds' check of products, samples of conv2d, map and reduce
     bounds.py       running error analysis of an expression: the largest error a device may make
-    inspector.py    draws which results are checked, by chance
+    inspector.py    draws by chance which results are checked
 """

@@ -1,11 +1,11 @@
-"""Evaluates an expression of `map` in float64 and bounds the error of a device that rounds each
-step: a running error analysis. Pure.
+"""Evaluates an expression of `map` in float64, and bounds the error of a device that rounds each
+step: a running error analysis. All functions are pure.
 
-Each step has a value and a bound of its error. Sums add the bounds of their operands; products and
-quotients weigh them. A function is evaluated at both ends of its interval. Each step adds its own
-rounding. The bound is infinite where a comparison or floor may go either way within it, or where a
-step leaves the range of the type. N. J. Higham, Accuracy and Stability of Numerical Algorithms,
-section 3.3.
+Each step has a value and a bound of its error. A sum adds the bounds of its operands; a product or
+quotient weighs them. A function is evaluated at both ends of its operand's interval. Each step adds
+its own rounding. The bound is infinite where a comparison or floor may go either way within the
+interval, or where a step leaves the range of the type. Source: N. J. Higham, Accuracy and Stability
+of Numerical Algorithms, section 3.3.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from sparkle_drv.ops.expression.elementwise import COMPARISONS
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Array]
-"""Values and the bounds of their errors."""
+"""Values, and the bounds of their errors."""
 
 ROUND, FUNCTION = 2.0, 64.0
-"""Rounding errors in eps. ROUND: one operation, twice eps for a division by a reciprocal. FUNCTION:
-a call, as in ops/ref/close.py ("map")."""
+"""Largest rounding errors, in units of eps. ROUND is for one operation; it is twice eps because a
+division may multiply by a reciprocal. FUNCTION is for a call such as exp; ops/ref/close.py ("map")
+has the same limit."""
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
-    """(values, error bounds) of `text`, both float64 [n], as a device computes them in `dtype`.
+    """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
 
-    `values` has arrays [n] and numbers by name.
+    A bound is the largest error that a device may make which computes in `dtype`. `values` maps
+    names to arrays [n] and numbers.
     """
     length = max((np.size(v) for v in values.values()), default=1)
     eps, most = float(np.finfo(dtype).eps), float(np.finfo(dtype).max)
@@ -52,9 +54,12 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
             value = _at(step.op, [v for v, _ in operands])
             bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
             finite = np.isfinite(value)
-            if not finite.all():  # certain only if the whole interval gives the same
+            # An infinite or NaN value is certain only if the whole interval of the operands gives
+            # the same.
+            if not finite.all():
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
-            # Beyond the range of the type the device has an infinity; what follows is unknown.
+            # Beyond the range of the type the device computes an infinity. Later steps have no
+            # bound.
             over = finite & (np.abs(value) > most / 2)
             found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
     return found[-1]
@@ -93,7 +98,9 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
     if op in ("neg", "abs", "relu"):
         return operands[0][1]
     far = _moved(op, operands)
-    if op in ("sin", "cos"):  # the ends of the interval may lie in different periods
+    # The two ends of the interval may lie in different periods, so the corners do not bound the
+    # change.
+    if op in ("sin", "cos"):
         far = np.minimum(operands[0][1] + 1e-6 * np.abs(operands[0][0]), 2.0)
     if op == "div":
         divisor, off = operands[1]
@@ -102,11 +109,13 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
 
 
 def _scale(op: str, values: list[Array], value: Array) -> Array:
-    """The magnitude that a function's own error is relative to."""
+    """Returns the magnitude that the rounding error of a function is proportional to."""
     size = np.abs(value)
-    if op in ("sin", "cos", "log", "tanh"):  # near a zero the relative error is large
+    # Near a zero of the function its relative error is large, so the error counts as absolute.
+    if op in ("sin", "cos", "log", "tanh"):
         return np.maximum(size, 1.0)
-    if op == "exp":  # implementations scale by powers of two
+    # Implementations scale by powers of two, which magnifies the error of the argument.
+    if op == "exp":
         return np.asarray(size * (1 + np.abs(values[0])))
     if op == "pow":
         base = np.abs(values[0]) + (values[0] == 0)
@@ -115,9 +124,10 @@ def _scale(op: str, values: list[Array], value: Array) -> Array:
 
 
 def _moved(op: str, operands: list[Pair]) -> Array:
-    """The largest change of a step within the bounds of its operands, measured at the corners.
+    """Returns the largest change of a step's value when each operand moves to an end of its
+    interval.
 
-    inf where one corner gives a number and another gives none.
+    The change is inf where one corner gives a number and another gives NaN.
     """
     middle = _at(op, [v for v, _ in operands])
     far = np.zeros_like(middle)

@@ -1,4 +1,6 @@
-"""Checks a random share of all results with validate.py. The caller brings the arrays."""
+"""Checks a random share of all results with validate.py. The caller copies the arrays to
+the host.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ SEED = 0x5EED
 
 
 class Inspector:
-    """Draws which results are checked: a share `share` of them, the same in each process."""
+    """Draws which results are checked: a share `share` of the calls, the same calls in each
+    process.
+    """
 
     def __init__(self, share: float) -> None:
         self.share = share
@@ -21,9 +25,11 @@ class Inspector:
         self.chance = np.random.default_rng(SEED)
 
     def due(self) -> bool:
-        """Is the result of the call that begins now to be checked?"""
+        """Returns whether to check the result of the call that begins now."""
         return self._random.random() < self.share
 
     def look(self, check: Check, operands: Sequence[Array | None], result: Array) -> str:
-        """What is wrong with a result; "" if nothing is. All arrays are on the host."""
+        """Returns a description of the error in a result, or "" if the result is right. All arrays
+        are on the host.
+        """
         return check(result, operands, self.chance)

@@ -1,17 +1,17 @@
-"""Checks of results in float64 that cost far less than the work. Pure: each takes arrays and
-returns a description of the error, "" if there is none.
+"""Checks results in float64 at a cost far below that of the work. Each function is pure: it takes
+arrays and returns a description of the error, or "" if there is none.
 
 Freivalds' test checks a whole product: it compares c r with a (b r) for two vectors r of random
-signs. It says nothing behind an activation or about rows that are not finite. There, and for
-convolutions and maps, some elements are computed again. For reductions of expressions some results
-are computed again. Other reductions and layouts are computed again whole, at their full cost.
+signs. It cannot check a product with an activation, or rows that are not finite. For those, and for
+convolutions and maps, the check computes some elements again. For reductions of expressions it
+computes some results again. Other reductions and layouts are computed again whole, at full cost.
 
-Tolerance: a sum of k terms in a type with relative spacing eps is off by at most
-t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py) times the sum of the magnitudes of its terms. With
-random signs such errors add up as the root of their sum of squares. By Minkowski's inequality, its
-bound over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times that.
+Tolerance: a sum of k terms in a type with relative spacing eps is off by at most t = eps * (16 + 4
+sqrt(k)) (ops/ref/close.py) times the sum of the magnitudes of its terms. With random signs such
+errors add up as the root of their sum of squares. By Minkowski's inequality, the bound of that root
+over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times this bound.
 
-R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
+Source: R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
 """
 
 from __future__ import annotations
@@ -29,25 +29,28 @@ from . import bounds
 
 Array = npt.NDArray[Any]
 Check = Callable[[Array, Sequence[Array | None], np.random.Generator], str]
-"""(result, operands, chance) -> what is wrong."""
+"""A check takes (result, operands, random generator) and returns a description of the
+error, or "".
+"""
 
 SAMPLES = 32
-"""Elements that are computed again, and at most as many of those that are not finite."""
+"""Elements of a result that are computed again. Up to as many elements that are not finite are
+added."""
 TURNS = 2
-"""Random vectors of Freivalds' test. Errors that cancel pass one vector in half of the cases."""
+"""Random vectors of Freivalds' test. One vector misses errors that cancel, in half of the cases."""
 SIGNS = 4.0
 PIECE = 1 << 16
-"""Terms of a reduction whose values and bounds are computed at once."""
+"""Terms of a reduction whose values and bounds are computed at a time."""
 TILE = 6
-"""A Winograd tile reads pixels up to this far from an output's window: F(4x4) with stride 2, the
-largest case."""
+"""Pixels beside an output's window that a Winograd tile may read. The largest case is F(4x4) with
+stride 2."""
 
 
 def gemm(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator,
     activation: str | None = None,
 ) -> str:  # fmt: skip
-    """c = activation(a @ b + bias); given: a, b, bias."""
+    """Checks c = activation(a @ b + bias). `given` holds a, b, bias."""
     a, b, bias = (None if x is None else np.asarray(x, np.float64) for x in given)
     assert a is not None
     assert b is not None
@@ -60,7 +63,7 @@ def gemm(
         if wrong:
             return wrong
     clean = rows[:, None] & columns
-    odd = np.flatnonzero(~clean)  # elements that an input that is not finite reaches
+    odd = np.flatnonzero(~clean)  # elements whose row of a, column of b or bias is not finite
     none = np.flatnonzero(clean & ~np.isfinite(got))
     with np.errstate(all="ignore"):
         for at in _some(got.size, odd, none, chance):
@@ -77,7 +80,7 @@ def _freivalds(
     got: Array, a: Array, b: Array, bias: Array, terms: int, rows: Array, columns: Array,
     chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Freivalds' test of the rows and columns whose inputs and results are finite."""
+    """Runs Freivalds' test on the rows and columns whose inputs and results are finite."""
     signs = np.where(columns[:, None], chance.choice((-1.0, 1.0), (len(columns), TURNS)), 0.0)
     b, bias = np.where(columns, b, 0.0), np.where(columns, bias, 0.0)
     with np.errstate(all="ignore"):
@@ -85,7 +88,7 @@ def _freivalds(
         off = np.abs(there @ signs - a @ (b @ signs) - bias @ signs).max(1)
         size = np.abs(a) @ np.sqrt((b**2).sum(1)) + np.sqrt((bias**2).sum())
         allowed = SIGNS * _tolerance("gemm", got.dtype, terms) * size + _tiny(got, terms)
-        # For f64 the check rounds as much as the device.
+        # For f64 the check itself rounds as much as the device does.
         allowed = allowed * (2.0 if got.dtype == np.float64 else 1.0)
         judged = rows & np.isfinite(there).all(1) & np.isfinite(allowed) & np.isfinite(off)
         beyond = judged & (off > allowed)
@@ -99,7 +102,7 @@ def conv2d(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, shape: Geometry,
     activation: str | None = None,
 ) -> str:  # fmt: skip
-    """given: x, w, bias."""
+    """Checks some elements of a convolution. `given` holds x, w, bias."""
     x, w, bias = given
     assert x is not None
     assert w is not None
@@ -116,7 +119,7 @@ def conv2d(
             beside = 0.0 if bias is None else float(bias[oc])
             want, size = products.sum() + beside, np.abs(products).sum() + abs(beside)
             op = "conv2d"
-            if shape.winograd:  # its tile also adds pixels beside the window and subtracts them
+            if shape.winograd:  # a Winograd tile also adds and subtracts pixels beside the window
                 near = _near(image, shape, oy, ox)
                 if not np.isfinite(near).all():
                     continue
@@ -129,7 +132,9 @@ def conv2d(
 
 
 def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
-    """The part of an image [c, h, w] that one output reads: [c, kh, kw], zeros beyond the edges."""
+    """Returns the part of an image [c, h, w] that one output reads: [c, kh, kw], zero beyond the
+    edges.
+    """
     seen = np.zeros((len(image), *shape.kernel))
     rows, columns = (
         [at * shape.stride[i] - shape.pad[i] + tap * shape.dilation[i]
@@ -144,7 +149,7 @@ def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
 
 
 def _near(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
-    """The largest magnitude of each channel near the window of an output: [c]."""
+    """Returns the largest magnitude of each channel near the window of an output: [c]."""
     y, x = (at * shape.stride[i] - shape.pad[i] for i, at in enumerate((oy, ox)))
     part = image[:, max(0, y - TILE) : y + 3 + TILE, max(0, x - TILE) : x + 3 + TILE]
     return np.asarray(np.abs(part).max((1, 2), initial=0.0))
@@ -154,7 +159,9 @@ def map(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any],
 ) -> str:  # fmt: skip
-    """given: the arrays of `names`, which broadcast to the shape of the result."""
+    """Checks some elements of a map. `given` holds the arrays of `names`, which broadcast to the
+    shape of the result.
+    """
     arrays = {name: np.asarray(x) for name, x in zip(names, given, strict=True)}
     flat = got.reshape(-1)
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
@@ -163,14 +170,14 @@ def map(
         if any(x.dtype != got.dtype for x in arrays.values()) or not all(
             isinstance(v, (int, np.integer)) for v in numbers.values()
         ):
-            return ""  # float64 does not reproduce the conversion of types
+            return ""  # unchecked: float64 does not reproduce conversions between types
         want = np.broadcast_to(ref.map(expression, **there, **numbers), at.shape)
         unlike = np.flatnonzero(want != flat[at])
         off = np.zeros(len(at))
     else:
         kinds = [x.dtype for x in (*there.values(), got)]
         if any(kind.kind != "f" for kind in kinds):
-            return ""  # integers wrap around before they are converted
+            return ""  # unchecked: integers wrap around before they are converted to floats
         coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
         want, off = bounds.evaluate(expression, {**there, **numbers}, coarsest)
         with np.errstate(all="ignore"):
@@ -185,7 +192,7 @@ def map(
 def reduce(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
 ) -> str:  # fmt: skip
-    """given: a. Reduced axes may be kept with length 1."""
+    """Checks a whole reduction. `given` holds a. The result may keep reduced axes with length 1."""
     a = given[0]
     assert a is not None
     with np.errstate(all="ignore"):
@@ -210,7 +217,9 @@ def reduce(
 
 
 def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
-    """How far a mean may be off: the error of its sum, and the rounding of the quotient."""
+    """Returns how far a mean may be off: the error of its sum, plus the rounding of the
+    quotient.
+    """
     return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
 
 
@@ -218,14 +227,16 @@ def fold(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
-    """The reduction of an expression; given: the arrays of `names`, which broadcast."""
+    """Checks some results of a reduction of an expression. `given` holds the arrays of `names`,
+    which broadcast.
+    """
     spread = np.broadcast_arrays(*(np.asarray(x) for x in given))
     arrays = dict(zip(names, spread, strict=True))
     shape = spread[0].shape
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
     if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):
-        return ""  # as in `map`: float64 does not reproduce the conversion of types
+        return ""  # unchecked, as in `map`: float64 does not reproduce conversions between types
     if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
         return ""
     axes = range(len(shape)) if axis is None else [int(i) % len(shape) for i in np.atleast_1d(axis)]
@@ -249,7 +260,9 @@ def fold(
 def _folded(
     expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any
 ) -> tuple[float, float]:
-    """(the reduction of an expression over these terms, how far it may be off); inf: unbounded."""
+    """Returns the reduction of an expression over the terms of `row`, and how far the result may be
+    off. The second number is inf where no bound exists.
+    """
     kinds = [np.dtype(dtype), *(x.dtype for x in row.values())]
     coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
     terms = max(x.size for x in row.values())
@@ -273,7 +286,8 @@ def _folded(
             return want, 0.0
         allowed = off.sum() + _tolerance("sum", dtype, terms) * size
         allowed = float(allowed + np.finfo(dtype).tiny * (terms + 1))
-        if np.dtype(dtype) == np.float64:  # the check itself rounds as much
+        # The float64 check itself rounds as much as the device does.
+        if np.dtype(dtype) == np.float64:
             allowed *= 2
         return want, float(_mean_off(allowed, want, dtype, terms)) if op == "mean" else allowed
 
@@ -282,7 +296,7 @@ def layout(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str,
     target: str, channels: int | None = None,
 ) -> str:  # fmt: skip
-    """given: a. The result must match to the last bit."""
+    """Checks a change of layout. `given` holds a. The result must match to the last bit."""
     want = ref.layout(np.asarray(given[0]), source, target, channels)
     if np.ascontiguousarray(got).tobytes() == want.tobytes():
         return ""
@@ -290,7 +304,9 @@ def layout(
 
 
 def _some(count: int, odd: Array, worse: Any, chance: np.random.Generator) -> Array:
-    """Flat indices to check: some of all elements, at most as many each of `odd` and `worse`."""
+    """Returns flat indices to check: SAMPLES of all `count` elements, and up to SAMPLES each of
+    `odd` and `worse`.
+    """
     every = chance.integers(0, count, min(SAMPLES, count)) if count else np.zeros(0, np.int64)
     some = [chance.permutation(np.asarray(x, np.int64))[:SAMPLES] for x in (odd, worse)]
     return np.concatenate([every, *some]).astype(np.int64)
@@ -301,7 +317,7 @@ def _tolerance(op: str, dtype: Any, terms: int) -> float:
 
 
 def _tiny(got: Array, terms: int) -> float:
-    """The error where small numbers are flushed to zero."""
+    """Returns the error that flushing small numbers to zero may cause in a sum of `terms` terms."""
     return float(np.finfo(got.dtype).tiny) * (terms + 1)
 
 
@@ -312,7 +328,7 @@ def _element(
     """Checks one element against the sum `want` of terms whose magnitudes add up to `size`."""
     value = float(got[at])
     if np.isfinite(size) and size > np.finfo(got.dtype).max / 4:
-        return ""  # a partial sum may have overflowed
+        return ""  # unchecked: a partial sum may have overflowed
     off = _tolerance(op, got.dtype, terms) * size + _tiny(got, terms)
     want = float(ref.activate(np.asarray(want), activation))
     if activation in ("tanh", "sigmoid"):

@@ -1,11 +1,12 @@
-"""Choosing devices: one for a call, a schedule for a task graph, and when to decide again.
+"""Chooses a device for a call, or a schedule for a task graph, and says when to decide again.
 
-Pure functions of the costs and the work: no clock, no input or output. The same costs give the
-same plan, which lets the journal decide again. Called by run, graph and the journal.
+All functions are pure functions of the costs and the work: they read no clock and do no I/O. The
+same costs give the same plan, so the journal can repeat a decision. run, graph and the journal call
+this package.
 
-    choose.py         the device of one call: least predicted time; exploration
-    sampled.py        a kept plan: which calls are measured, when it is decided again
-    opt_in.py         devices that take part only when they are named (software devices)
+    choose.py         the device of one call: least predicted time; trials of unused devices
+    sampled.py        a kept plan: which of its calls are measured, when it is made anew
+    opt_in.py         software devices, which take part only when they are named
     place_graph.py    from costs and tasks to the placement of a graph
     dag.py            the scheduling problem, a schedule, and its length
     schedule.py       the best of HEFT and other list schedules, improved; exact for few tasks

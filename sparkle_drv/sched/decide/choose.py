@@ -1,8 +1,8 @@
-"""From costs and work to a plan. Pure: the same costs and work give the same plan.
+"""Makes the plan of one call from costs and work. Pure: the same costs and work give the same plan.
 
-The candidate with the least predicted time wins; ties go by the order of the devices. A device that
-looks slower is tried when it has run none of this work for STALE runs. The trial must cost no more
-than the time that costs.EXPLORE has saved for exploration.
+The candidate with the least predicted time wins; of equal ones the first in the order of devices. A
+device that looks slower gets a trial after STALE runs of this work on other devices. A trial must
+cost at most the time that the costs still allow for exploration (costs.EXPLORE).
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 WHOLE = 1000
 """`Share.end` of work that is not cut by rows."""
 STALE = 50
-"""Runs on other devices after which a device is tried again."""
+"""Runs of a class of work on other devices after which an unused device is tried again."""
 
 
 Able = tuple[float, int, str, Cost]
-"""(predicted seconds, order, URI, cost) of a device that can do the work."""
+"""What `choose` sorts: (predicted seconds, order, URI, cost) of a device that can do the work."""
 
 
 class Impossible(ValueError):
-    """No device can do the work; the message names what the work needs and why each refuses."""
+    """No device can do the work. The message says what the work needs and why each device
+    refuses.
+    """
 
 
 def choose(
     costs: Costs, work: Work, devices: Sequence[str], barred: Mapping[str, str] | None = None
 ) -> Plan:
-    """The plan of `work` on one of `devices` (URIs). Raises Impossible.
+    """Returns the plan of `work` on one of `devices` (URIs). Raises Impossible if no device can do
+    it.
 
     `barred` maps devices that must not do the work to the reason.
     """
@@ -54,7 +57,7 @@ def choose(
         able.append((cost.total_s, order, device, cost))
     if not able:
         given = "; ".join(f"{c.device}: {c.why}" for c in unable) or "no device was given"
-        raise Impossible(f"{work.op}: no device can do it: {given}")
+        raise Impossible(f"{work.op}: no device can do the work: {given}")
     able.sort(key=lambda entry: entry[:2])
     best = able[0]
     slow = [Look(work.op, e[2], partial(operator.sub, e[0], best[0]), e) for e in able[1:]]
@@ -71,9 +74,11 @@ def choose(
 
 
 def slack_s(costs: Costs, plan: Plan) -> float:
-    """Seconds of other work that the chosen device may have queued before another device is faster.
+    """Returns the seconds of other work that may queue on the plan's device before another is
+    faster.
 
-    Only devices that do not wait for the chosen one count. Infinite if there is none.
+    Devices that share resources with the chosen one wait with it, so they do not count. Returns inf
+    if no other device can do the work.
     """
     alike = costs.waits_for(plan.device)
     others = (c.cost.total_s for c in plan.candidates if c.cost and c.device not in alike)
@@ -82,25 +87,29 @@ def slack_s(costs: Costs, plan: Plan) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """A trial of a class of work on a device that looks slower, made to learn its speed."""
+    """A trial of a class of work on a device that looks slower. The trial learns the device's
+    speed.
+    """
 
     op: str
     device: str
     extra_s: Callable[[], float]
-    """Gives the seconds that the trial is predicted to take beyond the best plan."""
+    """Returns the seconds that the trial is predicted to take beyond the best plan."""
     what: Any
-    """The plan of the trial, opaque here."""
+    """The plan of the trial. This module does not look into it."""
 
 
 def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
-    """The trial that is due and affordable, the longest idle first; None if there is none."""
+    """Returns the trial that is due and affordable, or None. Of several, it is the one on the
+    device that was unused longest.
+    """
     stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
     due = [one for one in stale if one.extra_s() <= costs.spare_s]
     return max(due, key=lambda one: costs.idle_runs(one.op, one.device), default=None)
 
 
 def cannot(costs: Costs, work: Work, device: str) -> str:
-    """Why a device cannot do the work; "" if it can."""
+    """Returns why a device cannot do the work, or "" if it can."""
     node = costs.nodes.get(device)
     if node is None:
         return "nothing is known about it"
@@ -116,7 +125,9 @@ def cannot(costs: Costs, work: Work, device: str) -> str:
 
 
 def too_large(work: Work, memory_nbytes: int) -> str:
-    """Why `memory_nbytes` of memory (0: unknown) are too few for the work; "" if they suffice."""
+    """Returns why the work does not fit in `memory_nbytes` of memory (0: unknown), or "" if it
+    fits.
+    """
     operands = sum(x.nbytes + x.convert_nbytes for x in work.operands)
     needed = work.out_nbytes + operands
     if memory_nbytes and needed > memory_nbytes:
@@ -125,7 +136,9 @@ def too_large(work: Work, memory_nbytes: int) -> str:
 
 
 def stranded(costs: Costs, work: Work, device: str) -> str:
-    """Why the operands cannot reach a device, or the result cannot return from it to the host."""
+    """Returns why the operands cannot reach a device, or why the result cannot return to
+    the host.
+    """
     places = sorted({place for x in work.operands for place in x.places} - {device})
     why = costs.why_not(HOST, *places, device=device)
     for place in places:
@@ -134,7 +147,7 @@ def stranded(costs: Costs, work: Work, device: str) -> str:
 
 
 def slower(cost: Cost, best: Cost) -> str:
-    """Why a candidate was not chosen: names the largest part of the difference."""
+    """Returns why a candidate was not chosen: the cost part with the largest difference."""
     if cost.total_s < best.total_s:
         return "predicted to be faster; the chosen one is tried again after a long time"
     parts = {

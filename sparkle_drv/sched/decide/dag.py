@@ -1,8 +1,8 @@
 """A task graph as a scheduling problem, and a schedule with its length: plain data.
 
-Model: a device does one task at a time, in the order of the schedule. Devices that share a
-resource (cpu and llvmpipe) count as one device for that. Moving a result takes the time of the
-link and occupies no device. A task waits for all results that it reads.
+The model: a device does one task at a time, in the order of the schedule. Of devices that share a
+resource (cpu and llvmpipe), only one does a task at a time. A move of a result takes the time of
+the link and occupies no device. A task waits for all results that it reads.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ROUNDS = 100
-"""Iterations that adjust the prices for the lower bound."""
+"""Iterations that adjust the prices of lanes for the lower bound (`priced`)."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be placed. Tasks are 0, 1, ...; each comes after the tasks that it reads."""
+    """A scheduling problem. The tasks are 0, 1, ...; each comes after the tasks that it reads."""
 
     seconds: tuple[tuple[float, ...], ...]
-    """[task][device]; inf where the device cannot do it. Includes operands from outside."""
+    """Seconds as a table [task][device], with the transfer of operands from outside the graph. A
+    value is inf where the device cannot do the task."""
     reads: tuple[tuple[int, ...], ...]
-    """[task]: the earlier tasks whose results it reads."""
+    """For each task, the earlier tasks whose results it reads."""
     moves: Mapping[tuple[int, int, int], float]
-    """(task, from device, to device): seconds to move its result; a missing entry means 0."""
+    """Seconds to move the result of a task, by (task, from device, to device). A missing entry
+    means 0."""
     lanes: tuple[int, ...]
-    """[device]: the resource that it uses; devices of one lane do not run at the same time."""
+    """For each device, the number of the resource (lane) that it uses. Devices of one lane do not
+    run at the same time."""
 
     def __post_init__(self) -> None:
         for task, sources in enumerate(self.reads):
@@ -38,16 +41,16 @@ class Problem:
 
     @property
     def devices(self) -> range:
-        """The numbers of the devices."""
+        """The device numbers 0, 1, ... of the problem."""
         return range(len(self.lanes))
 
     def move(self, task: int, source: int, to: int) -> float:
-        """Seconds to bring the result of `task` from one device to another."""
+        """Returns the seconds to bring the result of `task` from one device to another."""
         return 0.0 if source == to else self.moves.get((task, source, to), 0.0)
 
     @cached_property
     def table(self) -> list[list[list[float]]]:
-        """[task][from device][to device]: seconds, as `move` gives them."""
+        """The seconds that `move` returns, as a table [task][from device][to device]."""
         return [
             [[self.move(task, a, b) for b in self.devices] for a in self.devices]
             for task in range(len(self.reads))
@@ -55,7 +58,7 @@ class Problem:
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
-        """[task]: the tasks that read its result."""
+        """For each task, the tasks that read its result."""
         found: list[list[int]] = [[] for _ in self.reads]
         for task, sources in enumerate(self.reads):
             for source in dict.fromkeys(sources):
@@ -64,8 +67,8 @@ class Problem:
 
     @cached_property
     def tails(self) -> tuple[float, ...]:
-        """[task]: a lower bound of the seconds from its beginning to the end of the graph: the
-        longest path at fastest times, without moves.
+        """For each task, a lower bound of the seconds from its beginning to the end of the graph.
+        The bound is the longest path at fastest times, without moves.
         """
         tails = [0.0] * len(self.reads)
         for task in reversed(range(len(self.reads))):
@@ -75,18 +78,22 @@ class Problem:
 
     @cached_property
     def after(self) -> tuple[float, ...]:
-        """[task]: a lower bound of the seconds from its end to the end of the graph, as `tails`."""
+        """For each task, a lower bound of the seconds from its end to the end of the graph, as in
+        `tails`.
+        """
         return tuple(
             max((self.tails[reader] for reader in readers), default=0.0) for readers in self.readers
         )
 
     @cached_property
     def priced(self) -> tuple[float, dict[int, float]]:
-        """The result of the function `priced`, computed once."""
+        """The lower bound and the prices that the function `priced` returns, computed once."""
         return priced(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
-        """Seconds at which all results that the task reads are on the device, by `done`."""
+        """Returns the time in seconds at which all results that `task` reads are on `device`.
+        `done` holds the slots of the finished tasks.
+        """
         return max(
             (done[s].end + self.move(s, done[s].device, device) for s in self.reads[task]),
             default=0.0,
@@ -95,7 +102,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Slot:
-    """One task in a schedule."""
+    """One task in a schedule: its device, and its start and end in seconds."""
 
     task: int
     device: int
@@ -105,30 +112,31 @@ class Slot:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which device does which task when, by start; `by` names the method that found it."""
+    """The slot of each task, sorted by start. `by` names the method that found the schedule."""
 
     slots: tuple[Slot, ...]
     by: str = ""
 
     @classmethod
     def of(cls, slots: Iterable[Slot], by: str) -> Schedule:
-        """A schedule of these slots, sorted by start."""
+        """Returns a schedule of these slots, sorted by start."""
         return cls(tuple(sorted(slots, key=lambda slot: (slot.start, slot.task))), by)
 
     @property
     def seconds(self) -> float:
-        """From the first start to the last end."""
+        """The end of the last task, in seconds. The schedule begins at 0."""
         return max((slot.end for slot in self.slots), default=0.0)
 
     def device_of(self) -> dict[int, int]:
-        """The device of each task."""
+        """Returns the device of each task."""
         return {slot.task: slot.device for slot in self.slots}
 
 
 def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
-    """The schedule in which each task begins as early as it can and lanes serve tasks in `order`.
+    """Returns the schedule in which each task begins as early as possible and lanes serve tasks in
+    `order`.
 
-    `order` puts each task after the tasks that it reads; `device[task]` does it.
+    `order` puts each task after the tasks that it reads. `device[task]` is the device that does it.
     """
     free = [0.0] * (max(problem.lanes, default=-1) + 1)
     end = [0.0] * len(problem.reads)
@@ -146,19 +154,21 @@ def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str
 
 
 def bound(problem: Problem) -> float:
-    """A lower bound of the seconds of any schedule: the longest path through the graph at fastest
-    times, or all work spread over the lanes as if tasks could be cut (`priced`).
+    """Returns a lower bound of the seconds of any schedule.
+
+    The bound is the larger of two: the longest path through the graph at fastest times, and all
+    work spread over the lanes as if tasks could be cut (`priced`).
     """
     return max(max(problem.tails, default=0.0), problem.priced[0])
 
 
 def priced(problem: Problem) -> tuple[float, dict[int, float]]:
-    """(least seconds of all work if tasks could be cut, the price of each lane).
+    """Returns the least seconds of all work if tasks could be cut, and the price of each lane.
 
     The seconds approximate the optimum of a linear program from below. Any prices of the lanes that
-    add up to 1 give a lower bound, at which each task pays its cheapest device (LP duality). ROUNDS
-    iterations raise the price of the busiest lanes and lower the others. A lane's price is the
-    value of a second there.
+    add up to 1 give a lower bound: the sum of what each task pays on its cheapest device (LP
+    duality). ROUNDS iterations raise the price of the busiest lanes and lower the others. The price
+    of a lane is the value of a second on it.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

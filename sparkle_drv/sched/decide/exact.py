@@ -1,8 +1,8 @@
-"""The best schedule of a small task graph, by branch and bound. Pure.
+"""Finds the best schedule of a small task graph by branch and bound. All functions are pure.
 
 The search appends ready tasks to devices, in order of their start. This reaches an optimal
-schedule, since beginning later than possible never helps. A branch is cut when the fastest times
-of its remaining tasks cannot undercut the best schedule so far.
+schedule, because a task gains nothing by beginning later than it can. The search cuts a branch when
+the fastest times of its remaining tasks cannot undercut the best schedule so far.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from .dag import Problem, Schedule, Slot
 
 MOST_STATES = 5_000
-"""Branches searched at most, which takes 0.1 s; then the best schedule so far is the answer. Of 128
-random graphs of 5 to 8 tasks none became shorter with ten times as many."""
+"""Most branches to search, which takes 0.1 s; the best schedule so far is then the answer. Of 128
+random graphs of 5 to 8 tasks, none got a shorter schedule with ten times as many branches."""
 _SHORTER = 1 - 1e-12
-"""A new schedule must take less than this factor of the best one."""
+"""A new schedule must take less than this factor of the best schedule so far."""
 
 
 @dataclass
@@ -26,14 +26,16 @@ class _Search:
 
 
 def search(problem: Problem, start: Schedule) -> Schedule:
-    """The optimum, or `start` if nothing is better. MOST_STATES branches may end before it."""
+    """Returns the optimum, or `start` if nothing is better. After MOST_STATES branches the search
+    ends early, with the best schedule so far.
+    """
     run = _Search(problem, start)
     _branch(run, (), (0.0,) * (max(problem.lanes) + 1))
     return run.best
 
 
 def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> None:
-    """Tries every continuation of `slots`; `free` is the time at which each lane is free."""
+    """Tries every continuation of `slots`. `free` holds the time at which each lane is free."""
     problem = run.problem
     if len(slots) == len(problem.reads):
         run.best = Schedule.of(slots, "exact")
@@ -48,7 +50,8 @@ def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> N
             continue
         for device, seconds in enumerate(problem.seconds[task]):
             begin = max(problem.ready(task, device, done), free[problem.lanes[device]])
-            if not slots or begin >= slots[-1].start:  # another order covers the rest
+            # An earlier start belongs to another order of tasks, which is another branch.
+            if not slots or begin >= slots[-1].start:
                 slot = Slot(task, device, begin, begin + seconds)
                 options.append((slot.end + problem.after[task], task, slot))
     latest = max((slot.end for slot in slots), default=0.0)

@@ -1,4 +1,4 @@
-"""Shortens a schedule by small changes until none helps. Pure.
+"""Shortens a schedule by small changes until none helps. All functions are pure.
 
 The search tries changes one after another and makes the first that helps. It recomputes a schedule
 only from the first task that the change moves, and stops once the change cannot help. This
@@ -14,19 +14,21 @@ from itertools import islice
 from .dag import Problem, Schedule, Slot, timed
 
 NEAR = 6
-"""Two tasks may swap devices if they are at most this far apart in the order."""
+"""Two tasks may swap devices if their places in the order differ by at most this much."""
 TRIES = 60_000
-"""Tasks placed at most for the changes of one schedule, if each change places all."""
+"""Most tasks that the search evaluates for one schedule. A change counts as all tasks of
+the graph."""
 HELPS = 1 - 1e-9
 """A change must bring the seconds below this factor of those before."""
 _SURE = 1 - 1e-12
-"""Safety factor of a lower bound: it is summed in another order than the time that it bounds."""
+"""Safety factor of a lower bound. The bound is summed in another order than the time that it
+bounds, so the two may round differently."""
 
 
 def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
-    """Moves single tasks to other devices or earlier in the order for as long as that helps.
+    """Moves single tasks to other devices or earlier in the order, for as long as that helps.
 
-    Stops at `goal` seconds.
+    The search stops when the schedule takes at most `goal` seconds.
     """
     best = schedule
     by = schedule.by if schedule.by.endswith(", improved") else f"{schedule.by}, improved"
@@ -45,7 +47,9 @@ def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
 
 @dataclass(frozen=True)
 class _Change:
-    """An order of tasks and the device of each; before position `first` nothing changes."""
+    """A changed order of tasks and the device of each task. Tasks before position `first` stay as
+    they are.
+    """
 
     order: Sequence[int]
     device: Sequence[int]
@@ -59,7 +63,7 @@ class _Trial:
         self.problem = problem
         self.limit = schedule.seconds * HELPS
         self.states: list[tuple[list[float], list[float], float]] = []
-        """Before each task of the order: (when lanes are free, when tasks end, the latest end)."""
+        """(when lanes are free, when tasks end, the latest end) before each task of the order."""
         free = [0.0] * (max(problem.lanes, default=-1) + 1)
         end, last = [0.0] * len(problem.reads), 0.0
         for slot in schedule.slots:
@@ -68,7 +72,7 @@ class _Trial:
             last = max(last, slot.end)
 
     def helps(self, change: _Change) -> bool:
-        """Does the change shorten the schedule by more than rounding?"""
+        """Returns whether the change shortens the schedule by more than rounding."""
         problem, device, limit = self.problem, change.device, self.limit
         lanes, seconds, reads = problem.lanes, problem.seconds, problem.reads
         table, after = problem.table, problem.after
@@ -92,8 +96,8 @@ class _Trial:
 
 
 def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
-    """Other devices and earlier positions for the tasks of the critical chain, from its end; and
-    swaps with tasks near them.
+    """Yields changes for each task of the critical chain, from the end of the chain: another
+    device, an earlier position, or a swap of devices with a task near in the order.
     """
     order = [slot.task for slot in schedule.slots]
     device = [0] * len(order)
@@ -123,7 +127,9 @@ def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
 
 
 def _chain(problem: Problem, schedule: Schedule) -> list[int]:
-    """The critical chain: the tasks that determine the end of the schedule, last to first."""
+    """Returns the critical chain, last task first: the tasks that determine the end of the
+    schedule.
+    """
     slots = {slot.task: slot for slot in schedule.slots}
     before: dict[int, Slot] = {}
     last: dict[int, Slot] = {}

@@ -1,7 +1,8 @@
-"""Devices of "all" that take part only when they are named. Pure: DeviceInfo alone decides.
+"""Finds the devices that take part only when they are named. DeviceInfo alone decides; all
+functions are pure.
 
-A software device computes on cores that another device also uses, and is slower there. Measuring it
-would add seconds to each first call, and it is not chosen afterwards.
+A software device computes on cores that another device also uses, and is slower there. Measuring a
+software device would add seconds to each first call, and it would not be chosen afterwards.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Sequence
 from sparkle_drv.types import DeviceInfo, in_common
 
 _WORDS = {"cpu": "the CPU's cores"}
-"""What people call a name of `DeviceInfo.shares`."""
+"""Maps a name in `DeviceInfo.shares` to what people call that resource."""
 
 
 def only_named(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """By URI: the devices that take part only when they are named, and why."""
+    """Returns the URIs of devices that take part only when they are named, with the reason for
+    each.
+    """
     others = tuple(name for info in infos if not info.software for name in info.shares)
     found = {}
     for info in infos:

@@ -1,10 +1,10 @@
-"""A graph in micro-batches, pipelined over devices: device 2 does layer 2 of the first micro-batch
-while device 1 does layer 1 of the second. Pure.
+"""Places a graph in micro-batches, pipelined over devices: device 2 does layer 2 of the first
+micro-batch while device 1 does layer 1 of the second. All functions are pure.
 
-A layer is a task with all its micro-batches; it keeps one device. With equal micro-batches a chain
-takes the time of the first one, plus the time of the slowest stage for each of the others. For
-equal stages that is (N + stages - 1) times one stage. The choice of N uses this formula; `place`
-then simulates every task.
+A layer is a task of the graph with all its micro-batches, and runs on one device. With equal
+micro-batches, a chain takes the time of the first one plus, for each further one, the time of the
+slowest stage. For equal stages that is (N + stages - 1) times one stage. This formula chooses N;
+`place` then simulates every task.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from dataclasses import dataclass
 from .dag import Problem, Schedule, Slot, priced
 
 COUNTS = (1, 2, 4, 8, 16)
-"""Numbers of micro-batches that "auto" chooses among, beside the batch itself up to MOST."""
+"""Numbers of micro-batches that "auto" chooses among. The number of rows is added, up to MOST."""
 MOST = 64
 SEARCHED = 256
-"""Assignments of devices to layers up to which all are tried."""
+"""Largest number of assignments of devices to layers for which all are tried."""
 BOUNDED = 4096
-"""The same limit for the lower bound."""
+"""Largest number of assignments for which all are tried in the search of the lower bound."""
 ORDERS = 24
-"""Orders of the devices along the layers, at most, from which the local search starts."""
+"""Largest number of device orders along the layers from which the local search starts."""
 Devices = tuple[int, ...]
-"""The device of each layer."""
+"""For each layer, the number of its device."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A graph in a given number of micro-batches; each task of a Problem is a layer."""
+    """A graph in a given number of micro-batches. Each task of its Problems is a layer."""
 
     first: Problem
-    """The first micro-batch, including the operands that are brought once."""
+    """The first micro-batch, with the operands that are moved only once."""
     rest: Problem
-    """All other micro-batches together."""
+    """All other micro-batches, added up."""
 
     def seconds(self, device: Devices) -> float:
-        """Predicted seconds from the first start to the last end."""
+        """Returns the predicted seconds from the first start to the last end."""
         begin = played(self.first, range(len(device)), device).seconds
         load: dict[object, float] = {}
         for layer, where in enumerate(device):
@@ -51,12 +51,14 @@ class Option:
 
 
 def counts(extent: int) -> list[int]:
-    """The numbers of micro-batches that "auto" chooses among for a batch of `extent` rows."""
+    """Returns the numbers of micro-batches that "auto" chooses among for a batch of
+    `extent` rows.
+    """
     return sorted({n for n in (*COUNTS, min(extent, MOST)) if 1 <= n <= extent} or {1})
 
 
 def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()) -> Problem:
-    """The sum of `problems`, each times its factor. Tasks of `once` take no time."""
+    """Returns the sum of the `problems`, each times its factor. Tasks in `once` take no time."""
     last = problems[0][1]
     tasks, moves = range(len(last.reads)), dict.fromkeys(last.moves, 0.0)
     seconds = [[0.0] * len(last.lanes) for _ in tasks]
@@ -72,8 +74,8 @@ def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = froz
 
 
 def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
-    """The layers of `problem`, which has every task of every micro-batch; `layers[task]` is its
-    layer.
+    """Returns `problem` as an Option, one task for each layer. `problem` has a task for each layer
+    and micro-batch, and `layers[task]` is the layer.
     """
     first: dict[int, int] = {}
     for task, layer in enumerate(layers):
@@ -98,7 +100,9 @@ def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
 
 
 def assigned(option: Option) -> tuple[float, Devices]:
-    """(predicted seconds, device of each layer) of the best assignment that the search finds."""
+    """Returns the best assignment that the search finds: predicted seconds, and the device of each
+    layer.
+    """
     if len(option.first.lanes) ** len(option.first.reads) <= SEARCHED:
         ways = itertools.product(option.first.devices, repeat=len(option.first.reads))
         return min((option.seconds(way), way) for way in ways)
@@ -106,7 +110,9 @@ def assigned(option: Option) -> tuple[float, Devices]:
 
 
 def _starts(option: Option) -> Iterator[Devices]:
-    """Starting points: each device alone; contiguous runs of layers, in several device orders."""
+    """Yields starting points of the search: each device alone, then contiguous runs of layers for
+    several orders of the devices.
+    """
     rows = option.rest.seconds if any(map(any, option.rest.seconds)) else option.first.seconds
     for device in option.first.devices:
         yield (device,) * len(rows)
@@ -123,7 +129,9 @@ def _starts(option: Option) -> Iterator[Devices]:
 
 
 def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
-    """Local search from `device`: moves single layers for as long as that shortens it."""
+    """Searches from `device`: moves single layers to other devices for as long as that
+    saves time.
+    """
     best = option.seconds(device), device
     while True:
         now = best[1]
@@ -136,11 +144,11 @@ def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
 
 
 def bound_s(works: Iterable[Problem]) -> float:
-    """A lower bound of the seconds for any number of micro-batches.
+    """Returns a lower bound of the seconds for any number of micro-batches.
 
-    It takes micro-batches as a fluid: every device works all the time, at the cheapest times of
-    `works` (all micro-batches of a layer together). With few layers each stays whole; otherwise
-    layers may be spread over devices.
+    The bound lets every device work all the time, at the cheapest times among `works`. Each Problem
+    in `works` has all micro-batches of a layer as one task. Up to BOUNDED assignments of whole
+    layers are tried; for more, layers may be spread over devices.
     """
     several = list(works)
     rows = tuple(
@@ -161,17 +169,20 @@ def bound_s(works: Iterable[Problem]) -> float:
 
 
 def place(problem: Problem, layers: Sequence[int]) -> Schedule:
-    """A schedule of every task of every micro-batch; a layer keeps its device."""
+    """Returns a schedule of every task of every micro-batch. A layer stays on one device."""
     where = assigned(collapsed(problem, layers))[1]
     device = [where[layer] for layer in layers]
     return played(problem, ordered(problem, layers, device), device, "pipeline")
 
 
 def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
-    """As dag.timed, but a way between two devices moves one result at a time."""
+    """Returns a schedule as dag.timed does, but a link between two devices moves one result at a
+    time.
+    """
     free = dict.fromkeys(problem.lanes, 0.0)
     end, way = [0.0] * len(problem.reads), dict[tuple[int, int], float]()
-    there: dict[tuple[int, int], float] = {}  # (task, device): when its result arrives
+    # When the result of a task arrives on a device, by (task, device).
+    there: dict[tuple[int, int], float] = {}
     slots = []
     for task in order:
         where = device[task]
@@ -192,8 +203,11 @@ def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: st
 
 
 def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> list[int]:
-    """Tasks by the time at which they can begin. Ties go to the earliest micro-batch, since the
-    next devices wait for its results. A layer's micro-batches stay in order.
+    """Returns the tasks in the order in which they can begin. The micro-batches of a layer stay in
+    order.
+
+    If tasks can begin at the same time, the task of the earliest micro-batch comes first, because
+    the next devices wait for its result.
     """
     queues: dict[int, list[int]] = {}
     for task, layer in enumerate(layers):
@@ -224,19 +238,23 @@ def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> l
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen number of micro-batches, and the predicted times of all."""
+    """The chosen number of micro-batches, and the predicted seconds of every number that was
+    considered.
+    """
 
     count: int
     seconds: Mapping[int, float]
-    """Predicted seconds by number of micro-batches."""
+    """The predicted seconds for each number of micro-batches."""
 
     @property
     def least_s(self) -> float:
-        """Predicted seconds for `count` micro-batches."""
+        """The predicted seconds of `count` micro-batches."""
         return self.seconds[self.count]
 
 
 def choose(options: Mapping[int, Option]) -> Chosen:
-    """The number with the least predicted seconds; the smaller one of a tie."""
+    """Returns the number of micro-batches with the least predicted seconds; of equal ones the
+    smallest.
+    """
     seconds = {n: assigned(option)[0] for n, option in options.items()}
     return Chosen(min(sorted(seconds), key=seconds.__getitem__), seconds)

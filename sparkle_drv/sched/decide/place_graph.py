@@ -1,4 +1,4 @@
-"""From costs and the tasks of a graph to a placement. Pure: no clock, no device."""
+"""Places the tasks of a graph on devices by their costs. Pure functions: no clock, no device."""
 
 from __future__ import annotations
 
@@ -20,31 +20,37 @@ from .schedule import place
 
 INFINITE = float("inf")
 NO_WAY_S = 1e12
-"""Seconds that stand for an impossible move: more than any schedule, and still finite."""
+"""Seconds that stand for an impossible move: more than any schedule takes, but finite."""
 WHOLE = 1.05
-"""Independent branches stay whole, one device each, within this factor of the least seconds. A move
-within a branch makes one device wait for another and empties its queue. For 2 % less predicted
-time, two chains on two cores took 1.8 times as long (benchmarks/mesh.py, graphs)."""
+"""Independent branches stay whole, one device each, if that takes at most this factor of the least
+seconds. A move within a branch makes one device wait for another and empties its queue. A plan with
+2 % less predicted time, two chains on two cores, took 1.8 times as long (benchmarks/mesh.py,
+graphs)."""
 
 SLICE_S = 4e-3
-"""Extra time of a move between devices on cores of one host: the threads that copy wait for a time
-slice of Linux's scheduler. Two chains on two cores with 6 moves took 50 ms; by bytes alone 28.7 ms
-were predicted (benchmarks/mesh.py, graphs)."""
+"""Extra seconds of a move between devices on cores of one host: the threads that copy wait for a
+time slice of Linux's scheduler. Two chains on two cores with 6 moves took 50 ms; from the bytes
+alone 28.7 ms were predicted (benchmarks/mesh.py, graphs)."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Schedules in the order in which they are tried, and the problem that they solve."""
+    """A placement problem, and the schedules that solve it, in the order in which they are
+    tried.
+    """
 
     problem: Problem
     schedules: tuple[Schedule, ...]
-    """The best first, then each device alone, for when memory does not suffice."""
+    """The best schedule, then each device alone, in case the memory for the best does not
+    suffice.
+    """
     look: Schedule | None
-    """A trial to run once before the best, to learn about a device (choose.explored)."""
+    """A trial to run once before the best schedule, to learn the speed of a device
+    (choose.explored)."""
     costs: tuple[Mapping[str, Cost], ...]
-    """By task and URI: the cost on each device that can do it."""
+    """For each task, the cost on each device that can do it, by URI."""
     refused: tuple[Mapping[str, str], ...]
-    """By task and URI: why a device cannot do it."""
+    """For each task, why a device cannot do it, by URI."""
 
     @property
     def order(self) -> tuple[Schedule, ...]:
@@ -60,12 +66,12 @@ def placed(
     refused: Mapping[tuple[int, str], str],
     layers: Sequence[int] = (),
 ) -> Placed:
-    """Places `works` on the devices `uris`. Raises Impossible.
+    """Places `works` on the devices `uris`. Raises Impossible if a task has no device.
 
-    Each work comes after those that it reads (`reads`). Its operands are the arrays from outside.
-    `refused` names devices that cannot do a task, for a reason of the task's own. `layers` gives
-    for each work the task that it is a micro-batch of. A layer then stays on one device, and no
-    trial moves it.
+    `reads` gives for each work the earlier ones whose results it reads; `Work.operands` are the
+    arrays from outside the graph. `refused` maps (work, URI) to a reason, where the task itself
+    excludes a device. `layers` gives for each work the layer that it is a micro-batch of. A layer
+    stays on one device, and no trial moves it.
     """
     problem, able, unable = stated(costs, works, reads, uris, refused)
     best = pipeline.place(problem, layers) if layers else place(problem)
@@ -97,8 +103,8 @@ def stated(
     uris: Sequence[str],
     refused: Mapping[tuple[int, str], str],
 ) -> tuple[Problem, list[dict[str, Cost]], list[dict[str, str]]]:
-    """(the placement problem, by task the costs of devices that can do it, by task why others
-    cannot). Raises Impossible.
+    """Returns the placement problem; for each task, the costs of devices that can do it; and for
+    each task, why the others cannot. Raises Impossible if a task has no device.
     """
     able: list[dict[str, Cost]] = []
     unable: list[dict[str, str]] = []
@@ -112,7 +118,9 @@ def stated(
                 del able[-1][uri]
         if not able[-1]:
             given = "; ".join(f"{uri}: {reason}" for uri, reason in unable[-1].items())
-            raise Impossible(f"{work.op}: no device can do it: {given or 'no device was given'}")
+            raise Impossible(
+                f"{work.op}: no device can do the work: {given or 'no device was given'}"
+            )
     problem = Problem(
         tuple(tuple(_alone(row.get(uri)) for uri in uris) for row in able),
         tuple(tuple(dict.fromkeys(sources)) for sources in reads),
@@ -123,8 +131,10 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Connected tasks on one device each, the longest branch first, on the device where it ends
-    soonest. The order is that of `best`.
+    """Returns a schedule that does not cut branches: connected tasks have one device.
+
+    The longest branch is placed first; each goes to the device where it ends soonest. Tasks keep
+    the order of `best`.
     """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
@@ -149,9 +159,10 @@ def _whole(problem: Problem, best: Schedule) -> Schedule:
 def looking(
     costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: Schedule
 ) -> Schedule | None:
-    """`best` with one task moved to a device that a trial is due on; None if no trial is due.
+    """Returns `best` with one task moved to a device that is due for a trial, or None if none is
+    due.
 
-    For each class of work the candidate is the task that loses least by the move.
+    For each class of work, the candidate is the task that loses least by the move.
     """
     order, device = [slot.task for slot in best.slots], best.device_of()
     least: dict[tuple[str, str], tuple[float, int, int]] = {}
@@ -180,7 +191,9 @@ def looking(
 def candidates(
     placed: Placed, task: int, chosen: str, looks: bool = False
 ) -> tuple[Candidate, ...]:
-    """All devices for one task, the chosen one first. `looks`: the task is a trial."""
+    """Returns all devices for one task, the chosen one first. `looks` says that the task is a
+    trial.
+    """
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
     found = [Candidate(chosen, costs[chosen])]
@@ -194,8 +207,8 @@ def candidates(
 
 
 def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
-    """Has the predicted time of a task on some device changed since it was placed? A device that
-    became able or unable counts too.
+    """Returns whether the predicted time of a task has changed on some device since it was placed.
+    A device that became able or unable to do a task counts, too.
     """
     for task in tasks:
         for one in task.candidates:
@@ -209,7 +222,9 @@ def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
 
 
 def _alone(cost: Cost | None) -> float:
-    """Seconds on an idle device: the schedule of the graph accounts for waiting."""
+    """Returns the seconds of a task without `wait_s`, since the schedule of the graph counts
+    waiting.
+    """
     return INFINITE if cost is None else cost.total_s - cost.wait_s
 
 
@@ -231,13 +246,15 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Are these resources parts of one whole, as named cores are?"""
+    """Returns whether the resources are parts of the same whole, such as named cores of one CPU."""
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 
 
 def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:
-    """The lane of each device; devices that share a resource have the same."""
+    """Returns the number of each device's lane. Devices that share a resource have the
+    same lane.
+    """
     lanes = list(range(len(uris)))
     for a, first in enumerate(uris):
         for b, second in enumerate(uris[:a]):

@@ -1,5 +1,5 @@
-"""A plan kept for all calls of one shape: which calls are measured, and when it is decided again.
-State and arithmetic only: no clock, no device.
+"""A plan that is kept for all calls of one shape. Kept says which calls are measured, and when to
+decide again. It holds state and does arithmetic: no clock, no device.
 """
 
 from __future__ import annotations
@@ -11,60 +11,66 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.sched.model.work import Measured, Plan
 
 FIRST = 3
-"""Calls of a new plan that are measured one by one."""
+"""Calls at the start of a new plan that are all measured."""
 SAMPLE = 16
-"""Afterwards one call in this many is measured. A measured asynchronous call is waited for."""
+"""Afterwards one call in this many is measured. A measured asynchronous call waits for its end."""
 SYNC_S = 0.1
-"""For synchronous calls: one measurement per this much time, if that is more often."""
+"""Seconds of synchronous calls between two measurements, if that measures more often than
+SAMPLE.
+"""
 SAMPLE_S = 2e-3
-"""For short calls: one measurement per this much time, if that is less often. A measurement costs
-about 15 us, and deciding again as much. Without this rule a product of 16 cubed takes 9 us more."""
+"""Seconds of short calls between two measurements, if that measures less often than SAMPLE. A
+measurement costs about 15 us, and deciding again as much. Without this rule a product of 16 cubed
+takes 9 us more."""
 SETTLED = 24
-"""Measured runs of one plan after which it is decided again."""
+"""Measured runs of a plan after which the device is chosen anew."""
 EARLY = 1 + FIRST
-"""The same for the first plan of a shape. Its first runs correct the probes, so a decision by the
-probes alone must not stand."""
+"""Measured runs of the first plan of a shape after which the device is chosen anew. The first runs
+correct the probes, so a decision by the probes alone must not last."""
 MOVED = 0.1
-"""The plan is decided again at once when the predicted time of the operation has changed by more
-than this, as log of the ratio."""
+"""Change of the operation's predicted time, as log of the ratio, above which the device is chosen
+anew at once."""
 
 
 @dataclass
 class Kept:
-    """A plan for calls of one shape, with the state of its measurements."""
+    """The plan for calls of one shape, with the state of its measurements."""
 
     plan: Plan
     device: Device
     compute_s: float
-    """Predicted seconds of the operation itself."""
+    """Predicted seconds of the operation itself, without transfers."""
     slack_s: float = math.inf
-    """Seconds of other work on its device beyond which another device would be faster."""
+    """Seconds of other work queued on the plan's device beyond which another device would be
+    faster."""
     until: int = SETTLED
-    """Runs after which it is decided again."""
+    """Value of `runs` at which the device is chosen anew."""
     sync: bool = False
-    """Does each call wait for its result anyway? Otherwise a measured call is taken step by step
+    """Whether each call waits for its result anyway. Otherwise a measured call runs step by step
     (stepwise.py), which costs time."""
     runs: int = 0
-    """Runs, without those that `spare` let pass."""
+    """Calls so far, without those that `spare` let pass."""
     spare: int = 0
-    """Calls that may go to the device without any bookkeeping (run/repeated.py)."""
+    """Calls that may still go to the device without any bookkeeping (run/repeated.py)."""
     measured: Measured | None = None
     """Times of the last measured run; None before the first."""
     moved: bool = False
-    """Has the predicted time of the operation changed by more than MOVED?"""
+    """Whether the predicted time of the operation has changed by more than MOVED."""
 
     @property
     def so_far(self) -> Plan:
-        """The plan, with what its last measured run took."""
+        """The plan, with the times of its last measured run."""
         return replace(self.plan, measured=self.measured)
 
     @property
     def due(self) -> bool:
-        """Must the next call be decided again?"""
+        """Whether the next call must choose the device anew."""
         return self.moved or (self.runs >= self.until and self.spare <= 0)
 
     def begins(self) -> bool:
-        """Starts a run. Is it measured? The first is not: it may allocate and compile."""
+        """Starts a run and returns whether to measure it. The first run is not measured: it may
+        allocate and compile.
+        """
         if self.spare > 0:
             self.spare -= 1
             return False
@@ -72,8 +78,8 @@ class Kept:
         return self.runs > 1
 
     def took(self, measured: Measured) -> float | None:
-        """Takes the times of a measured run. Returns the seconds of the operation to learn from;
-        None if only the whole call was timed.
+        """Stores the times of a measured run. Returns the seconds of the operation, for the cost
+        model to learn from, or None if only the whole call was timed.
         """
         self.measured = measured
         if measured.compute_s is None and FIRST < self.runs < self.until:
@@ -81,8 +87,8 @@ class Kept:
         return measured.compute_s
 
     def ran(self, now_s: float) -> None:
-        """Compares the new prediction `now_s` with the plan's. If they agree, the next calls need
-        no measurement, except among the first.
+        """Compares the operation's new prediction `now_s` with the plan's. If they agree, the next
+        calls need no measurement, except among the first FIRST.
         """
         if abs(math.log(now_s / self.compute_s)) > MOVED:
             self.moved = True
@@ -90,13 +96,13 @@ class Kept:
             self.rests()
 
     def rests(self) -> None:
-        """Lets the next calls pass unmeasured."""
+        """Sets `spare`, so that the next calls pass without a measurement."""
         each = max(self.measured.total_s if self.measured else 0.0, 1e-9)
         calls = min(SAMPLE, int(SYNC_S / each)) if self.sync else SAMPLE
         self.spare = max(1, calls, int(SAMPLE_S / each)) - 1
 
     def follows(self, before: Kept) -> None:
-        """Takes over the state of `before`, a plan for the same device."""
+        """Takes over the state of `before`, the previous plan, which has the same device."""
         if before.moved and before.runs < before.until:
             self.runs, self.until = before.runs, before.until
         elif before.until > EARLY:

@@ -1,11 +1,11 @@
-"""Placement of a task graph: the best of a few list schedules, improved by moving single tasks
-(improve.py), and an exact search for small graphs (exact.py). Pure.
+"""Places a task graph: the best of a few list schedules, improved by moving single tasks
+(improve.py), and an exact search for small graphs (exact.py). All functions are pure.
 
-HEFT takes tasks by rank and puts each where it ends first, in a gap if there is one. H. Topcuoglu,
-S. Hariri, M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous
-Computing, IEEE TPDS 13(3), 2002. Alone it can take 2.17 times the optimum (FINDINGS F).
-benchmarks/placing.py measures what each other method adds. The single devices are candidates, too,
-so that the result is never worse than doing all in one place.
+HEFT takes tasks by rank and puts each where it ends first, in a gap if there is one. Source: H.
+Topcuoglu, S. Hariri, M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for
+Heterogeneous Computing, IEEE TPDS 13(3), 2002. HEFT alone can take 2.17 times the optimum.
+benchmarks/placing.py measures what each other method adds. Each device alone is a candidate, too:
+the result is never slower than all tasks on one device.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from .dag import Problem, Schedule, Slot, bound, timed
 from .improve import improved
 
 EXACT_TASKS = 8
-"""Graphs of at most this many tasks are searched exactly."""
+"""Largest number of tasks of a graph that is searched exactly."""
 WEIGHT = 8.0
 """Weight of the lanes' prices in "HEFT at prices"."""
 ENOUGH = 1.001
-"""Within this factor of the lower bound no improvement is sought."""
+"""A schedule within this factor of the lower bound is not improved further."""
 STARTS = 3
-"""Schedules that the local search improves, the best first."""
+"""Number of schedules, from the best on, that the local search improves."""
 
 
 def place(problem: Problem) -> Schedule:
-    """The best schedule that is found. For few tasks it is the optimum, if exact.py finishes."""
+    """Returns the best schedule found. For at most EXACT_TASKS tasks that is the optimum, if
+    exact.py finishes.
+    """
     if not problem.reads:
         return Schedule((), "empty")
     found = [schedule for method in METHODS.values() for schedule in method(problem)]
@@ -41,7 +43,9 @@ def place(problem: Problem) -> Schedule:
 
 
 def ranks(problem: Problem) -> list[float]:
-    """HEFT's upward rank: the mean seconds of a task plus the longest mean path after it."""
+    """Returns HEFT's upward rank of each task: its mean seconds plus the longest mean path after
+    it.
+    """
     count = len(problem.devices)
     pairs = [(a, b) for a in problem.devices for b in problem.devices if a != b]
     found = [0.0] * len(problem.reads)
@@ -54,10 +58,10 @@ def ranks(problem: Problem) -> list[float]:
 
 
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
-    """Tasks by falling rank, each on the device where it ends first.
+    """Schedules tasks by falling rank, each on the device where it ends first.
 
-    With a weight, a task also pays for its time at the lanes' prices. A task that one device does
-    hardly better than others then leaves that device to tasks that need it.
+    With `weight`, a task also pays for its time at the lanes' prices. So a task that runs hardly
+    faster on one device leaves that device to tasks that need it.
     """
     prices = problem.priced[1]
     count = len(prices)
@@ -89,7 +93,7 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
 def _earliest(
     problem: Problem, task: int, device: int, lane: Sequence[Slot], done: dict[int, Slot]
 ) -> Slot:
-    """The earliest slot for the task on this device, in a gap if one fits."""
+    """Returns the earliest slot for the task on this device, in a gap of the lane if one fits."""
     seconds = problem.seconds[task][device]
     start = problem.ready(task, device, done)
     for other in lane:
@@ -100,11 +104,13 @@ def _earliest(
 
 
 def earliest_finish(problem: Problem) -> Schedule:
-    """Repeatedly takes the ready task that can end first, on the device where it does."""
+    """Schedules tasks one by one: always the ready task that can end first, on the device where it
+    can.
+    """
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}
     unmet = [set(sources) for sources in problem.reads]
-    came: dict[int, list[float]] = {}  # by ready task: when its operands are on each device
+    came: dict[int, list[float]] = {}  # when the operands of each ready task are on each device
 
     def becomes_ready(task: int) -> None:
         came[task] = [problem.ready(task, device, done) for device in problem.devices]
@@ -134,7 +140,7 @@ def earliest_finish(problem: Problem) -> Schedule:
 
 
 def single(problem: Problem) -> list[Schedule]:
-    """All tasks on one device, for each device that can do all."""
+    """Returns schedules of all tasks on one device, for each device that can do all of them."""
     order = range(len(problem.reads))
     return [
         timed(problem, order, [device] * len(problem.reads), f"device {device} alone")

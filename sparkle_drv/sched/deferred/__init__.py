@@ -1,8 +1,8 @@
 """Operators of a Context's arrays: expressions that become one call of `Context.map`.
 
-    numpy_api.py     what core asks for (core/deferred/provider.py), function by function
-    expression.py    Expression: a step of one, and its text for the map
+    numpy_api.py     the functions that core calls (interface: core/deferred/provider.py)
+    expression.py    Expression: one step of such an expression, and its text for `Context.map`
 
-The types of steps are those of ops/deferred. Which arrays wait is in run/waiting.py. core imports
-numpy_api by name at the first operator.
+Types of steps come from ops/deferred. run/waiting.py keeps the arrays that are not computed yet.
+core imports numpy_api by name at the first operator.
 """

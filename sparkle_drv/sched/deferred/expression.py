@@ -1,6 +1,6 @@
-"""Expression: a step over ContextArrays that is not computed yet; core's Thunk.
+"""Expression: a step over ContextArrays that is not computed yet. It implements core's Thunk.
 
-The scheduler keeps plans and times by the text of a map, so an expression is written as one.
+The scheduler keeps plans and times by the text of a map, so `run` writes an expression as text.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from sparkle_drv.sched.run.arrays import ContextArray
 
 
 class Expression(Node):
-    """`op` of `operands` (Expressions, ContextArrays, numbers); `device` is their executor."""
+    """The step `op` of `operands` (Expressions, ContextArrays, numbers). `device` is their
+    executor.
+    """
 
     __slots__ = ()
 
     def run(self, out: Any = None) -> Any:
-        """See core's Thunk."""
+        """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
         if self.made is None:
             written = _Written()
             text = written.text(self)
-            if self.dtype == types.BOOL:  # maps have no truths to store
+            if self.dtype == types.BOOL:  # a map stores no booleans: 1 and 0 stand for them
                 one = np.dtype(promote.dtype_name(self.tag)).type(1)
                 text = f"where({text}, {written.name(one)}, {written.name(one - one)})"
             made = self.device.context.map(text, **written.named)
@@ -38,18 +40,20 @@ class Expression(Node):
         return self.made
 
     def explain(self) -> str:
-        """See core's Thunk."""
+        """Describes the one `Context.map` that will compute the array. See core's Thunk."""
         return f"one Context.map: {_Written().text(self)}, {self.dtype}{list(self.shape)}"
 
 
 def placed(executor: Any, like: ContextArray, host: Any) -> ContextArray:
-    """An array with these elements where `like` is."""
+    """Returns a ContextArray with the elements of `host`, on the device of `like`."""
     uri = like.places[0]
     return ContextArray(executor, uri, executor.devices[uri].array(np.asarray(host)))
 
 
 class _Written:
-    """The names of a text and their values; `first` is the first array among them."""
+    """Writes an expression as text. `named` maps the text's names to values; `first` is the first
+    array.
+    """
 
     def __init__(self) -> None:
         self.named: dict[str, Any] = {}
@@ -57,7 +61,7 @@ class _Written:
         self._known: dict[int, str] = {}
 
     def text(self, x: Any) -> str:
-        """An operand as the map has it."""
+        """Returns the text of an operand in the expression of the map."""
         if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
             x = x.made
         if not isinstance(x, Node):
@@ -72,7 +76,7 @@ class _Written:
         return f"({f' {sign} '.join(parts)})" if sign else f"{x.op}({', '.join(parts)})"
 
     def name(self, x: Any) -> str:
-        """The name of an array or a number."""
+        """Returns the name of an array or a number. An array that occurs twice has one name."""
         is_array = isinstance(x, Shaped)
         found = self._known.get(id(x)) if is_array else None
         if found is None:

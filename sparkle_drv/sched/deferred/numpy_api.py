@@ -1,7 +1,8 @@
-"""What core asks for when somebody uses a ContextArray as numpy's: see core/deferred/provider.py.
+"""The functions of numpy that core calls for a ContextArray: see core/deferred/provider.py.
 
-Maps, reductions and products of two matrices are calls of the Context. Anything else is done where
-the array is, as an Array's operators do it; what would share memory there is copied.
+Maps, reductions and products of two matrices are calls of the Context. Other functions are done on
+the device that has the array, as an Array's operators do them. A result that would share memory
+there is copied.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ __all__ += ["transpose", "ufunc", "update"]
 
 
 def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
-    """numpy's `name` of ContextArrays, numbers and host arrays, one of them a ContextArray.
+    """Returns numpy's ufunc `name` of ContextArrays, numbers and host arrays; at least one is a
+    ContextArray.
 
-    Raises TypeError (operands, dtypes), ValueError (shapes, another Context, closed).
+    Raises TypeError for operands or dtypes that do not fit. Raises ValueError for shapes that do
+    not fit, arrays of another Context, or closed ones.
     """
     first = _first(given)
     executor = first._executor
@@ -52,7 +55,9 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
 
 
 def update(name: str, x: ContextArray, operand: object) -> ContextArray:
-    """`x op= operand`: returns x. Raises as `ufunc`, and TypeError: the result does not fit."""
+    """Computes `x op= operand` and returns x. Raises as `ufunc` does, and TypeError if the result
+    does not fit x.
+    """
     made = ufunc(name, (x, operand))
     build.check_in_place(made, x)
     if x._thunk is not None and made._thunk is not None and made.dtype == x.dtype:
@@ -65,14 +70,14 @@ def update(name: str, x: ContextArray, operand: object) -> ContextArray:
 def numpy_ufunc(
     given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
 ) -> ContextArray:
-    """np.sin(x) and the like; `out=` may be a ContextArray."""
+    """Computes a call of a numpy ufunc such as np.sin(x). `out=` may be a ContextArray."""
     by = ContextArray, ufunc, matmul, setitem
     made: ContextArray = numpy_api.called(given, method, inputs, options, by)
     return made
 
 
 def matmul(a: Any, b: Any) -> ContextArray:
-    """a @ b as numpy has it; of two matrices by Context.gemm."""
+    """Returns a @ b as numpy does. Products of two f32 or f64 matrices go to Context.gemm."""
     first = _first((a, b))
     check_own(first._executor, (a, b))
     for name, x in (("a", a), ("b", b)):
@@ -89,7 +94,7 @@ def matmul(a: Any, b: Any) -> ContextArray:
 
 
 def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArray:
-    """See ContextArray; `op` is the name of numpy's function."""
+    """Reduces x by numpy's function `op`. See ContextArray."""
     if (
         x.size
         and axes_of(axis, x.ndim)
@@ -106,13 +111,15 @@ def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArr
 
 
 def getitem(x: ContextArray, key: object) -> ContextArray:
-    """A copy: see ContextArray."""
+    """Returns a copy of `x[key]`. See ContextArray."""
     array = x._nearest()
     return _own(x, array, views.getitem(array, key))
 
 
 def setitem(x: ContextArray, key: object, value: object) -> None:
-    """`x[key] = value` where it was written last; other copies become invalid."""
+    """Assigns `x[key] = value` on the device that wrote x last. Copies on other devices become
+    invalid.
+    """
     check_own(x._executor, (x, value))
     x._executor.waiting.settle()
     uri = x.places[0]
@@ -122,13 +129,13 @@ def setitem(x: ContextArray, key: object, value: object) -> None:
 
 
 def transpose(x: ContextArray, axes: tuple[Any, ...]) -> ContextArray:
-    """A copy: see ContextArray."""
+    """Returns a transposed copy. See ContextArray."""
     array = x._nearest()
     return _own(x, array, views.transpose(array, axes))
 
 
 def astype(x: ContextArray, dtype: Any) -> ContextArray:
-    """See ContextArray."""
+    """Returns a copy in another dtype. See ContextArray."""
     array = x._nearest()
     return _own(x, array, views.astype(array, dtype))
 
@@ -141,8 +148,9 @@ def _first(given: tuple[Any, ...]) -> ContextArray:
 
 
 def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
-    """The step as one of the devices maps it; without an operation if `Context.map` does not take
-    its types: some devices store others.
+    """Returns the typed step of the first device that can map it; devices store different types.
+
+    The step has no operation if `Context.map` does not take its types.
     """
     steps = [build.typed(device, (name, *kinds)) for device in executor.devices.values()]
     step = next((step for step in steps if step.op), steps[0])
@@ -154,7 +162,7 @@ def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
 
 
 def _operand(first: ContextArray, x: object) -> Any:
-    """An Expression, a ContextArray with elements, or a number."""
+    """Returns an operand as an Expression, a computed ContextArray, or a number."""
     if isinstance(x, ContextArray):
         if isinstance(x._thunk, Expression):
             return x._thunk
@@ -166,7 +174,9 @@ def _operand(first: ContextArray, x: object) -> Any:
 
 
 def _own(x: ContextArray, source: Array, made: Array) -> ContextArray:
-    """`made` of `source`, a copy of x, in memory of its own."""
+    """Returns the Array `made`, computed from `source`, as a ContextArray. If `made` shares the
+    memory of `source`, it is copied first.
+    """
     if made.buffer._storage is source.buffer._storage:
         made = views.copy(made)
     return ContextArray(x._executor, source.device.uri, made)

@@ -1,5 +1,5 @@
-"""Inputs and `out` arrays of a graph: their kind, and whether the graph can take them. Reads only
-their metadata. Raises what `ops` raises.
+"""Inputs and `out` arrays of a graph: their kind, and whether the graph can take them. Only their
+metadata is read. The exceptions are those of `ops`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from sparkle_drv.sched.run.local import LocalExecutor
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
-    """`Value.kind` of an array from outside. Raises TypeError, ValueError."""
+    """Returns `Value.kind` of an array from outside the graph. Raises TypeError, ValueError."""
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
-            raise ValueError(f"{name}: expected one of this Context, got one of another Context")
+            raise ValueError(
+                f"{name}: expected an array of this Context, got one of another Context"
+            )
     elif not isinstance(given, Constant) and isinstance(staging.operand(name, given), np.ndarray):
         return "numpy"
     if given.closed:
@@ -40,7 +42,7 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
 
 
 def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """`Value.kind` of the input `value` bound to `given`. Raises TypeError, ValueError."""
+    """Returns `Value.kind` of the input `value` bound to `given`. Raises TypeError, ValueError."""
     name = f"input {value.number}"
     kind = kind_of(executor, name, given)
     check.same_dtype(name, np.dtype(given.dtype), "the input", value.dtype)
@@ -49,15 +51,15 @@ def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable
     if layout not in (None, value.layout):
         raise ValueError(f"{name}: expected layout {value.layout}, got an array in {layout}")
     if any(overlap(given, out) for out in outs):
-        raise ValueError(f"{name}: expected no out of this graph, got one, which makes a cycle")
+        raise ValueError(f"{name}: expected no out of this graph, got an out, which makes a cycle")
     return "context" if kind == "constant" else kind
 
 
 def check_out(
     executor: LocalExecutor, value: Value, out: Any, given: Iterable[Any], outs: Iterable[Any]
 ) -> None:
-    """Checks that `out` can take this result. `given`, `outs`: operands and outs so far. Raises
-    as `ops`.
+    """Checks that `out` can take the result `value`. `given` and `outs` are the operands and the
+    other outs of the graph so far. Raises as `ops` does.
     """
     if isinstance(out, (Constant, ContextConstant)):
         raise TypeError(f"out: expected an array, got a {type(out).__name__}")
@@ -77,8 +79,10 @@ def check_out(
 
 
 def overlap(x: Any, y: Any) -> bool:
-    """May writing one array change the other? It misses numpy's view of an Array in this process's
-    memory, and memory that two devices have wrapped.
+    """Returns whether writing one array may change the other.
+
+    Two cases are missed: numpy's view of an Array in this process's memory, and memory that two
+    devices have wrapped.
     """
     if isinstance(x, ContextArray) and isinstance(y, Array):
         return any(overlap(copy, y) for copy in x.copies.values())

@@ -1,7 +1,8 @@
-"""The steps of a placed graph as a program for lanes: which step waits for which. Pure.
+"""Turns the steps of a placed graph into a program for lanes: which step waits for which. All
+functions are pure.
 
-A device's tasks begin in its lane, in their order. Each way between two places is a lane, too, so
-that waiting for one result holds up only the device that reads it.
+A device's tasks run in the lane of that device, in their order. Each direction between two places
+is a lane, too, so that a wait for one result holds up only the device that reads it.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from sparkle_drv.sched.model.task import Task
 from .place.steps import Bring, Do, Key, Steps
 
 Region = tuple[str, int, int]
-"""(URI, begin, end): bytes in the memory that the steps of a device share."""
+"""(URI, begin, end): a range of bytes in the memory that the steps of a device share."""
 
 
 def program(tasks: Sequence[Task], steps: Steps) -> Program:
-    """A step waits for the writers of what it reads, and for all users of the memory it writes.
+    """Returns the program of `steps`. A step waits for the writers of what it reads, and for all
+    users of the memory that it writes.
 
-    An operand of a Context goes to one device after another, since moving it changes where it is.
-    Rows of a numpy array go behind the task before their reader, on the same queue. Otherwise the
-    rows of all micro-batches would go first.
+    An operand of a Context goes to one device after another, since a move changes where the operand
+    is. Rows of a numpy array are copied after the device's previous task, on the same queue.
+    Otherwise the rows of all micro-batches would be copied first.
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
-    doing: dict[str, int] = {}  # by URI: its last task
-    moved: dict[int, int] = {}  # by operand: the last step that brought it to a device
+    doing: dict[str, int] = {}  # the last task of each device, by URI
+    moved: dict[int, int] = {}  # the last step that copied each operand to a device
     used: list[tuple[Region, int]] = []
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)
@@ -58,7 +60,7 @@ def _lane(step: Bring | Do) -> Lane:
 
 
 def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]]:
-    """(keys that the step reads, keys that it writes)."""
+    """Returns the keys that the step reads, and the keys that it writes."""
     if isinstance(step, Do):
         task = tasks[step.task]
         reads = [(value.number, step.uri) for value in task.reads.values()]
@@ -68,7 +70,9 @@ def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]
 
 
 def _region(steps: Steps, key: Key) -> Region | None:
-    """Where a value lies in shared memory; None if it has memory of its own, or no bytes."""
+    """Returns where a value lies in shared memory. None if it has memory of its own, or
+    no bytes.
+    """
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)
 

@@ -1,8 +1,8 @@
-"""The TaskGraph that `ctx.graph()` returns: it records operations, then runs them together.
+"""TaskGraph, which `ctx.graph()` returns: it records operations, then runs them together.
 
-Each operation takes what the operation of `ops` takes, and nodes of the graph. It raises what that
-raises, while it is recorded: shapes and dtypes are known then. Each `run` reads the arrays' content
-anew.
+Each operation takes what the operation of `ops` takes, and nodes of the graph. It raises the same
+errors while it is recorded, since shapes and dtypes are known then. Each `run` reads the content of
+the arrays anew.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
 
 
 class Node:
-    """A result in a graph; `shape`, `dtype` (numpy's), `layout` and `nbytes` are known at once.
+    """A result in a graph. `shape`, `dtype` (numpy's), `layout` and `nbytes` are known at once.
 
-    `array` is the ContextArray of the last run. `numpy()` and `__array__` wait for it and copy it
-    to the host. All three work for outputs of the graph, and raise ValueError for other nodes and
-    before the first run. The operations of a TaskGraph make nodes.
+    `array` is the ContextArray of the last run. `numpy()` and `__array__` wait for that array and
+    copy it to the host. All three work for outputs of the graph; they raise ValueError for other
+    nodes, and before the first run. The operations of a TaskGraph make nodes.
     """
 
     __slots__ = ("__weakref__", "_graph", "_value", "dtype", "layout", "nbytes", "shape")
@@ -66,11 +66,15 @@ class Node:
 
     @property
     def array(self) -> ContextArray:
-        """The result of the last run. Raises ValueError before the first, and if no output."""
+        """The result of the last run. Raises ValueError before the first run, and for a node that
+        is no output.
+        """
         return self._graph._result(self._value)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements of the last run as a read-only host array. Waits; raises as `array`."""
+        """Waits, and returns the elements of the last run as a read-only host array. Raises as
+        `array` does.
+        """
         return self.array.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -81,12 +85,14 @@ class TaskGraph:
     """Operations that are recorded once and run together, again and again.
 
     `gemm`, `conv2d`, `map`, `reduce` and `layout` take what those of the Context take, and nodes;
-    each returns a Node. Outputs are the nodes that `output` names. Without a call of it, they are
-    the nodes that nothing reads and those with an `out`.
+    each returns a Node. Outputs are the nodes that `output` names. If `output` is not called, the
+    outputs are the nodes that no operation reads and those with an `out`.
 
-    `run` merges tasks where it can, places and runs them, and returns the outputs. Nothing can be
-    added after the `with` block or the first run. Arrays that change from run to run are `input`s.
-    One thread records the graph. Several may run and close it; they take turns.
+    `run` merges tasks where possible, places and runs them, and returns the outputs. After the
+    `with` block or the first run, no operation can be added. Arrays that change from run to run are
+    `input`s.
+
+    One thread records the graph. Several threads may run and close it; they take turns.
     """
 
     def __init__(
@@ -101,16 +107,18 @@ class TaskGraph:
             raise ValueError(f"micro_batches: expected a number or 'auto', got {micro_batches!r}")
         self._tasks: list[Task] = []
         self._values: list[Value] = []
-        self._given: dict[int, Any] = {}  # by the number of its value
-        self._known: dict[int, Value] = {}  # by the id of what is in _kept
-        self._kept: list[Any] = []  # what the caller gave for what is in _given
+        self._given: dict[int, Any] = {}  # the array of each Value, by its number
+        self._known: dict[int, Value] = {}  # the Value of each object in _kept, by the object's id
+        self._kept: list[Any] = []  # what the caller passed for the arrays in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
-        self._inputs: dict[int, Value] = {}  # by the number of its value
-        self._kinds: dict[int, str] = {}  # of the arrays that inputs are bound to
+        self._inputs: dict[int, Value] = {}  # the inputs, by their numbers
+        # The Value.kind of each input's array, by the number of the input.
+        self._kinds: dict[int, str] = {}
         self._run: GraphRun | None = None
         self._ready = self._closed = False
-        self._turn = threading.RLock()  # held by run and close; a signal handler may call both
+        # Held by run and close; reentrant because a signal handler may call both.
+        self._turn = threading.RLock()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._tasks)} operations"
@@ -130,9 +138,9 @@ class TaskGraph:
         )
 
     def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
-        """A node for an array that each `run` may bind anew, of this shape and dtype.
+        """Returns a node for an array of this shape and dtype, which each `run` may bind anew.
 
-        `layout` is its layout, for arrays that know theirs. Raises TypeError, ValueError.
+        `layout` is the layout of the array, if its type has one. Raises TypeError, ValueError.
         """
         self._writable()
         made = outline.input(shape, dtype, layout)
@@ -145,7 +153,7 @@ class TaskGraph:
         self, a: Any, b: Any, out: Any = None, *, bias: Any = None,
         activation: str | None = None, algo: str = "auto",
     ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.gemm`: a node of shape [m, n]. Raises as that."""
+        """Records `sparkle_drv.ops.gemm` and raises as it does. Returns a node of shape [m, n]."""
         self._writable()
         reads = self._reads({"a": a, "b": b, "bias": bias})
         made = outline.gemm(reads["a"], reads["b"], reads.get("bias"), activation, algo)
@@ -157,9 +165,10 @@ class TaskGraph:
         padding: Any = 0, dilation: Any = 1, groups: int = 1, activation: str | None = None,
         layout: str | None = None, algo: str = "auto",
     ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.conv2d`: a node in `layout`, by default the layout of `x`.
+        """Records `sparkle_drv.ops.conv2d` and raises as it does. Returns a node in `layout`, by
+        default the layout of `x`.
 
-        If `x` has another layout, a change of layout is recorded before it. Raises as that.
+        If `x` has another layout, a change of layout is recorded before the convolution.
         """
         self._writable()
         reads = self._reads({"x": x, "w": w, "bias": bias})
@@ -178,7 +187,9 @@ class TaskGraph:
     def map(
         self, expression: str | Callable[..., Any], /, *args: Any, out: Any = None, **names: Any
     ) -> Node:
-        """Records `sparkle_drv.ops.map`: a node of the shape that the arrays broadcast to."""
+        """Records `sparkle_drv.ops.map`. Returns a node of the shape that the arrays
+        broadcast to.
+        """
         self._writable()
         graph = graph_of(expression)
         values = self._bound(bind(graph, args, names))
@@ -201,7 +212,9 @@ class TaskGraph:
                 "reduce", reads, made, None, options=options, expression=lazy.graph, numbers=numbers
             )
         if names:
-            raise TypeError(f"{next(iter(names))}: expected no names beside an array `a`, got one")
+            raise TypeError(
+                f"{next(iter(names))}: expected no names beside an array `a`, got a name"
+            )
         reads = self._reads({"a": a})
         return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
                          options=options)  # fmt: skip
@@ -210,15 +223,16 @@ class TaskGraph:
         self, a: Any, layout: str, *, source: str | None = None, channels: int | None = None,
         out: Any = None,
     ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.layout`: a node in `layout`. Raises as that."""
+        """Records `sparkle_drv.ops.layout` and raises as it does. Returns a node in `layout`."""
         self._writable()
         return self._changed(self._operand("a", a), layout, source, channels, out)
 
     def output(self, *nodes: Node) -> None:
-        """Makes these nodes outputs, in this order, after those named before.
+        """Makes these nodes outputs, in this order, after those of earlier calls.
 
-        Without a call, the outputs are the nodes that nothing reads and those with an `out`.
-        Operations that no output and no `out` needs are not computed. Raises TypeError, ValueError.
+        Without a call, the outputs are the nodes that no operation reads and those with an `out`.
+        An operation that no output and no `out` needs is not computed. Raises TypeError,
+        ValueError.
         """
         self._writable()
         for node in nodes:
@@ -230,16 +244,18 @@ class TaskGraph:
 
     @call
     def run(self, inputs: Mapping[Node, Any] | None = None) -> Any:
-        """Runs the graph. Returns the output as a ContextArray, or a tuple of several in order.
+        """Runs the graph. Returns the output as a ContextArray, or several outputs as a tuple in
+        order.
 
-        It does not wait, except for a numpy `out`. Operands are read as they are now. `inputs`
-        maps nodes that `input` returned to arrays; an input stays bound until it is bound again.
-        The plan is kept for arrays of the same kind in the same places.
+        The call does not wait, except for a numpy `out`. Operands are read as they are now.
+        `inputs` maps nodes that `input` returned to arrays; an input stays bound until it is bound
+        again. The plan is kept for arrays of the same kind in the same places.
 
         Raises ValueError for a closed or empty graph, a closed operand, an input that is missing or
-        of another shape, and a batch that cannot be cut into the micro-batches asked for.
-        TypeError for inputs of another type or dtype. Impossible (a ValueError) when no device can
-        do a task, or the graph fits nowhere. When every device has failed, the last one's error.
+        has another shape, and a batch that cannot be cut into the micro-batches asked for. Raises
+        TypeError for inputs of another type or dtype. Raises Impossible (a ValueError) when no
+        device can do a task, or the graph fits nowhere. When every device has failed, raises the
+        last device's error.
         """
         with self._turn:
             if self._closed:
@@ -247,7 +263,7 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
-            self._executor.waiting.settle()  # not in the threads of its lanes
+            self._executor.waiting.settle()  # here, because no thread of a lane may compute them
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -269,7 +285,7 @@ class TaskGraph:
         return found[0] if len(found) == 1 else found
 
     def _bind(self, inputs: Mapping[Node, Any]) -> bool:
-        """Binds the inputs, all or none. Is one of another kind than before?"""
+        """Binds the inputs, all or none. Returns whether an input has another kind than before."""
         if not isinstance(inputs, Mapping):
             raise TypeError(
                 f"inputs: expected a dict of arrays by node, got {type(inputs).__name__}"
@@ -293,7 +309,7 @@ class TaskGraph:
         return before != self._kinds
 
     def close(self) -> None:
-        """Releases the graph's memory and operands, after a run of another thread; idempotent.
+        """Releases the graph's memory and operands; idempotent. Waits for a run in another thread.
 
         Results that the caller holds stay valid.
         """
@@ -321,7 +337,9 @@ class TaskGraph:
         if made is None:
             raise ValueError("the graph was not run yet")
         if value.number not in made:
-            raise ValueError("it is no output and was not kept: call graph.output(node) first")
+            raise ValueError(
+                "the node is no output and was not kept: call graph.output(node) first"
+            )
         return made[value.number]
 
     def _writable(self) -> None:
@@ -331,7 +349,7 @@ class TaskGraph:
             raise ValueError("the graph is complete: add nothing after its with block or first run")
 
     def _reads(self, given: dict[str, Any]) -> dict[str, Value]:
-        """Operands by name, without a bias that is None."""
+        """Returns the operands by name. A bias that is None is left out."""
         there = {name: x for name, x in given.items() if x is not None or name != "bias"}
         return {name: self._operand(name, x) for name, x in there.items()}
 
@@ -346,7 +364,7 @@ class TaskGraph:
         if not isinstance(given, Node):
             raise TypeError(f"{name}: expected a node, got {type(given).__name__}")
         if given._graph is not self:
-            raise ValueError(f"{name}: expected a node of this graph, got one of another")
+            raise ValueError(f"{name}: expected a node of this graph, got one of another graph")
         return given._value
 
     def _operand(self, name: str, given: Any) -> Value:
@@ -361,14 +379,14 @@ class TaskGraph:
         for out in self._outs.values():
             if overlap(given, out):
                 raise ValueError(
-                    f"{name}: expected no out of this graph, got one: its reader would have to run "
-                    "both before and after its writer, a cycle; pass the node instead"
+                    f"{name}: expected no out of this graph, got an out: its reader would have to "
+                    "run both before and after its writer, a cycle; pass the node instead"
                 )
         layout = getattr(given, "layout", None)
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)
         self._values.append(made)
         self._known[id(key)] = made
-        self._kept.append(key)  # its id() is not used again
+        self._kept.append(key)  # keeps the object alive, so that no other gets its id()
         self._given[made.number] = given
         return made
 

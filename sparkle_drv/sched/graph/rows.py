@@ -1,7 +1,8 @@
-"""Rows of arrays for micro-batches: those of an operand, and those of an output that parts fill.
+"""Rows of arrays for micro-batches: rows of an operand, and rows of an output that micro-batches
+fill.
 
-Rows of axis 0 are contiguous. They are views where a device can bind those, otherwise copies on its
-queue. Called by run.py, for each output in the lane of its device.
+Rows of axis 0 are contiguous. They are views where a device can bind views, otherwise copies on the
+device's queue. run.py calls this module, for each output in the lane of its device.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from sparkle_drv.sched.run.constants import ContextConstant
 
 
 def of(x: Any, value: Value) -> Any:
-    """The part of an array from outside that `value` stands for: all of it, or its rows."""
+    """Returns the part of an array from outside that `value` stands for: the whole array, or its
+    rows.
+    """
     if value.part is None:
         return x
     if isinstance(x, ContextConstant):
@@ -48,7 +51,7 @@ def _binds(view: Array) -> bool:
 
 
 def _copied(target: Array, source: Array) -> Array:
-    """Copies `source` to `target` on their device's queue; returns `target`."""
+    """Copies `source` to `target` on their device's queue. Returns `target`."""
     if source.nbytes:
         queue, commands = target.device.default_queue, Commands()
         if source.fence is not None and source.fence.queue is not queue:
@@ -58,17 +61,19 @@ def _copied(target: Array, source: Array) -> Array:
 
 
 class Joined:
-    """The outputs of one run, which their parts fill. `given(number, device)` returns an Array of
-    the caller on that device to fill, or None.
+    """The outputs of one run, which micro-batches fill part by part.
+
+    `given(number, device)` returns an Array of the caller on that device to fill, or None.
     """
 
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
         self._extent, self._given = extent, given
         self._wholes: dict[int, Array] = {}
-        self._views: dict[int, Array] = {}  # by the number of the part
+        # The view of the output that each part fills, by the number of the part.
+        self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:
-        """Where a part is to be written; None if `ops` makes an array."""
+        """Returns the array that a task writes its part to, or None if `ops` makes an array."""
         value = task.out
         assert value.part is not None
         number, begin, end = value.part
@@ -85,7 +90,9 @@ class Joined:
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 
     def with_part(self, value: Value, made: Array) -> Array | None:
-        """The whole output once its last part was submitted; None before."""
+        """Copies a part to its output if necessary. Returns the whole output after its last part
+        was submitted, None before.
+        """
         assert value.part is not None
         view, whole = self._views[value.number], self._wholes[value.part[0]]
         whole.fence = made.fence if made is view else _copied(view, made).fence

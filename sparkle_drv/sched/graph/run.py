@@ -1,10 +1,12 @@
-"""Runs a recorded graph, and runs it again: fuses, places, moves, launches.
+"""Runs a recorded graph once or many times: fuses, places, moves, launches.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
 operands are in other places, weights no longer take what was folded into them, a device fails, or a
-device's speed has changed. Tasks of one device are launched one after another on its queue, without
-waits. Several devices and the ways between them are lanes (mesh/lanes/runner.py). A result for
-another device is waited for in the lane of its way.
+device's speed has changed.
+
+Tasks of one device are launched one after another on its queue, without waits. With several
+devices, each device and each direction between two of them is a lane (mesh/lanes/runner.py). The
+lane of a direction waits for a result that another device needs.
 """
 
 from __future__ import annotations
@@ -47,19 +49,23 @@ log = logging.getLogger("sparkle_drv.sched")
 LOOK = 64
 """Runs between two checks of whether the costs behind the plan have changed."""
 MOST_PLANS = 16
-"""Plans that a graph keeps, one for each combination of operands' places; then all are dropped."""
+"""Most plans that a graph keeps, one for each combination of operands' places. When the limit is
+reached, all are dropped."""
 Folded = dict[str, Any]
-"""By name: numpy arrays, or ContextConstants for constants."""
+"""The operands with a fold in them, by name: numpy arrays, or ContextConstants if all are
+constants."""
 
 
 @dataclass
 class _Asked:
-    """A fold that fusing asked about, and the answer."""
+    """A fold that fusing asked about, and what the operands became (None if they cannot take the
+    fold).
+    """
 
     task: Task
     found: Folded | None
     constant: bool
-    """Are all operands constants? Then the answer never changes."""
+    """Whether all operands are constants, so that the answer never changes."""
 
 
 class GraphRun:
@@ -80,17 +86,18 @@ class GraphRun:
         self.recorded, self.given, self.outs, self.fuse = tuple(tasks), given, outs, fuse
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
-        self._choices: list[list[Task]] = []  # equivalent task lists, see decide
-        self._asked: dict[int, _Asked] = {}  # by the id of the fold
+        self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
+        self._asked: dict[int, _Asked] = {}  # the answer for each Fold, by its id
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
-        """By devices and places of operands: the plan, and the journal that has its decision."""
+        """For each (devices, places of operands), the plan, and the journal that contains its
+        decision."""
         self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        self._held: dict[tuple[int, str], Array] = {}  # values in arenas
+        self._held: dict[tuple[int, str], Array] = {}  # intermediate results, in arenas
         self._asking = threading.local()  # each lane calls devices in its own thread
 
     def run(self) -> dict[int, ContextArray]:
-        """Does all tasks; returns the outputs by number. Raises as TaskGraph.run."""
+        """Runs all tasks and returns the outputs by number. Raises as TaskGraph.run does."""
         hung = self.executor.hung(self.uris)
         uris = tuple(uri for uri in self.uris if uri not in hung)
         self._look_at_arrays()
@@ -102,9 +109,9 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # another device failed than the one that was to do the work
+                    raise  # The device that failed was not the one that was to do the work.
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # not again in this run
+                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed one
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
@@ -134,7 +141,7 @@ class GraphRun:
         self._held, self._arenas = {}, {}
 
     def let_go(self) -> None:
-        """Releases everything but the results, which belong to their holders."""
+        """Releases everything. Results that the caller holds stay valid."""
         self.forget()
         self.results = None
         self._asked = {}
@@ -163,8 +170,8 @@ class GraphRun:
             self._choices = self._fused()
 
     def _fused(self) -> list[list[Task]]:
-        """Equivalent task lists: one with the changes of layout as recorded, except those that
-        cancel; before it one with fewer changes, if there is such a way.
+        """Returns equivalent task lists. The last has the changes of layout as recorded, without
+        those that cancel. If a list with fewer changes exists, it comes first.
         """
         tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
         free = unused(self.recorded)
@@ -186,7 +193,7 @@ class GraphRun:
         return found is not None
 
     def _plan(self, uris: tuple[str, ...]) -> Decided:
-        """The plan for this run, with memory reserved for it."""
+        """Returns the plan for this run, with memory reserved for it."""
         moved = ContextArray, ContextConstant
         key = uris, tuple(x.places for x in self.given.values() if isinstance(x, moved))
         known = self._plans.get(key)
@@ -208,8 +215,8 @@ class GraphRun:
         return decided
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Must it be decided again? Costs are compared every LOOK runs. A new journal needs the
-        decision, too.
+        """Returns whether to place the graph again. Costs are compared every LOOK runs. A new
+        journal needs the decision, too.
         """
         if self.executor.journal not in (None, journal):
             return True
@@ -275,9 +282,12 @@ class GraphRun:
         return results
 
     def _in_lanes(self, decided: Decided, watch: run_task.Watch) -> bool:
-        """Do devices run in threads of their own? Only where a copy may take long; otherwise this
-        thread submits all tasks. Not while tasks are timed one by one. Not where an array of the
-        caller is written, since other tasks may read it.
+        """Returns whether devices run in threads of their own. Otherwise this thread submits all
+        tasks.
+
+        Threads serve only plans in which a copy may take long. They do not run while tasks are
+        timed one by one, or where an array of the caller is written, since other tasks may read
+        that array.
         """
         steps, devices = decided.steps.steps, self.executor.devices
         several = len({step.uri for step in steps}) > 1
@@ -292,8 +302,11 @@ class GraphRun:
         self, decided: Decided, begin: Callable[[int, Sequence[int]], None],
         stopped: threading.Event,
     ) -> None:  # fmt: skip
-        """Runs each device and each way as a lane; nothing waits for tasks of a device."""
-        blamed: dict[int, str] = {}  # by the id of an error: several devices may fail together
+        """Runs each device and each direction between devices as a lane. A lane submits tasks, but
+        does not wait until they end.
+        """
+        # The device of each error, by the error's id; several devices may fail together.
+        blamed: dict[int, str] = {}
 
         def act(step: Step) -> None:
             try:
@@ -315,7 +328,9 @@ class GraphRun:
         self, step: Bring, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
         free: Callable[[], None],
     ) -> Any:  # fmt: skip
-        """The operand as an Array or Constant there. `free` waits for users of its memory."""
+        """Returns the operand of a step as an Array or Constant on the target device. `free` waits
+        for users of the memory that is filled.
+        """
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]
         if step.source:
@@ -340,7 +355,7 @@ class GraphRun:
     def _from(
         self, source: Array, target: Array, watch: run_task.Watch, free: Callable[[], None]
     ) -> Array:
-        """Fills `target` with the elements of `source` on another device; returns `target`."""
+        """Fills `target` with the elements of `source` on another device. Returns `target`."""
         if target.nbytes:
             free()
             asks = partial(setattr, self, "_at")
@@ -369,7 +384,7 @@ class GraphRun:
         return watch.looked(task, step.uri, reads, timed)
 
     def _target(self, task: Task, device: Device) -> Array | None:
-        """The array that a result goes to; None if ops makes it."""
+        """Returns the array that a result is written to, or None if ops makes it."""
         wanted = self._wanted(task.out.number, device)
         if wanted is not None:
             return wanted
@@ -379,14 +394,16 @@ class GraphRun:
         return device.empty(task.out.shape, task.out.dtype, task.out.layout)
 
     def _wanted(self, number: int, device: Device) -> Array | None:
-        """The caller's `out` for a result, if this device can write to it."""
+        """Returns the caller's `out` for a result if this device can write to it, otherwise
+        None.
+        """
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
             return out._read(device.uri)
         return out if isinstance(out, Array) and out.device is device else None
 
     def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:
-        """An output as a ContextArray; also fills the caller's `out`."""
+        """Returns an output as a ContextArray, and fills the caller's `out`."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
             out.wrote(uri)
@@ -399,7 +416,7 @@ class GraphRun:
 
 
 def _written(device: Device, target: Array, host: Any) -> Array:
-    """Queues a copy of `host` to `target`; `host` may change afterwards. Returns `target`."""
+    """Queues a copy of `host` to `target` and returns `target`. `host` may change afterwards."""
     if target.nbytes:
         plain = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
         target.fence = device.default_queue.write(target.buffer, plain)

@@ -1,4 +1,4 @@
-"""One task of a graph on one device: the call of `ops`, and its timing."""
+"""Calls `ops` for one task of a graph on one device, and times the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparkle_drv.telemetry.trace import Span
 from . import task_check
 
 Call = Callable[[], Array]
-"""Launches a task."""
+"""Launches a task and returns its result."""
 
 
 def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
@@ -53,11 +53,12 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
         made = ops.reduce(device, a, **task.options)
     if isinstance(made, Array):
         return made
-    return device.array(np.asarray(made))  # a reduction of a host array
+    # The result of a reduction of a host array is on the host.
+    return device.array(np.asarray(made))
 
 
 def _row(bias: Any) -> Any:
-    """A bias as a row [n], whichever axis it was along."""
+    """Returns a bias as a row [n], whichever axis it was along."""
     if isinstance(bias, Constant):
         bias = bias.array("bias", bias.device)
     return bias if bias is None or bias.ndim == 1 else bias.reshape(-1)
@@ -68,17 +69,19 @@ def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
 
 
 class Watch:
-    """One run of a graph. If the run is measured or traced, it waits for each task."""
+    """Times one run of a graph. If the run is measured or traced, it waits for each task."""
 
     def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
-        self.tells = sampled  # never the first run, which allocates and compiles
+        # Whether to report times to the costs. The first run reports none, since it allocates and
+        # compiles.
+        self.tells = sampled
         self.limit_s = LATE * kept.plan.predicted_s
         """Seconds that each wait may take beyond its device's `timeout_s`."""
         self.stopped: threading.Event | None = None
-        """For a run in lanes: set when the caller was interrupted."""
+        """For a run in lanes: set when the caller was interrupted. None without lanes."""
         self.in_s = 0.0  # seconds of copies since the last task
         self.came: list[Span] = []
         self.decided: Span | None = None
@@ -89,13 +92,13 @@ class Watch:
             )
 
     def wait(self, fence: Fence | None) -> None:
-        """Waits for a task or transfer of this run. Raises as Fence.wait."""
+        """Waits for a task or transfer of this run. Raises as Fence.wait does."""
         if fence is not None:
             self.until(fence, fence.queue.timeout_s)
 
     def until(self, begun: Begun, timeout_s: float) -> None:
-        """Waits for work of this run whose device may take `timeout_s`. Raises as its wait;
-        runner.Stopped.
+        """Waits for work of this run whose device may take `timeout_s`. Raises as `begun.wait`
+        does, and runner.Stopped if the caller was interrupted.
         """
         if self.stopped is None:
             begun.wait(timeout_s + self.limit_s)
@@ -132,7 +135,7 @@ class Watch:
         made = call()
         self.wait(made.fence)
         seconds = clock() - begin
-        # A result for the host is fetched when the caller reads it.
+        # A result for the host is copied only when the caller reads it.
         out_s = None if plan.work.out_place else 0.0
         into, self.in_s = self.in_s, 0.0
         self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)
@@ -151,7 +154,7 @@ class Watch:
         return made
 
     def moving(self, step: Bring, move: Call) -> Array:
-        """Runs a step that brings an array to a device, timed if this run is measured."""
+        """Runs a step that copies an array to a device, timed if this run is measured."""
         if not self.waits:
             return move()
         device = self.executor.devices[step.uri]

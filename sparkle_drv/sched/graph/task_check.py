@@ -1,4 +1,4 @@
-"""Checks the result of a task of a graph with validate.py: copies of operands, and the check."""
+"""Checks the result of a task of a graph with validate.py. Copies the operands for the check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Host = np.ndarray[Any, Any]
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
-    """Copies of the operands before the task, which may overwrite one of them. Waits."""
+    """Waits, and returns copies of the operands. The task may overwrite one of them, so this runs
+    first.
+    """
     found = {}
     for name, x in reads.items():
         if isinstance(x, Array) and x.fence is not None:
@@ -28,7 +30,9 @@ def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
 
 
 def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.Generator) -> str:
-    """What is wrong with a result; "" if nothing is, or no check exists for such a task."""
+    """Returns a description of the error in a result, or "" if it is right or no check exists for
+    such a task.
+    """
     found = _check(task, given)
     if found is None:
         return ""
@@ -39,7 +43,9 @@ def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.
 
 
 def _check(task: Task, given: Mapping[str, Host]) -> tuple[Check, Sequence[Host | None]] | None:
-    """(check, operands in its order)."""
+    """Returns the check for a task and its operands in the check's order, or None without a
+    check.
+    """
     bias = given["bias"].reshape(-1) if "bias" in given else None
     act = task.options.get("activation")
     if task.op == "gemm":

@@ -1,9 +1,11 @@
-"""Health: one device as a state machine that keeps the story of its transitions. Pure.
+"""One device's health as a state machine that keeps the history of its transitions. Pure.
 
-The caller reports progress of the device's pieces. Without progress it reports heartbeats: NOP
-submissions that the runner makes when `due`. A submission within its deadline is not silence. A
-device that answers heartbeats is slow at worst, never lost. The class has no lock: threads that
-share one hold their own lock around each call, and read a monotonic clock inside it.
+The caller reports progress of the device's pieces. While there is no progress, the caller submits
+heartbeats (NOPs) when `due`, and reports their answers. Silence does not count while a submission
+is within its deadline. A device that answers heartbeats is slow at worst, never lost.
+
+The class has no lock: threads that share a Health hold their own lock around each call, and read a
+monotonic clock while they hold it.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from .thresholds import (
 class Health:
     """Health of the device `uri`. All times are seconds on one clock of the caller.
 
-    `heartbeat_s`: silence after which a heartbeat is due, and the time its answer may take.
-    `missed`: unanswered heartbeats in a row after which the device is lost. `seed`: seeds the
-    jitter.
+    `heartbeat_s` is the silence after which a heartbeat is due, and the time its answer may take.
+    `missed` is the number of unanswered heartbeats in a row after which the device is lost. `seed`
+    seeds the jitter.
     """
 
     def __init__(self, uri: str, heartbeat_s: float = 0.5, missed: int = 4, seed: int = 0) -> None:
@@ -44,16 +46,17 @@ class Health:
         self.uri, self.heartbeat_s, self.missed = uri, heartbeat_s, missed
         self.state = State.HEALTHY
         self.staging = False
-        """Slow for the second time: it gets no share of the work, but bytes may be staged there.
-        Kept while it is suspect or on probation."""
+        """Whether the device became slow a second time: it gets no share of the work, but bytes may
+        be staged there. The value is kept while the device is suspect or on probation."""
         self.try_at_s = math.inf
-        """When to try a device that is lost or only stages; inf if there is nothing to try, or if
-        it is gone for good (TRIES)."""
+        """When to try a device that is lost or only stages. inf if there is nothing to try, or
+        after TRIES failed tries."""
         self._story: deque[Transition] = deque(maxlen=STORY)
         self._chance = Random(f"{seed} {uri}")
         self._since = -math.inf  # start of silence: the last sign of life, or the first work
         self._works = False
-        self._begun = self._deadline = -math.inf  # of the submission with the latest deadline
+        # Begin and deadline of the submission with the latest deadline.
+        self._begun = self._deadline = -math.inf
         self._misses = self._strikes = self._good = self._failures = self._tries = 0
 
     @property
@@ -82,12 +85,13 @@ class Health:
 
     @property
     def takes_work(self) -> bool:
-        """May the device get pieces of a call now?"""
+        """Whether the device may get pieces of a call now."""
         return self.weight > 0
 
     def started(self, now_s: float, deadline_s: float) -> None:
-        """A submission runs, predicted to end by `deadline_s`, earlier queued work included. Until
-        the latest deadline, silence does not count."""
+        """Reports that a submission runs. It is predicted to end by `deadline_s`, earlier queued
+        work included. Until the latest deadline, silence does not count.
+        """
         if self.state is State.LOST:
             return
         if not self._works:
@@ -96,12 +100,16 @@ class Health:
             self._begun, self._deadline = now_s, deadline_s
 
     def idle(self, now_s: float) -> None:
-        """The device has no work, so heartbeats are not due. The next `started` restarts the count
-        of silence. A suspect device still gets heartbeats, since an answer clears it."""
+        """Reports that the device has no work, so that heartbeats are not due. The next `started`
+        restarts the count of silence. A suspect device still gets heartbeats, since an answer
+        clears it.
+        """
         self._works, self._deadline = False, -math.inf
 
     def progress(self, now_s: float, took_s: float, predicted_s: float) -> None:
-        """A piece ended after `took_s`. Without a prediction (0) it is only a sign of life."""
+        """Reports that a piece ended after `took_s`. With `predicted_s` 0 (no prediction) the piece
+        is only a sign of life.
+        """
         if self.state is State.LOST:
             return
         if self.state is State.PROBATION:
@@ -119,10 +127,10 @@ class Health:
                 self._go(now_s, State.HEALTHY, f"{self._good} pieces were as predicted")
 
     def due(self, now_s: float) -> bool:
-        """Is a heartbeat due? Call it only when none is on its way.
+        """Returns whether a heartbeat is due. Call this only when no heartbeat is on its way.
 
-        It is due when the device has work, was silent for `heartbeat_s`, and is past its deadline.
-        For a suspect device it is due at once.
+        One is due when the device has work, was silent for `heartbeat_s`, and is past its deadline.
+        For a suspect device one is due at once.
         """
         if self.state is State.LOST:
             return False
@@ -130,7 +138,7 @@ class Health:
         return self.state is State.SUSPECT or (self._works and silent)
 
     def beat(self, now_s: float) -> None:
-        """A heartbeat was answered: the device is alive, though its work may be late."""
+        """Reports an answered heartbeat: the device is alive, though its work may be late."""
         if self.state is State.LOST:
             return
         self._alive(now_s, "a heartbeat came back")
@@ -140,9 +148,10 @@ class Health:
             self._strike(now_s, f"{said}, predicted {predicted_s:.3g} s")
 
     def missed_beat(self, now_s: float) -> None:
-        """A heartbeat was not answered within `heartbeat_s`. It does not count if there was a sign
-        of life in that time, if a submission is within its deadline, or if the device has no work
-        and is not suspect."""
+        """Reports that a heartbeat was not answered within `heartbeat_s`. The miss does not count
+        if there was a sign of life in that time, or if a submission is within its deadline. It does
+        not count either if the device has no work and is not suspect.
+        """
         wanted = self._works or self.state is State.SUSPECT
         heard = now_s - self._since < self.heartbeat_s or now_s <= self._deadline
         if self.state is State.LOST or not wanted or heard:
@@ -153,7 +162,9 @@ class Health:
         self._doubt(now_s, why, self._misses >= self.missed)
 
     def failed(self, now_s: float, why: str, gone: bool = False) -> None:
-        """A call failed by a fault of the device. `gone`: the device reports that it is lost."""
+        """Reports that a call failed by a fault of the device. `gone` means that the device itself
+        reports that it is lost.
+        """
         if self.state is State.LOST:
             return
         self._failures += 1
@@ -162,11 +173,12 @@ class Health:
         self._doubt(now_s, times + why, gone or many)
 
     def tries(self, now_s: float) -> bool:
-        """Begins probation. False if it is too early, or if a try is under way.
+        """Begins probation and returns True. Returns False if it is too early, or if a try is under
+        way.
 
-        The caller that gets True tries the device and reports to `tried`. For a lost device a call
-        with a known result suffices. One that only stages needs a piece, since a NOP shows nothing
-        of its speed.
+        The caller that gets True tries the device and reports to `tried`. A lost device is tried by
+        a call with a known result. A device that only stages is tried by a piece, since a NOP shows
+        nothing of its speed.
         """
         if now_s < self.try_at_s:
             return False
@@ -177,7 +189,9 @@ class Health:
         return True
 
     def tried(self, now_s: float, well: bool, why: str = "") -> None:
-        """Takes the outcome of a try; ignored when the device is no longer on probation."""
+        """Reports the outcome of a try. The outcome is ignored when the device is no longer on
+        probation.
+        """
         if self.state is not State.PROBATION:
             return
         if well:
@@ -187,7 +201,7 @@ class Health:
             self._go(now_s, after, f"the try failed: {why}" if why else "the try failed", True)
 
     def explain(self) -> str:
-        """The state in one line, then the story, one line per transition."""
+        """Returns the state in one line, then the history, one line per transition."""
         aside = self.staging and self.state is State.SLOW
         share = "only staging" if aside else f"share {self.weight:.3g}"
         first = f"{self.uri}: {self.state.value}, {share}: {self.why}"
@@ -197,16 +211,19 @@ class Health:
         return "\n".join([first, *(f"  {step}" for step in self._story)])
 
     def _alive(self, now_s: float, why: str) -> None:
-        """A sign of life: silence counts from now, and a suspect device is cleared."""
+        """Notes a sign of life: silence counts from now, and a suspect device is cleared."""
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            slow = self.staging or (silent and not self._tries)  # after a try its share regrows
+            # After a try the device regains its share piece by piece.
+            slow = self.staging or (silent and not self._tries)
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)
 
     def _strike(self, now_s: float, why: str) -> None:
-        """Its work is late again; STRIKES times in a row take it one state down."""
+        """Counts work that is far later than predicted. After STRIKES times in a row, the state of
+        the device gets one step worse.
+        """
         self._good = 0
         self._strikes += 1
         aside = self.staging and self.state is State.SLOW
@@ -215,7 +232,7 @@ class Health:
             self._go(now_s, State.SLOW, f"late {STRIKES} times in a row: {why}", staging)
 
     def _doubt(self, now_s: float, why: str, lost: bool) -> None:
-        """Something is wrong: the device becomes lost or suspect, or fails its probation."""
+        """Notes a fault: the device becomes lost or suspect, or fails its probation."""
         if lost:
             self._go(now_s, State.LOST, why)
         elif self.state is State.PROBATION:

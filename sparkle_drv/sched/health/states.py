@@ -1,4 +1,4 @@
-"""The states of a device's health, and the transitions between them. Pure data."""
+"""The states of a device's health, and the transitions between them. Plain data."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from enum import Enum
 
 
 class State(Enum):
-    """What is believed of a device; the value is the word for it in messages."""
+    """What the scheduler believes of a device. The value is the word for the state in messages."""
 
     HEALTHY = "healthy"
-    """It does its work as planned."""
+    """The device does its work as planned."""
     SLOW = "slow"
-    """It answers, but its work is late: it gets a smaller share, or only stages."""
+    """The device answers, but its work is late: it gets a smaller share, or only stages bytes."""
     SUSPECT = "suspect"
-    """A heartbeat was missed or a call failed: no new work until it answers."""
+    """A heartbeat was missed or a call failed: the device gets no new work until it answers."""
     LOST = "lost"
-    """It gets no work until a try succeeds."""
+    """The device gets no work until a try succeeds."""
     PROBATION = "probation"
-    """It is being tried."""
+    """The device is being tried."""
     BACK = "back"
-    """It works again, with a share that grows with each good piece."""
+    """The device works again, with a share that grows with each good piece."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of state. From slow to slow: the device now only stages."""
+    """One change of state. From slow to slow means that the device now only stages bytes."""
 
     at_s: float
     """Seconds on the caller's clock."""

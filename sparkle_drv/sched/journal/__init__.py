@@ -1,7 +1,7 @@
 """Records and explains decisions: the journal, its replay, and descriptions of plans and devices.
 
-It decides nothing and runs nothing. telemetry and run have traces of time. run and graph write the
-journal; `sparkle_drv.context` calls the rest.
+This package decides nothing and runs nothing. Traces of times are in telemetry and run. run and
+graph write the journal; `sparkle_drv.context` calls the rest.
 
     journal.py          events and decisions, one JSON line each
     replaying.py        decides a saved journal again, also with changed costs

@@ -1,4 +1,4 @@
-"""Describes plans and devices. Reads; decides nothing."""
+"""Describes plans and devices as text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 
 def plan(kept: Kept | None) -> str:
-    """A plan, one line per candidate, the chosen one first; then its last measured times."""
+    """Describes a plan: one line per candidate, the chosen one first, then the last
+    measured times.
+    """
     return NOTHING if kept is None else text(kept.so_far)
 
 
 def text(plan: Plan) -> str:
-    """A plan as text, see `plan`."""
+    """Describes a Plan, as `plan` does."""
     work = plan.work
     moved = sum(x.nbytes for x in work.operands)
     lines = [
@@ -43,7 +45,7 @@ def text(plan: Plan) -> str:
 
 
 def measured(took: Measured, cost: Cost) -> str:
-    """The times of a run beside the predicted ones: the total, then each part."""
+    """Describes the times of a run beside the predicted ones: the total, then each part."""
     parts = []
     for name, field in _STEPS:
         value = getattr(took, field)
@@ -59,7 +61,7 @@ def measured(took: Measured, cost: Cost) -> str:
 
 
 def candidate(one: Candidate, chosen: bool) -> str:
-    """One device that was considered: what it would cost, and why it was not chosen."""
+    """Describes one candidate device: what it would cost, and why it was not chosen."""
     mark = "->" if chosen else "  "
     if one.cost is None:
         return f"{mark} {one.device}: cannot: {one.why}"
@@ -74,8 +76,9 @@ def _cost(cost: Cost) -> str:
 
 
 def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
-    """A paragraph per device: what it is, and its measured rates. `aside` maps a device that takes
-    part only when it is named to the reason.
+    """Describes each device in a paragraph: what it is, and its measured rates.
+
+    `aside` maps a device that takes part only when it is named to the reason.
     """
     lines = []
     for device in given:
@@ -111,14 +114,16 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
 
 
 def best(info: DeviceInfo) -> str:
-    """The peak rates in DeviceInfo; "" if none was measured."""
+    """Describes the peak rates in DeviceInfo; "" if none was measured."""
     flops = [f"{info.peak_gflops:.4g} GFLOPS of float32"] if info.peak_gflops else []
     memory = [f"{info.mem_bw_gbs:.4g} GB/s of its memory"] if info.mem_bw_gbs else []
     return ", ".join(flops + memory)
 
 
 def _unmeasured(uri: str, costs: Costs) -> list[str]:
-    """What could not be measured of a device, and whether it will be tried again."""
+    """Returns lines that say what could not be measured of a device, and whether it will be tried
+    again.
+    """
     found = []
     for (what, at), failed in sorted(costs.unmeasured.items()):
         if at == uri:
@@ -130,18 +135,20 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
 
 
 def _unit(op: str) -> str:
-    """The unit of a class of work's rate: bytes, operations, or elements of a cut, per second."""
+    """Returns the unit of the rate of a class of work: GB/s, GFLOPS, or Gelements/s for a user's
+    kernel.
+    """
     if op.startswith("dispatch"):
         return "Gelements/s"
     return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
 
 
 def _measured(uri: str, costs: Costs) -> str:
-    """The best rate of each kind among the classes of work measured so far, and the least time of
+    """Describes the best rate of each unit among the classes measured so far, and the least time of
     any call.
     """
     best: dict[str, float] = {}
-    known = list(costs.speeds.items())  # another thread may add one meanwhile
+    known = list(costs.speeds.items())  # a copy, because another thread may add an entry meanwhile
     lines = {op: speed.line for (op, at), speed in known if at == uri}
     for op, line in lines.items():
         if line.b:
@@ -155,8 +162,10 @@ def _measured(uri: str, costs: Costs) -> str:
 
 
 def _shared(device: Device, given: Sequence[Device]) -> str:
-    """The resources that the device shares, and with which others: they slow each other down."""
-    names: dict[str, list[str]] = {}  # resources, by the devices that also use them
+    """Describes the resources that the device shares, and with which others: they slow each other
+    down.
+    """
+    names: dict[str, list[str]] = {}  # resources, by the devices that share them
     for name in device.info.shares:
         others = [d.uri for d in given if d is not device and in_common((name,), d.info.shares)]
         names.setdefault(", ".join(others), []).append(name)
@@ -167,14 +176,16 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
 
 
 def _peers(device: Device, given: Sequence[Device]) -> str:
-    """Devices whose memory the driver copies here directly (Queue.copy_peer), without the host."""
+    """Describes the devices whose memory the driver copies here directly (Queue.copy_peer), without
+    the host.
+    """
     same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""
     return (f"peers: {', '.join(same)}" if same else "no peers") + memory
 
 
 def seconds(value: float) -> str:
-    """Seconds with a unit: "12.3 us"."""
+    """Returns seconds as text with a unit: "12.3 us"."""
     if not value:
         return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

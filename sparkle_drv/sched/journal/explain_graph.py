@@ -10,12 +10,14 @@ from .explain import LOOKS, candidate, measured, seconds
 
 
 def plan(kept: Kept | KeptGraph | None) -> str:
-    """The plan of a call or of a graph."""
+    """Describes the plan of a call or of a graph."""
     return graph(kept) if isinstance(kept, KeptGraph) else explain.plan(kept)
 
 
 def graph(kept: KeptGraph) -> str:
-    """One line per task with its candidates and times below; then totals, bytes and memory."""
+    """Describes a graph: one line per task with its candidates and times below, then totals, bytes
+    and memory.
+    """
     plan = kept.plan
     lines = [
         f"graph: {len(plan.tasks)} tasks on {', '.join(plan.devices)}, "
@@ -24,7 +26,8 @@ def graph(kept: KeptGraph) -> str:
     lines += _micro(plan)
     shown = set[int]()
     for at, task in enumerate(plan.tasks):
-        if plan.micro and plan.micro.count > 1:  # the first of each layer stands for all
+        # The first micro-batch of each layer stands for all.
+        if plan.micro and plan.micro.count > 1:
             if plan.micro.layers[at] in shown:
                 continue
             shown.add(plan.micro.layers[at])
@@ -45,7 +48,7 @@ def graph(kept: KeptGraph) -> str:
 
 
 def _micro(plan: GraphPlan) -> list[str]:
-    """How the batch is cut, the bound, and the stages of the pipeline."""
+    """Describes how the batch is cut, the bound, and the stages of the pipeline."""
     micro = plan.micro
     if micro is None:
         return []

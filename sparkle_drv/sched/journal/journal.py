@@ -1,8 +1,8 @@
-"""The journal of a scheduler: the costs at first, each event since, and each decision. Its replay
-must decide the same. It has one JSON object per line, so that it can be cut off anywhere.
+"""The journal of a scheduler: its costs at the beginning, each event since, and each decision.
 
-`choose` sees only `Costs`, and every change of `Costs` is an event here. The same events therefore
-give the same plans, byte for byte.
+A replay of the journal must decide the same. `choose` sees only `Costs`, and every change of
+`Costs` is an event in the journal. The same events therefore give the same plans, byte for byte.
+The journal has one JSON object per line, so that it is readable wherever it is cut off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _CALLS = frozenset(
 
 
 class Journal:
-    """A journal, appended to while a scheduler works. `lines` has all lines of text."""
+    """A journal to which events are appended while a scheduler works. `lines` has all lines of
+    text.
+    """
 
     def __init__(self, costs: Costs) -> None:
         self.lines: list[str] = [_line({"journal": VERSION, "costs": _costs_out(costs)})]
@@ -43,7 +45,7 @@ class Journal:
         plan: Plan,
         barred: Mapping[str, str] | None = None,
     ) -> None:
-        """Notes that `choose(costs, work, devices, barred)` gave this plan."""
+        """Records that `choose(costs, work, devices, barred)` gave this plan."""
         made = {"work": asdict(work), "devices": devices, "plan": _plan_out(plan)}
         self._add("decided", {**made, "barred": barred} if barred else made)
 
@@ -57,7 +59,9 @@ class Journal:
         schedule: Schedule,
         layers: Sequence[int] = (),
     ) -> None:
-        """Notes that number `index` of the `order` of place_graph.placed was taken."""
+        """Records that schedule number `index` of `Placed.order` was taken
+        (decide/place_graph.py).
+        """
         made = {
             "works": [asdict(work) for work in works],
             "reads": reads,
@@ -72,7 +76,7 @@ class Journal:
         self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
         divided: Divided,
     ) -> None:  # fmt: skip
-        """Notes that `divide(costs, work, axes, uris, wanted)` gave this."""
+        """Records that `divide(costs, work, axes, uris, wanted)` gave `divided`."""
         made = {
             "work": asdict(work), "axes": [asdict(axis) for axis in axes], "devices": uris,
             "wanted": asdict(wanted), "plan": _divided_out(divided),
@@ -80,7 +84,7 @@ class Journal:
         self._add("divided", made)
 
     def told(self, call: str, *args: Any) -> None:
-        """Notes that this method of Costs was called, see `tell`."""
+        """Records that the method `call` of Costs was called; `tell` calls it again."""
         self._add("told", {"call": call, "args": args})
 
     def _add(self, event: str, what: dict[str, Any]) -> None:
@@ -88,7 +92,9 @@ class Journal:
 
 
 def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
-    """Calls the method of Costs that `Journal.told` noted. Raises ValueError for an unknown one."""
+    """Calls the method of Costs that `Journal.told` recorded. Raises ValueError for an unknown
+    method.
+    """
     if call not in _CALLS:
         raise ValueError(f"journal: expected one of {', '.join(sorted(_CALLS))}, got {call!r}")
     getattr(costs, call)(*args)
@@ -99,10 +105,10 @@ def replay(
     change: Callable[[Costs], None] | None = None,
     alter: Callable[[str, list[Any]], list[Any]] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """For each decision, (the plan in the journal, the plan that is decided now), as JSON.
+    """Yields for each decision: the plan in the journal, and the plan that is decided now, as JSON.
 
-    For a task graph the plan is its schedule, with the devices that its numbers mean. For a call
-    that several devices share it is the number of its axis and the shares.
+    The plan of a task graph is its schedule, with the URIs of its device numbers. The plan of a
+    call that several devices share is the number of its axis and the shares.
 
     `change` is applied to the costs at the beginning. `alter(call, args)` returns the arguments
     that replace those of an event. Raises ValueError for text that is no journal.
@@ -142,7 +148,7 @@ def replay(
 
 
 def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """The schedule that is decided now."""
+    """Returns the schedule that the present code decides for the placement `made`."""
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
@@ -154,7 +160,7 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """The shares that are decided now."""
+    """Returns the shares that the present code decides for the division `made`."""
     axes = [Axis(**axis) for axis in made["axes"]]
     try:
         found = divide(
@@ -162,7 +168,7 @@ def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
         )
     except ValueError as error:
         return {"impossible": str(error)}
-    return {"impossible": "no device can do it"} if found is None else _divided_out(found)
+    return {"impossible": "no device can do the work"} if found is None else _divided_out(found)
 
 
 def _divided_out(divided: Divided) -> dict[str, Any]:
@@ -182,7 +188,8 @@ def _plain(value: Any) -> Any:
 
 
 def _costs_out(costs: Costs) -> dict[str, Any]:
-    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}  # others go on learning
+    # Copies, because the originals change with each run.
+    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}
     return {
         **found,
         "nodes": {uri: asdict(node) for uri, node in found["nodes"].items()},
@@ -215,7 +222,7 @@ def _costs_in(given: dict[str, Any]) -> Costs:
 
 
 def _plan_out(plan: Plan) -> dict[str, Any]:
-    """The decision without its measurements, which cannot be decided again."""
+    """Returns the plan without its measurements, which a replay cannot repeat."""
     found = asdict(plan)
     del found["measured"]
     return found

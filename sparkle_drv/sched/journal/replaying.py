@@ -1,4 +1,6 @@
-"""Decides a saved journal again: is each plan the same, and what would other costs give?"""
+"""Decides a saved journal again: says whether each plan is the same, and what other costs would
+give.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,19 @@ class Decision:
     op: str
     """The class of work; "graph" for a task graph, "shares" for a call that devices share."""
     size: float
-    """Of the work: operations for products, bytes for other classes. Of a graph the number of
-    tasks, of shares the number of units."""
+    """Size of the work: operations for products, bytes for other classes. For a graph the number of
+    tasks, for shares the number of units."""
     device: str
-    """The URI in the journal; of a graph and of shares all URIs, joined by "+"."""
+    """The URI in the journal; for a graph or shares all URIs, joined by "+"."""
     predicted_s: float
     """The predicted seconds in the journal."""
     now_device: str
-    """The URI that is decided now; "" if no device can do it."""
+    """The URI that is decided now; "" if no device can do the work."""
     now_predicted_s: float
     same: bool
-    """Is the whole plan the same, byte for byte?"""
+    """Whether the whole plan is the same, byte for byte."""
     why: str = ""
-    """Why no device can do it."""
+    """Why no device can do the work now; "" if one can."""
 
 
 def replay(
@@ -56,8 +58,9 @@ def replay(
     leave out. `rate` maps a URI to a factor above 0 by which that device is faster at everything.
     Times in the journal are divided by that factor: nothing is run.
 
-    Raises OSError if there is no such file. TypeError and ValueError for a wrong argument or a file
-    that is no journal. DeviceNotFound (also a ValueError) for a URI that the journal does not have.
+    Raises OSError if there is no such file. Raises TypeError or ValueError for a wrong argument or
+    a file that is no journal. Raises DeviceNotFound (also a ValueError) for a URI that the journal
+    does not have.
 
     >>> a = np.ones((64, 64), np.float32)
     >>> with sp.init(["cpu"]) as ctx:

@@ -1,7 +1,8 @@
 """What the scheduler knows, as data: work, tasks, plans, and how long work takes on each device.
 
-State and arithmetic: it chooses no device and measures nothing. operations.py defines how a class
-of work is probed, profile.py keeps measured points in a file. Every other room here reads it.
+The package holds state and does arithmetic: it chooses no device and measures nothing.
+operations.py defines how a class of work is probed, profile.py keeps measured points in a file. All
+other packages of the scheduler read this one.
 
     work.py               Work, Cost, Candidate, Plan: one call, and the decision for it
     task.py               Value and Task: arrays and operations of a task graph

@@ -1,4 +1,4 @@
-"""A change of layout before the work of a call, as part of its plan."""
+"""A change of layout before the work of a call, as part of the call's plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .operations import Class
 
 @dataclass(frozen=True)
 class Conversion:
-    """A change of an operand's layout, made on the device of the work, before it."""
+    """A change of an operand's layout, made before the work on the same device."""
 
     at: int
     """Index of the operand."""
@@ -21,4 +21,4 @@ class Conversion:
     nbytes: int
     """Bytes of the result of the change."""
     run: Callable[[Device, Any], Any]
-    """(device, operand there) -> the operand in the wanted layout."""
+    """Takes a device and the operand there. Returns the operand in the wanted layout."""

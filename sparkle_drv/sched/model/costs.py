@@ -1,6 +1,7 @@
 """What is known of speeds: operations on devices, links, reliability, load.
 
-State and arithmetic only: no clock, no device. `choose.py` reads it, the runner feeds it.
+The module holds state and does arithmetic: no clock, no device. `choose.py` reads Costs; the code
+that runs work updates them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .speed import Speed
 from .work import Cost, Work
 
 FAILURE_MEMORY = 20
-"""Runs after which a failure counts for a third of its first weight."""
+"""Runs after which a failure has a third of its first weight in the share of failed runs."""
 EXPLORE = 0.001
 """The share of all time that may go into trials on devices that look slower. Without trials, a
 device that was slow once would never be used again."""
@@ -30,17 +31,19 @@ device that hangs would keep all callers waiting each time."""
 
 @dataclass
 class Reliability:
-    """How often a device fails. A failure costs the lost run and another one elsewhere."""
+    """How often a device fails. A failure costs the lost run and a new run on another device."""
 
     failures: float = 0.0
     """The share of runs that failed; recent runs count most."""
 
     def ran(self, failed: bool) -> None:
-        """Counts a run that ended."""
+        """Updates the share of failed runs after a run."""
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:
-        """Expected seconds lost: a failed run is lost whole, and another one is made."""
+        """Returns the expected seconds lost to failures: a failed run is lost whole, and a new run
+        is made.
+        """
         share = min(self.failures, 0.95)
         return seconds * share / (1 - share)
 
@@ -52,27 +55,28 @@ class Node:
     memory_nbytes: int
     """Bytes that buffers can take; 0 if unknown, which sets no limit."""
     unified: bool = False
-    """Can it use host memory without a copy?"""
+    """Whether the device can use host memory without a copy."""
     shares: tuple[str, ...] = ()
-    """Resources that other devices use, too: work on them waits for one another."""
+    """Resources that other devices use, too. Work on devices that share one waits for one
+    another."""
     sync_s: float = 0.0
-    """Seconds from the end of work until a waiter knows, beyond what probes and measured runs
-    contain. These wait for the end, so it is 0 unless the caller sets it."""
+    """Seconds from the end of work until a waiting thread knows, beyond what measurements contain.
+    Probes and measured runs wait for the end, so the value is 0 unless the caller sets it."""
     lacks: set[str] = field(default_factory=set)
-    """Classes of work that it cannot do, as probes found."""
+    """Classes of work that the device cannot do, as probes found."""
     reliability: Reliability = field(default_factory=Reliability)
     lost: str = ""
-    """Why it is gone; "" if it is there."""
+    """Why the device is gone; "" if it is usable."""
     failed_probes: int = 0
     """Probes that failed in a row, up to now."""
     queued_s: float = 0.0
-    """Predicted seconds of its unfinished work at the time of a decision; see
+    """Predicted seconds of the device's unfinished work at the time of a decision; see
     `LocalExecutor.run`."""
 
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A probe that failed `times` times; `why` is the last reason."""
+    """An operation or link whose probe failed `times` times. `why` is the last reason."""
 
     times: int
     why: str
@@ -87,25 +91,27 @@ class Costs:
     """What is known of every device, every probed operation, every link."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    """By URI."""
+    """The devices, by URI."""
     speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
-    """By (operation, URI)."""
+    """The speed of each operation on each device, by (operation, URI)."""
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
-    """By (from, to), HOST among them; seconds by bytes."""
+    """For each (from, to), the line of seconds over bytes. HOST may be an end."""
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By operation: the operations that its speed is predicted from."""
+    """For each predicted operation, the operations that its speed is predicted from."""
     unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
-    """What could not be measured: by (operation, URI), or (from, to) for a link. HOST stands for
-    both directions."""
+    """The failed probes, by (operation, URI), or by (from, to) for a link. (HOST, URI) stands for
+    both directions between the host and a device."""
     spare_s: float = 0.0
     """Seconds that exploration may cost now; see EXPLORE."""
     runs: dict[str, int] = field(default_factory=dict)
-    """Number of runs of each operation."""
+    """The number of runs of each operation."""
     last: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By (operation, URI): the number of the last run there."""
+    """The number of the last run of an operation on a device, by (operation, URI)."""
 
     def probed(self, op: str, device: str, points: Sequence[Point]) -> None:
-        """Takes first probes of an operation: (size, seconds). ValueError if none is usable."""
+        """Stores the first probes of an operation: (size, seconds). Raises ValueError if none is
+        usable.
+        """
         self.speeds[op, device] = Speed.of(points)
         self._measured(op, device)
 
@@ -114,8 +120,8 @@ class Costs:
     ) -> None:
         """Predicts the speed of an operation if it is unknown and all its parts are known.
 
-        It is the speed of `base` and, for each (operation, scale) of `terms`, `scale` times the
-        seconds that this operation takes beyond `base` for each unit of size.
+        The prediction starts from the speed of `base`. For each (operation, scale) in `terms` it
+        adds `scale` times the seconds per unit of size that the operation takes beyond `base`.
         """
         self.parts[op] = (base, *(name for name, _ in terms))
         found = [self.speeds.get((name, device)) for name in self.parts[op]]
@@ -130,14 +136,16 @@ class Costs:
         self.speeds[op, device] = least.and_more(extra)
 
     def basis(self, op: str, device: str) -> str:
-        """How the speed of an operation is known, if it was never probed; "" if it was."""
+        """Describes how the speed of an operation is known if it was never probed; "" if it was
+        probed.
+        """
         speed = self.speeds[op, device]
         if not speed.predicted:
             return ""
         return f"predicted from its operations, corrected by {speed.runs} calls"
 
     def linked(self, source: str, to: str, points: Sequence[Point]) -> None:
-        """Takes probes of a way: (bytes, seconds). ValueError if none is usable."""
+        """Stores the probes of a link: (bytes, seconds). Raises ValueError if none is usable."""
         self.links[source, to] = fit(points)
         if source != HOST or (to, HOST) in self.links:
             self._measured(source, to)
@@ -148,22 +156,24 @@ class Costs:
             self.nodes[device].failed_probes = 0
 
     def probe_failed(self, what: str, device: str, why: str) -> None:
-        """A probe of the device, or of a way to it, failed; see `unmeasured`."""
+        """Records that a probe of the device, or of a link to it, failed; see `unmeasured`."""
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        if what not in self.nodes:  # a way may fail because of its other end
+        if what not in self.nodes:  # a link may fail because of its other end
             self.nodes[device].failed_probes += 1
 
     def to_probe(self, what: str, device: str) -> bool:
-        """May this be probed now, for the first time or again?"""
+        """Returns whether the operation or link `what` may be probed now, for the first time or
+        again.
+        """
         node, before = self.nodes[device], self.unmeasured.get((what, device))
         if node.lost or node.failed_probes >= MOST_FAILED:
             return False
         return before is None or before.times < TRIES
 
     def why_not(self, *what: str, device: str) -> str:
-        """Why the first failed probe of these, or of their parts, on a device failed; "" if all
-        succeeded or none was tried.
+        """Returns why the first failed probe of `what`, or of their parts, on a device failed.
+        Returns "" if all succeeded or none was tried.
         """
         parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
         found = (self.unmeasured.get((one, device)) for one in parts)
@@ -174,11 +184,11 @@ class Costs:
         return why
 
     def lost(self, device: str, why: str) -> None:
-        """The device is gone for good."""
+        """Marks a device as gone for good."""
         self.nodes[device].lost = why
 
     def ran(self, op: str, device: str, size: float, seconds: float) -> None:
-        """A run of an operation took `seconds` on the device, transfers excluded."""
+        """Records that a run of an operation took `seconds` on the device, transfers excluded."""
         speed = self.speeds.get((op, device))
         if speed is not None:
             speed.observe(size, seconds)
@@ -187,44 +197,50 @@ class Costs:
         self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
 
     def queued(self, device: str, seconds: float) -> None:
-        """The device has `seconds` of unfinished work."""
+        """Records that the device has `seconds` of unfinished work."""
         self.nodes[device].queued_s = seconds
 
     def explored(self, extra_s: float) -> None:
-        """A trial was decided that is predicted to cost `extra_s` more than the best."""
+        """Records a decision for a trial, which is predicted to cost `extra_s` more than the best
+        plan.
+        """
         self.spare_s -= extra_s
 
     def idle_runs(self, op: str, device: str) -> int:
-        """Runs of the operation elsewhere since the last run or probe on this device."""
+        """Returns the runs of the operation elsewhere since the last run or probe on this
+        device.
+        """
         return self.runs.get(op, 0) - self.last.get((op, device), 0)
 
     def failed(self, device: str) -> None:
-        """A run failed by a fault of the device."""
+        """Records that a run failed by a fault of the device."""
         self.nodes[device].reliability.ran(failed=True)
 
     def transfer_s(self, nbytes: int, places: frozenset[str], to: str) -> float:
-        """As mesh/links/transfer.py says."""
+        """Returns seconds for moving an array to `to`; see mesh/links/transfer.py."""
         return transfer_s(self.links, self._same_memory, nbytes, places, to)
 
     def nearest(self, nbytes: int, places: frozenset[str], to: str) -> list[str]:
-        """As mesh/links/transfer.py says."""
+        """Returns the places to copy an array from, the fastest first; see
+        mesh/links/transfer.py.
+        """
         return nearest(self.links, self._same_memory, nbytes, places, to)
 
     def _same_memory(self, place: str) -> bool:
         return place == HOST or (place in self.nodes and self.nodes[place].unified)
 
     def waits_for(self, device: str) -> list[str]:
-        """The device, and all that share a resource with it."""
+        """Returns the device, and all that share a resource with it."""
         mine = self.nodes[device].shares
         return [u for u, n in self.nodes.items() if u == device or in_common(mine, n.shares)]
 
     def wait_s(self, device: str) -> float:
-        """Seconds until the device, and all that share a resource with it, are idle."""
+        """Returns the seconds until the device, and all that share a resource with it, are idle."""
         return sum(self.nodes[uri].queued_s for uri in self.waits_for(device))
 
     def of(self, work: Work, device: str) -> Cost:
-        """The cost of `work` on a device. Raises KeyError if the device's speed at the work, or at
-        a change of layout before it, is unknown.
+        """Returns the cost of `work` on a device. Raises KeyError if the device's speed at the
+        work, or at a change of layout before it, is unknown.
         """
         node = self.nodes[device]
         compute = self.speeds[work.op, device].at(work.size)

@@ -1,5 +1,5 @@
-"""The class of an expression. Its time on a device is predicted from its operations, and corrected
-by its calls: no expression is measured before its first call.
+"""The class of work of an expression. The time of the class on a device is predicted from its
+operations, and corrected by its calls: no expression is measured before its first call.
 
 A device is measured once for each type of element. The sum of two arrays gives the time of a launch
 and of a byte; a long chain of each group of operations gives the time of one operation.
@@ -30,14 +30,15 @@ from .operations import Class, Predicted, Runs, filled, reduce_class
 COLUMNS = 64
 """Elements of a row in the measured arrays."""
 CHAIN_ROWS = 256, 2048
-"""Rows of the arrays that the chains are measured with: enough for a device to compile a chain,
-and for its operations to take most of the time."""
+"""Rows of the arrays that the chains are measured with. With so many rows a device compiles a
+chain, and the chain's operations take most of the time."""
 CHAINS = {
     "arithmetic": ("({} + x) * y - x", 8),
     "functions": ("sin(exp(-({})))", 4),
     "powers": ("({}) ** y", 2),
 }
-"""By group of operations: one link of its chain, and the number of links. Values stay finite."""
+"""For each group of operations: one link of its chain as text, and the number of links. Values stay
+finite."""
 _GROUP_OF = {**dict.fromkeys(REAL - {"sqrt"}, "functions"), "pow": "powers"}
 _MEASURED: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
@@ -49,11 +50,11 @@ _MEASURED: dict[str, np.dtype[Any]] = {
 def map_class(
     expression: str, graph: Graph, code: Lowered, numbers: dict[int, Any], arrays: dict[str, Any]
 ) -> tuple[Class, float]:
-    """(class, size) of an expression over arrays; the size is the bytes that it touches.
+    """Returns the class of an expression over arrays, and its size: the bytes that it touches.
 
-    Each expression is a class, whatever the values of its numbers. So is each set of types that it
-    computes in, since not every device can mix them, and the use of broadcasting. `code` is the
-    program of `graph`, and `numbers` has the scalars by node.
+    Each expression is a class, whatever the values of its numbers. Other types of its operands, or
+    broadcasting, make another class, since not every device can mix types. `code` is the program of
+    `graph`, and `numbers` has the scalars by node.
     """
     count = math.prod(common_shape(arrays))
     touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
@@ -67,7 +68,8 @@ def map_class(
 def task_class(
     op: str, graph: Graph, values: Mapping[str, Any], numbers: Mapping[str, Any], nbytes: float
 ) -> Class:
-    """The class of a map, or of a reduction of one, that touches `nbytes` for each element.
+    """Returns the class of a map, or of a reduction of an expression, that touches `nbytes` bytes
+    for each element.
 
     Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
     """
@@ -91,7 +93,9 @@ def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
 def _predicted(
     graph: Graph, code: Lowered, numbers: dict[int, Any], base: Class, nbytes: float
 ) -> Predicted:
-    """The terms whose sum is the time of a program that moves `nbytes` bytes for each element."""
+    """Returns the terms whose sum is the time of a program that moves `nbytes` bytes for each
+    element.
+    """
     times = _groups(code)
     terms = []
     for tag in sorted({tag for _, tag in times}):
@@ -104,7 +108,9 @@ def _predicted(
 
 
 def _groups(code: Lowered) -> Counter[tuple[str, str]]:
-    """(group, element type whose measured rates are used) -> operations for each element."""
+    """Returns the number of operations for each element, by (group, type whose measured rates are
+    used).
+    """
     times: Counter[tuple[str, str]] = Counter()
     for (op, tag), count in code.operations:
         times[_group(op, tag), _measured_as(tag)] += count
@@ -116,7 +122,9 @@ def _group(op: str, tag: str) -> str:
 
 
 def _measured_as(tag: str) -> str:
-    """The element type whose measured rates are used for `tag`, which may have none of its own."""
+    """Returns the element type whose measured rates are used for `tag`. Not every type has rates of
+    its own.
+    """
     return tag if tag in _MEASURED else {"i64": "i32"}.get(tag, "f32")
 
 
@@ -131,7 +139,7 @@ def _text(group: str) -> str:
 
 @cache
 def _length(group: str, tag: str) -> int:
-    """The number of operations of this group in its chain."""
+    """Returns the number of operations of this group in its chain."""
     code, _ = fused.program(parse(_text(group)), {"x": tag, "y": tag}, {})
     return _groups(code)[group, tag]
 
@@ -148,7 +156,8 @@ def _sum(tag: str, broadcast: bool) -> Class:
 @cache
 def _chain(group: str, tag: str) -> Class:
     def probe(dev: Device, i: int) -> Runs:
-        return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))  # IndexError: no more
+        # An IndexError ends the probes.
+        return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))
 
     return Class(f"map_{tag}:{group}", probe)
 

@@ -12,29 +12,30 @@ from .work import Candidate, Measured, Work
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task: what it is made of, and where it runs."""
+    """One task of a planned graph: what it is made of, and where it runs."""
 
     made_of: tuple[str, ...]
     """The recorded operations that the task does, as text."""
     work: Work
     device: str
-    """Its URI."""
+    """URI of the task's device."""
     start_s: float
-    """Predicted seconds from the beginning of the run."""
+    """Predicted seconds from the beginning of the run to the start of the task."""
     end_s: float
     traffic: Traffic
-    """Bytes that it reads and writes on this device."""
+    """Bytes that the task reads and writes on this device."""
     candidates: tuple[Candidate, ...]
-    """Every device that was considered, the chosen one first, each as if the task were alone."""
+    """Every device that was considered, the chosen one first. Each cost is as if the task ran
+    alone."""
     measured: Measured | None = field(default=None, compare=False)
-    """Times of its last measured run, with nothing beside it; None before the first. `in_s` is the
-    time of all copies just before it. `out_s` is None for a result wanted on the host, which is
-    fetched later."""
+    """Times of the task's last measured run, while nothing else ran; None before the first. `in_s`
+    is the time of all copies just before the task. `out_s` is None for a result wanted on the host,
+    which is copied later."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A result that goes from the device that makes it to one that reads it."""
+    """A result that goes from the device that makes it to a device that reads it."""
 
     nbytes: int
     source: str
@@ -48,9 +49,9 @@ class DeviceMemory:
     peak_nbytes: int
     """Bytes for intermediate results and copied operands, with reuse."""
     naive_nbytes: int
-    """The same without reuse."""
+    """Bytes for intermediate results and copied operands, without reuse."""
     kept_nbytes: int
-    """Bytes for outputs, and for operands that stay there."""
+    """Bytes for outputs, and for operands that stay on the device."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +71,29 @@ class MicroBatches:
 
 @dataclass(frozen=True)
 class GraphPlan:
-    """All tasks in the order in which they begin."""
+    """The plan of a graph. `tasks` has all tasks in the order in which they begin."""
 
     tasks: tuple[TaskPlan, ...]
     by: str
     """The method that found this placement (decide/schedule.py)."""
     predicted_s: float
-    """Seconds from the first start to the last end."""
+    """Predicted seconds from the first start to the last end."""
     alone_s: Mapping[str, float]
-    """Predicted seconds of each device that could do all of it by itself."""
+    """Predicted seconds of the whole graph on one device alone, by the URI of each device that can
+    do all tasks."""
     moves: tuple[Move, ...]
     memory: Mapping[str, DeviceMemory]
-    """By the URI of each device that takes part."""
+    """The memory on each device that takes part, by URI."""
     otherwise_s: float = 0.0
     """Predicted seconds of the alternative with more, or fewer, changes of layout; 0 if there is
     none."""
     explores: bool = False
-    """Is one task on a device that is not predicted to be best, for one run, to learn about it?"""
+    """Whether one task of this run is on a device that is not predicted to be best, to learn the
+    device's speed."""
     extra_s: float = 0.0
-    """Seconds predicted beyond the best placement; 0 unless it explores."""
+    """Seconds predicted beyond the best placement; 0 unless `explores`."""
     micro: MicroBatches | None = None
-    """None if the graph was not asked to use micro-batches."""
+    """How the batch is cut. None if the graph was not asked to use micro-batches."""
 
     @property
     def gap(self) -> float:
@@ -126,7 +129,8 @@ class KeptGraph:
     plan: GraphPlan
     runs: int = 0
     measured: dict[int, Measured] = field(default_factory=dict)
-    """By task: times of its last measured run, in which tasks ran one after another."""
+    """Times of each task's last measured run, in which tasks ran one after another, by the task's
+    number."""
 
     @property
     def so_far(self) -> GraphPlan:

@@ -10,25 +10,26 @@ from sparkle_drv.core.device import Device
 
 
 class Load:
-    """By device, the work in its default queue: (timeline value, seconds). Threads may share it.
+    """For each device, the work in its default queue: (timeline value, seconds). Threads may share
+    a Load.
 
     Submissions of others are not counted. Running work counts with its whole time.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self._lock = threading.RLock()  # re-entrant: a signal handler or finalizer may enter
+        self._lock = threading.RLock()  # re-entrant, because a signal handler may call methods
         self._given: dict[str, deque[tuple[int, float]]] = {d.uri: deque() for d in devices}
         self._left_s = dict.fromkeys(self._given, 0.0)
 
     def gave(self, device: Device, seconds: float) -> None:
-        """The last submission to the device is predicted to take `seconds`."""
+        """Records that the last submission to the device is predicted to take `seconds`."""
         value = device.default_queue.submitted
         with self._lock:
             self._given[device.uri].append((value, seconds))
             self._left_s[device.uri] += seconds
 
     def queued_s(self, device: Device) -> float:
-        """Predicted seconds of the device's unfinished work. Never blocks."""
+        """Returns the predicted seconds of the device's unfinished work. Never blocks."""
         given = self._given[device.uri]
         if not given:
             return 0.0

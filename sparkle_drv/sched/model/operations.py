@@ -3,8 +3,8 @@ probed.
 
 A *class* of work has one speed on a device, as a function of size. Work that differs in kind has
 classes of its own: a matrix times a few vectors is bound by memory, and a 3x3 convolution has
-algorithms that a 1x1 has not. A class is probed when it first occurs, unless it is predicted from
-others (expressions.py).
+algorithms that a 1x1 convolution does not have. A class is probed when it first occurs, unless it
+is predicted from others (expressions.py).
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 THIN = 16.0
 """Operations per byte touched below which a product counts as bound by memory."""
 Runs = tuple[Callable[[], Any], float]
-"""A probe: (a call that begins the work, the size of the work). It resembles real calls. Where host
-memory needs no copy it takes numpy arrays and waits, otherwise it takes Arrays. It also allocates a
-result, which for small work takes as long as the work."""
+"""A probe of a class of work: (a function that begins the work, the size of the work).
+
+The work resembles real calls. Where host memory needs no copy it takes numpy arrays and waits,
+otherwise it takes Arrays. It also allocates a result, which for small work takes as long as the
+work."""
 
 
 @dataclass(frozen=True)
@@ -34,35 +36,40 @@ class Class:
     """A class of work, and how it is probed."""
 
     name: str
-    """The key of its speeds: "gemm_f32", "conv2d_f32:3x3"."""
+    """The key of the class's speeds: "gemm_f32", "conv2d_f32:3x3"."""
     probe: Callable[[Device, int], Runs] | None = None
-    """(device, n) -> the n-th probe, from 0; each is about four times as large as the last. None
-    if the class is predicted."""
+    """Returns the n-th probe, from 0, for (device, n). Each is about four times as large as the
+    last. None if the class is predicted."""
     predicted: Predicted | None = None
-    """How its speed follows from other classes; None if it is probed."""
+    """How the class's speed follows from other classes; None if the class is probed."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A speed that is the sum of others. They are measured when the first such class occurs."""
+    """A speed that is the sum of others. The others are measured when the first class that needs
+    them occurs.
+    """
 
     base: Class
     """The class whose time for the same size is part of the time."""
     terms: tuple[tuple[Class, float], ...]
-    """Classes, and how much of the time that each takes beyond `base` is added."""
+    """Other classes, with factors. For each, the time that it takes beyond `base` is multiplied by
+    the factor and added."""
     able: Callable[[Device], None]
-    """Raises TypeError, ValueError or LookupError if the device cannot do the work. It runs
+    """Raises TypeError, ValueError or LookupError if the device cannot do the work. Runs
     nothing."""
 
 
 def tag_of(dtype: Any) -> str:
-    """ "f32" for numpy's float32; the dtype's own name where the manifest has none."""
+    """Returns "f32" for numpy's float32, and so on; the dtype's own name where the manifest has
+    none.
+    """
     name: str = np.dtype(dtype).name
     return {"float32": "f32", "float64": "f64", "int32": "i32"}.get(name, name)
 
 
 def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
-    """(class, size) of a product; the size is its number of floating-point operations."""
+    """Returns the class of a product, and its size: the number of floating-point operations."""
     kind = np.dtype(dtype)
     flops = 2.0 * m * n * k
     thin = flops < THIN * kind.itemsize * (m * k + k * n + m * n) and min(m, n) <= 32 < max(m, n)
@@ -83,7 +90,7 @@ def _thin(dev: Device, side: int, kind: np.dtype[Any]) -> Runs:
 
 
 def conv2d_class(shape: Geometry) -> tuple[Class, float]:
-    """(class, size) of a convolution; the size is its number of floating-point operations."""
+    """Returns the class of a convolution, and its size: the number of floating-point operations."""
     oh, ow = shape.size
     flops = 2.0 * shape.n * shape.oc * oh * ow * shape.terms
     kh, kw = shape.kernel
@@ -101,7 +108,9 @@ def conv2d_class(shape: Geometry) -> tuple[Class, float]:
 
 
 def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
-    """Images of 7 << i/2 pixels a side, 16 << i/2 channels. 0 `groups` means one per channel."""
+    """Returns a probe with images of 7 << i/2 pixels a side and 16 << i/2 channels. `groups` 0
+    means one group per channel.
+    """
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels
     image = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
@@ -116,7 +125,7 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
 
 
 def reduce_class(op: Any, dtype: Any) -> Class:
-    """The class of a reduction; its size is the bytes that it reads."""
+    """Returns the class of a reduction. Its size is the bytes that it reads."""
     kind = np.dtype(dtype)
 
     def probe(dev: Device, i: int) -> Runs:
@@ -127,7 +136,9 @@ def reduce_class(op: Any, dtype: Any) -> Class:
 
 
 def layout_class(source: str, to: str) -> Class:
-    """The class of a change of layout, also a blocked one; its size is the bytes that it reads."""
+    """Returns the class of a change of layout, also to or from a blocked one. Its size is the bytes
+    that it reads.
+    """
     before = parse("source", source)
 
     def probe(dev: Device, i: int) -> Runs:
@@ -142,18 +153,22 @@ def layout_class(source: str, to: str) -> Class:
 def filled(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Any:
-    """An operand of a probe: a numpy array where host memory needs no copy, else an Array."""
+    """Returns an operand of a probe: a numpy array where host memory needs no copy, else an
+    Array.
+    """
     return _values(shape, kind) if dev.info.unified else stored(dev, shape, kind, layout)
 
 
 def stored(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Array:
-    """An Array for a probe."""
+    """Returns an Array for a probe."""
     return dev.array(_values(shape, kind), layout)
 
 
 def _values(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Random values between 0.5 and 1.5, in a block that repeats. Zeros could compute faster."""
+    """Returns random values between 0.5 and 1.5, in a block that repeats. Zeros could compute
+    faster.
+    """
     block = (np.random.default_rng(shape).random(4099) + 0.5).astype(kind)
     return np.resize(block, shape)

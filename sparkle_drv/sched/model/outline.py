@@ -1,5 +1,7 @@
-"""The shape and dtype of an operation's result, from those of its operands. Runs the checks of
-`ops` while a graph is recorded. Pure; raises what `ops` raises.
+"""Returns the shape and dtype of an operation's result, from those of its operands.
+
+The functions run the checks of `ops` while a graph is recorded, and raise what `ops` raises. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from sparkle_drv.ops.shapes.geometry import LAYOUTS
 from .task import Value
 
 Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
-"""(shape, dtype, layout) of a result."""
+"""(shape, dtype, layout) of a result: its outline."""
 
 
 def input(shape: Any, dtype: Any, layout: Any) -> Made:
-    """The outline of a graph's input, whose array is bound later."""
+    """Returns the outline of a graph's input, whose array is bound later."""
     extents = shape_of(shape)
     check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
     if layout is not None:
@@ -41,7 +43,7 @@ def input(shape: Any, dtype: Any, layout: Any) -> Made:
 
 
 def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> Made:
-    """The outline of a product."""
+    """Returns the outline of a product."""
     _, m, n, _ = gemm_outline(a, b, bias)
     check.one_of("algo", algo, ALGOS)
     check.activation(activation)
@@ -51,7 +53,9 @@ def gemm(a: Value, b: Value, bias: Value | None, activation: Any, algo: Any) -> 
 def conv2d(
     x: Value, w: Value, bias: Value | None, options: Mapping[str, Any], activation: Any, algo: Any
 ) -> Made:
-    """The outline of a convolution; `options` are stride, padding, dilation, groups and layout."""
+    """Returns the outline of a convolution. `options` are stride, padding, dilation, groups and
+    layout.
+    """
     shape = conv2d_outline(x, w, bias, **options)
     check_algo(shape, algo)
     check.activation(activation)
@@ -61,7 +65,9 @@ def conv2d(
 def map(
     op: str, graph: Graph, values: Mapping[str, Any]
 ) -> tuple[Made, dict[str, Value], dict[str, Any]]:
-    """(outline, arrays by name, numbers by name) of an expression over Values and numbers."""
+    """Returns the outline, the arrays by name and the numbers by name of an expression over Values
+    and numbers.
+    """
     arrays, numbers = sorted_out(
         {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}
     )
@@ -71,7 +77,7 @@ def map(
         raise TypeError(f"{op}: expected at least one array in the expression, got none")
     shape, kinds, layout = map_outline(op, reads)
     code, found = fused.program(graph, kinds, numbers)
-    if not small:  # otherwise each run gives the values of 0-d arrays
+    if not small:  # The value of a 0-d array is known only when the graph runs.
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
     dtype = map_dtype(graph, code.result)
@@ -79,7 +85,9 @@ def map(
 
 
 def map_dtype(graph: Graph, kind: str) -> np.dtype[Any]:
-    """The dtype of a map's result of this kind; TypeError: a Context has no such arrays."""
+    """Returns the dtype of a map's result of type `kind`. Raises TypeError if a Context has no
+    arrays of that dtype.
+    """
     if kind not in check.DTYPES.values():
         what = (
             f"the result would be {promote.dtype_name(kind)}, and a Context has float32, float64 "
@@ -90,25 +98,28 @@ def map_dtype(graph: Graph, kind: str) -> np.dtype[Any]:
 
 
 def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:
-    """The outline of a reduction."""
+    """Returns the outline of a reduction."""
     _, shape, dtype = reduce_outline(a, op, axis, keepdims)
     return shape, dtype, None
 
 
 def layout(a: Value, target: Any, source: Any, channels: Any) -> tuple[Made, str]:
-    """(outline, the layout before) of a change of layout."""
+    """Returns the outline of a change of layout, and the layout before."""
     found = layout_outline(a, target, source, channels)
     return (found.shape, a.dtype, found.after.name), found.before.name
 
 
 def worked_in(x: Value, given: Any) -> Any:
-    """The layout that a convolution of `x` works in; `given` is the caller's choice, or None."""
+    """Returns the layout that a convolution of `x` works in. `given` is the caller's choice, or
+    None.
+    """
     return given if given is not None else x.layout if x.layout in LAYOUTS else "NCHW"
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """(`x` in this layout, its channels for the change); None if no change is needed. The filters
-    `w` say how many channels of a blocked image are real.
+    """Returns `x` in this layout and its channels for the change, or None if no change is needed.
+
+    The filters `w` say how many channels of a blocked image are real.
     """
     if x.layout in (None, layout):
         return None
@@ -122,5 +133,5 @@ def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, i
 
 
 def _like(value: Value) -> Any:
-    """A numpy array of this shape and dtype, backed by one element."""
+    """Returns a numpy array of this shape and dtype, backed by one element."""
     return np.broadcast_to(np.zeros((), value.dtype), value.shape)

@@ -2,8 +2,8 @@
 
 The key of an entry has the device, its PCI slot, driver, instruction set, number of threads and
 package version (backends/rates.py, `slot_key`). Measurements under another key are never used. An
-entry holds the raw points, so that a better fit needs no new measurement. The file is written by
-kept.py: it is replaced whole, changed under a lock, and set aside with a warning when damaged.
+entry holds the raw points, so that a better fit needs no new measurement. kept.py writes the file:
+it is replaced whole, changed under a lock, and set aside with a warning when damaged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ log = logging.getLogger("sparkle_drv.sched")
 
 
 class Profile:
-    """The profile below one SPARKLE_HOME. "" means none: nothing is found or kept."""
+    """The profile below one SPARKLE_HOME. With `home` "" nothing is found or kept."""
 
     def __init__(self, home: str) -> None:
         self._file = DeviceFile(Path(home, "profile.json"), log, _sane) if home else None
         self._unkept: dict[str, dict[str, list[Point]]] = {}
-        """By device: points that were not written because another process held the file."""
+        """Points that were not written because another process held the file, by the key of the
+        device."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
-        """By class of work, or by name of a way (mesh/measured.py): the points of this device.
+        """Returns the points of this device by class of work, or by name of a link
+        (mesh/measured.py).
 
         A file with impossible points is set aside with a warning.
         """
@@ -40,8 +42,8 @@ class Profile:
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
         """Writes new points beside those of other classes. Points of a single size are not kept.
 
-        If the file cannot be written, a warning is logged and the next run measures again. A file
-        that another process holds is waited for once; later calls write what is left over.
+        If the file cannot be written, a warning is logged and the next run measures again. If
+        another process holds the file, one call waits for it; later calls write what is left over.
         """
         new = {name: points for name, points in measured.items() if sizes(points) >= LEAST_SIZES}
         if self._file is None or not new:
@@ -64,7 +66,7 @@ class Profile:
 
 
 def _sane(entry: Any) -> bool:
-    """Can all points of an entry have been measured?"""
+    """Returns whether all points of an entry can have been measured."""
     try:
         return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
     except (AttributeError, TypeError, ValueError):
@@ -72,5 +74,5 @@ def _sane(entry: Any) -> bool:
 
 
 def _points(given: Any) -> list[Point]:
-    """The points of a class. Raises TypeError, ValueError."""
+    """Returns the points of a class as numbers. Raises TypeError, ValueError."""
     return [(float(size), float(seconds)) for size, seconds in given]

@@ -1,17 +1,18 @@
-"""How long one operation takes on one device, as a function of size: probes, corrected by each run.
-State and arithmetic only: no clock, no device.
+"""Predicts how long one operation takes on one device, by its size: probes, corrected by each run.
+The module holds state and does arithmetic: no clock, no device.
 
 The model is a line (mesh/links/line.py) times a correction that depends on the size. A line alone
 is not enough. The times of real kernels bend where caches end and threads join, and calls find
 other cache contents than probes. Runs are averaged in knots, one per doubling of the size. The
-correction at a size is the weighted mean of the knots near it. A knot's weight is the inverse of
-its variance: the scatter of single runs over their number, plus the change of the correction over
-the distance (BEND). With little scatter a size thus has its own measurements; with much, its
-neighbours count, too. The line underneath predicts sizes without any measurement near them
-(FINDINGS F).
+correction at a size is the weighted mean of the knots near it.
+
+A knot's weight is the inverse of its variance: the scatter of single runs over their number, plus
+the change of the correction over the distance (BEND). With little scatter, a size thus has its own
+measurements; with much, its neighbours count, too. The line predicts sizes without any measurement
+near them.
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
-the last few then goes into `pace`, a factor for all sizes, and they are forgotten.
+the last few errors then goes into `pace`, a factor for all sizes, and these errors are forgotten.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from statistics import median
 from sparkle_drv.mesh.links.line import Line, Point, fit, usable
 
 MEMORY = 16
-"""Runs that a knot averages over."""
+"""Most runs that a knot averages over."""
 BEND = 0.2
-"""Change of the correction over a doubling of the size, as a standard deviation of log."""
+"""Expected change of the correction over a doubling of the size: a standard deviation of
+its log."""
 REACH = 4
 """Octaves beyond which a knot is ignored, if there are nearer ones."""
 CLIP = 2.0
@@ -36,13 +38,13 @@ clipped mean is then close to the median."""
 WINDOW = 5
 """Runs whose median error shows a change of pace."""
 LEAST_CHANGE = 0.18
-"""A change of pace is larger than this, in units of log: 20 %."""
+"""Smallest change of pace that counts, in units of log: 20 %."""
 CHANGE = 4.0
-"""It is also larger than this many times the scatter."""
+"""Smallest change of pace that counts, as a multiple of the scatter."""
 LEAST_NOISE = 0.02
 UNSURE = 0.5
-"""Scatter of a speed that is predicted from others, before its first runs: the first run counts at
-once, even where it took e times as long as predicted."""
+"""Scatter of a speed that is predicted from others, before its first runs. It is so large that the
+first run counts in full, even one that took e times as long as predicted."""
 NOISE_MEMORY, PROBES_WEIGH = 32, 4
 """Runs that the scatter is averaged over, and how many of them the probes count for. Probes follow
 one another directly and scatter less than calls."""
@@ -58,8 +60,9 @@ class Knot:
 
 @dataclass
 class Speed:
-    """One operation on one device. `at` predicts, `observe` learns. Threads may do both at once: a
-    knot is replaced as a whole.
+    """The speed of one operation on one device. `at` predicts, `observe` learns.
+
+    Threads may call both at once: a knot is replaced as a whole.
     """
 
     line: Line
@@ -69,36 +72,39 @@ class Speed:
     """log of the factor by which the device is slower than when it was probed."""
     runs: int = 0
     knots: dict[int, Knot] = field(default_factory=dict)
-    """By log2 of the size, rounded."""
+    """The knots, by log2 of the size, rounded."""
     predicted: bool = False
-    """Was it made of other speeds, without a probe of its own?"""
+    """Whether the speed was computed from other speeds, without a probe of its own."""
     _before: float | None = None  # the error of the last run
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     @classmethod
     def of(cls, points: Sequence[Point]) -> Speed:
-        """Builds it from probes: (size, seconds), several per size. ValueError: none is usable."""
+        """Builds a Speed from probes: (size, seconds), several per size. Raises ValueError if none
+        is usable.
+        """
         line = fit(points)
         offsets: dict[float, list[float]] = {}
         for size, t in points:
             if usable((size, t)):
                 offsets.setdefault(size, []).append(math.log(t / line.at(size)))
         middles = {size: median(values) for size, values in offsets.items()}
-        # The median of absolute deviations is 0.6745 of a normal distribution's deviation.
+        # For a normal distribution, the median absolute deviation is 0.6745 standard deviations.
         spread = [abs(v - middles[size]) for size, vs in offsets.items() for v in vs if len(vs) > 1]
         noise = max(LEAST_NOISE, median(spread) / 0.6745 if spread else 0.0)
         speed = cls(line, noise)
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Sizes where the line is right get a knot, too: otherwise a neighbour's would apply.
-            # A probe weighs as one run: calls have other operands and allocations.
+            # Sizes where the line is right get a knot, too: otherwise a neighbour's would apply. A
+            # probe weighs as one run: calls have other operands and allocations.
             speed._learn(size, middle)
         return speed
 
     def and_more(self, extra: float) -> Speed:
-        """The speed of work that takes `extra` seconds more for each unit of size. The correction
-        applies to the part of the time that it was learnt from.
+        """Returns the speed of work that takes `extra` seconds more for each unit of size.
+
+        The correction applies only to the part of the time that it was learnt from.
         """
         line = Line(self.line.a, self.line.b + extra)
         knots = {}
@@ -108,7 +114,7 @@ class Speed:
         return Speed(line, max(self.noise, UNSURE), self.pace, knots=knots, predicted=True)
 
     def at(self, size: float) -> float:
-        """Predicted seconds of work of this size."""
+        """Returns the predicted seconds of work of this size."""
         return self.line.at(size) * math.exp(self.pace + self._correction(size))
 
     def observe(self, size: float, seconds: float) -> None:
@@ -120,7 +126,7 @@ class Speed:
         self.runs += 1
         self._scatter(error)
         self._recent.append(error)
-        recent = list(self._recent)  # other threads may learn meanwhile
+        recent = list(self._recent)  # a copy, because other threads may change it
         if len(recent) == WINDOW:
             shift = median(recent)
             one_side = sum(1 for e in recent if e * shift > 0) >= WINDOW - 1
@@ -132,9 +138,12 @@ class Speed:
         self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
-        """Updates the scatter from the difference of successive errors, without their mean."""
+        """Updates the scatter from the difference of successive errors, which a constant error
+        cannot change.
+        """
         if self._before is not None:
-            # sqrt(pi) / 2 converts the mean difference of two normal values to their deviation.
+            # sqrt(pi) / 2 converts the mean difference of two normal values to their standard
+            # deviation.
             differ = 0.886 * min(abs(error - self._before), 6 * self.noise)
             weight = 1 / min(NOISE_MEMORY, PROBES_WEIGH + self.runs)
             self.noise = max(LEAST_NOISE, self.noise + weight * (differ - self.noise))
@@ -153,7 +162,8 @@ class Speed:
         total = weights = 0.0
         middle = round(x)
         near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
-        for at in near or sorted(self.knots):  # not as they were learnt: a journal forgets that
+        # Sorted, because a journal does not keep the order in which knots were learnt.
+        for at in near or sorted(self.knots):
             knot = self.knots[at]
             weight = 1 / (scatter / knot.count + bend * (x - at) ** 2)
             total += weight * knot.mean

@@ -25,13 +25,13 @@ class Value:
     dtype: np.dtype[Any]
     layout: str | None = None
     kind: str = "made"
-    """"made" by a task, or from outside: "numpy", "constant" (a ContextConstant), "context" (a
-    ContextArray), or the URI of the device of a core.Array or Constant. "input" if each run binds
-    it; a ContextConstant then counts as "context", since the next run may bind another.
-    """
+    """Where the array comes from. "made": from a task. "numpy", "constant" (a ContextConstant),
+    "context" (a ContextArray), or the URI of the device of a core.Array or Constant: from outside.
+    "input": each run binds an array. A ContextConstant bound to an input counts as "context", since
+    the next run may bind another."""
     part: tuple[int, int, int] | None = None
     """(number of the array, begin, end): the rows of axis 0 that this value is, in a graph with
-    micro-batches; None for a whole array."""
+    micro-batches. None for a whole array."""
 
     @property
     def whole(self) -> int:
@@ -40,12 +40,12 @@ class Value:
 
     @property
     def host(self) -> bool:
-        """Are its elements on the host before the graph runs?"""
+        """Whether the elements are on the host before the graph runs."""
         return self.kind in ("numpy", "constant")
 
     @property
     def constant(self) -> bool:
-        """Is it guaranteed not to change?"""
+        """Whether the elements are guaranteed not to change."""
         return self.kind == "constant"
 
     @property
@@ -56,10 +56,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Fold:
-    """Changes weights and bias before a product to w * scale and bias * scale + shift.
+    """A change of weights w and bias before a product, to w * scale and bias * scale + shift.
 
-    Both are expressions over channels, of the names in `reads`, computed in float64 on the host.
-    None stands for 1 and 0. With `positive`, the result is right only for a scale above 0.
+    scale and shift are expressions over channels, of the names in `reads`, computed in float64 on
+    the host. A `scale` of None stands for 1, a `shift` of None for 0. With `positive`, the result
+    is right only for a scale above 0.
     """
 
     reads: Mapping[str, Value]
@@ -79,7 +80,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options as `ops` takes them."""
     expression: Graph | None = None
-    """The expression of a map, or of a reduction of one."""
+    """The expression of a map, or of a reduction of an expression."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The scalars of the expression by name."""
     fold: Fold | None = None
@@ -88,9 +89,9 @@ class Task:
 
     @property
     def brought(self) -> tuple[Value, ...]:
-        """The arrays that must be on the device before the task begins, each once.
+        """The arrays that must be copied to the device before the task begins, each once.
 
-        `ops` itself brings numpy arrays that a map broadcasts, and operands that a fold changes.
+        `ops` itself copies numpy arrays that a map broadcasts, and operands that a fold changes.
         """
         found = [v for name, v in self.reads.items() if name not in self.folded]
         if self.expression is not None:
@@ -99,8 +100,8 @@ class Task:
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """The operands that its fold changes: the bias, and the weights if they are scaled. The
-        fold may add the bias.
+        """The operands that the fold changes: the bias, and the weights if they are scaled. The
+        fold may add a bias where there was none.
         """
         if self.fold is None:
             return ()
@@ -113,7 +114,7 @@ class Task:
 
     @property
     def arrays(self) -> tuple[Value, ...]:
-        """The arrays that it reads, each once."""
+        """The arrays that the task reads, each once."""
         folded = self.fold.reads if self.fold else {}
         return tuple(dict.fromkeys((*self.reads.values(), *folded.values())))
 
@@ -135,7 +136,7 @@ class Task:
 
 
 def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
-    """By value: the tasks that read it."""
+    """Returns the tasks that read each value, by the value's number."""
     found: dict[int, list[int]] = {}
     for i, task in enumerate(tasks):
         for value in task.arrays:
@@ -144,7 +145,7 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
-    """`tasks` with the kinds of these inputs filled in, by number."""
+    """Returns `tasks` with the kinds of these inputs filled in, by number."""
 
     def given(value: Value) -> Value:
         return replace(value, kind=kinds[value.number]) if value.number in kinds else value
@@ -153,7 +154,7 @@ def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
 
 
 def needed(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """The tasks that `outputs` depend on."""
+    """Returns the tasks that `outputs` depend on."""
     wanted = set(outputs)
     kept = []
     for task in reversed(tasks):

@@ -1,7 +1,8 @@
-"""Bytes that a task reads and writes on its device: shows what fusing saves. Pure.
+"""Counts the bytes that a task reads and writes on its device, which shows what fusing saves. All
+functions are pure.
 
-Each array that a task reads counts once, and so does its result. Extra work of `ops` counts, too.
-On other devices than cpu, a map copies operands that are broadcast, and a reduction of an
+Each array that a task reads counts once, and its result counts once. Extra work of `ops` counts,
+too. On devices other than the cpu, a map copies operands that are broadcast, and a reduction of an
 expression writes the map and reads it again. A change of layout between NHWC and a blocked one goes
 through NCHW. A fold (graph/fuse/fold.py) reads and writes weights in each run, unless they are
 constant. Working memory of an algorithm (im2col, packed weights) does not count.
@@ -24,12 +25,14 @@ class Traffic:
 
     @property
     def nbytes(self) -> int:
-        """The sum of both."""
+        """The sum of bytes read and written."""
         return self.reads_nbytes + self.writes_nbytes
 
 
 def traffic(task: Task, fuses: bool) -> Traffic:
-    """The traffic of one task. `fuses`: its device maps in one pass (ops/map/operation.py)."""
+    """Returns the traffic of one task. `fuses` says that its device maps in one pass
+    (ops/map/operation.py).
+    """
     arrays = dict.fromkeys(task.reads.values())
     reads = sum(value.nbytes for value in arrays)
     writes = task.out.nbytes
@@ -40,7 +43,8 @@ def traffic(task: Task, fuses: bool) -> Traffic:
             writes += weights.nbytes
         reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)
     if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
-        whole = min(task.reads["a"].nbytes, task.out.nbytes)  # through NCHW
+        # The array in NCHW, between the two layouts.
+        whole = min(task.reads["a"].nbytes, task.out.nbytes)
         reads, writes = reads + whole, writes + whole
     if task.expression is not None and not fuses:
         shape = task.common

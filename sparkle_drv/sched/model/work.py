@@ -14,11 +14,11 @@ class Operand:
     nbytes: int
     """Bytes that the work needs on its device."""
     places: frozenset[str] = frozenset({HOST})
-    """URIs of the devices that have a valid copy; HOST is one of them for a numpy array."""
+    """URIs of the devices that have a valid copy. For a numpy array, HOST is among them."""
     convert: str = ""
     """The class of the change of layout that the device makes before the work; "" if none."""
     convert_nbytes: int = 0
-    """Bytes of the changed operand."""
+    """Bytes of the operand after the change of layout."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Work:
     """One call of one operation."""
 
     op: str
-    """Class of work, such as "gemm_f32": it has one speed on a device."""
+    """Class of work, such as "gemm_f32". A class has one speed on a device."""
     size: float
-    """The quantity that its time grows with: operations for products, bytes for maps."""
+    """The quantity that the time grows with: operations for products, bytes for maps."""
     operands: tuple[Operand, ...] = ()
     """The inputs."""
     out_nbytes: int = 0
@@ -42,20 +42,21 @@ class Cost:
     """Predicted seconds of some work on one device, split into parts."""
 
     compute_s: float
-    """The operation itself."""
+    """Seconds of the operation itself."""
     in_s: float = 0.0
-    """Moving operands to the device."""
+    """Seconds of moving operands to the device."""
     out_s: float = 0.0
-    """Moving the result to where it must be."""
+    """Seconds of moving the result to where it must be."""
     convert_s: float = 0.0
-    """Changing operands' layouts, on the device itself."""
+    """Seconds of changing operands' layouts, on the device itself."""
     sync_s: float = 0.0
-    """Waiting for the end, beyond what `compute_s` contains. That was learnt from work that was
-    waited for."""
+    """Seconds of waiting for the end, beyond the wait that `compute_s` contains: `compute_s` was
+    learnt from runs that waited for their end."""
     wait_s: float = 0.0
-    """Queued work ahead, on this device or on one that shares with it."""
+    """Seconds of queued work ahead, on this device or on a device that shares a resource
+    with it."""
     risk_s: float = 0.0
-    """Mean cost of failures, from the device's failures so far."""
+    """Mean seconds that failures cost, from the device's failures so far."""
 
     @property
     def total_s(self) -> float:
@@ -68,26 +69,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of a run and of its parts, as in a Cost. A part is None if it was not measured. None
-    was measured for a call of numpy arrays that was timed as a whole.
+    """Seconds of a run and of its parts, as in a Cost. A part that was not measured is None. If a
+    call of numpy arrays was timed as a whole, all parts are None.
     """
 
     total_s: float
-    """The sum of the parts, or the whole call; without queued work ahead."""
+    """The sum of the parts, or the time of the whole call; without queued work ahead."""
     compute_s: float | None = None
-    """The operation and the wait for its end: sync is included, as in a Cost."""
+    """Seconds of the operation and the wait for its end."""
     in_s: float | None = None
-    """Moving operands to the device; 0 if they were there, or if the memory is the host's."""
+    """Seconds of moving operands to the device; 0 if they were there, or if the memory is the
+    host's."""
     out_s: float | None = None
-    """Moving the result to the host; 0 if it stays on the device."""
+    """Seconds of moving the result to the host; 0 if the result stays on the device."""
     convert_s: float | None = None
-    """Changes of operands' layouts, on the device itself."""
+    """Seconds of changing operands' layouts, on the device itself."""
 
     @classmethod
     def of(
         cls, compute_s: float, in_s: float = 0.0, out_s: float = 0.0, convert_s: float = 0.0
     ) -> Measured:
-        """A run whose parts were all measured."""
+        """Returns the times of a run whose parts were all measured."""
         total = compute_s + in_s + out_s + convert_s
         return cls(total, compute_s, in_s, out_s, convert_s)
 
@@ -97,19 +99,20 @@ class Candidate:
     """One device that was considered."""
 
     device: str
-    """Its URI."""
+    """URI of the device."""
     cost: Cost | None
-    """None if it cannot do this work."""
+    """Predicted cost; None if the device cannot do this work."""
     why: str = ""
-    """Why it was not chosen; "" for the chosen one."""
+    """Why the device was not chosen; "" for the chosen one."""
     basis: str = ""
-    """What its compute time rests on, if no probe measured this class of work."""
+    """How the compute time was predicted, if no probe measured this class of work; otherwise ""."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the work on one device: rows [begin, end) of the result. Work that is not cut by
-    rows counts in thousandths.
+    """A part of the work on one device: rows [begin, end) of the result.
+
+    If work is not cut by rows, `begin` and `end` are thousandths of it.
     """
 
     device: str
@@ -127,10 +130,10 @@ class Plan:
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first, then by predicted time."""
     explores: bool = False
-    """Was a device chosen that is not predicted to be best, to learn about it?"""
+    """Whether a device was chosen that is not predicted to be best, to learn its speed."""
     measured: Measured | None = field(default=None, compare=False)
-    """Times of its last measured run; None before the first. Decisions do not use it, and it is in
-    no journal; `Context.last_plan` shows it."""
+    """Times of the plan's last measured run; None before the first. Decisions and journals do not
+    use them; `Context.last_plan` shows them."""
 
     @property
     def device(self) -> str:

@@ -1,7 +1,8 @@
 """Acts on one machine: the executor, its arrays, and the calls of a Context.
 
-It probes devices, moves arrays, runs what decide chose, and reports times to model. Task graphs are
-in graph. Called by graph and `sparkle_drv.context`.
+The package probes devices, moves arrays, runs what decide chose, and reports times to model. Task
+graphs are in sched/graph. graph and `sparkle_drv.context` call this package.
+
     local.py              LocalExecutor: runs decisions, times them, reports to model
     repeated.py           entry of each call: looks up its plan, and calls ops if there is one
     calls.py              the operations of a Context: gemm, conv2d, map, reduce, layout
@@ -18,7 +19,9 @@ in graph. Called by graph and `sparkle_drv.context`.
     constants.py          ContextConstant: weights, copied to a device at first use
     foreign.py            arrays of other libraries among the arguments
     probe.py              measures the time of a class of work
-    ways.py               brings an array to a device, by peer or over the host
+    operands.py           operands and results of a call that several devices share
+    pulse.py              heartbeats: feeds the health of devices
+    ways.py               copies an array to a device, by peer or over the host
     stepwise.py           a call as timed steps: copy in, convert layout, compute, copy out
     traced.py             a call as stepwise spans, while a trace is recorded
     call_spans.py         whole calls and moves of arrays as spans of a trace

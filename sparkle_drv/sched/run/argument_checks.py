@@ -1,5 +1,7 @@
-"""Refuses calls that `ops` would refuse, before anything is measured, moved or launched. Runs the
-checks of `ops` on the metadata of arrays of a Context. Raises what `ops` raises.
+"""Refuses calls that `ops` would refuse, before anything is measured, moved or launched.
+
+The functions run the checks of `ops` on the metadata of arrays of a Context, and raise what `ops`
+raises.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from .constants import ContextConstant
 
 
 def gemm(a: Any, b: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """Refuses a product that is not valid."""
+    """Raises if a product is not valid."""
     _arrays(a=a, b=b, bias=bias)
     activation, algo = options.get("activation"), options.get("algo", "auto")
     _out(out, outline.gemm(a, b, bias, activation, algo), {"a": a, "b": b, "bias": bias})
 
 
 def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """Refuses a convolution that is not valid."""
+    """Raises if a convolution is not valid."""
     _arrays(x=x, w=w, bias=bias)
     how: dict[str, Any] = {**FORM, **options}
     activation, algo = how.pop("activation", None), how.pop("algo", "auto")
@@ -44,7 +46,7 @@ def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> N
 def map(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
 ) -> tuple[Lowered, dict[int, Any]]:
-    """Refuses a map that is not valid. Returns (its program, the scalars by node)."""
+    """Raises if a map is not valid. Returns the map's program, and the scalars by node."""
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
@@ -55,13 +57,13 @@ def map(
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:
-    """Refuses a reduction that is not valid."""
+    """Raises if a reduction is not valid."""
     _arrays(a=a)
     outline.reduce(a, op, axis, False)
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """Refuses a change of layout whose result, of this shape, does not fit `out`."""
+    """Raises if `out` cannot take the result, of this shape, of a change of layout."""
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})
 
@@ -73,7 +75,7 @@ def _arrays(**given: Any) -> None:
 
 
 def _out(out: Any, made: Made, operands: Mapping[str, Any]) -> None:
-    """Can `out` take the result?"""
+    """Raises if `out` cannot take the result."""
     if out is None:
         return
     if not isinstance(out, ContextArray):
@@ -89,7 +91,9 @@ def _value(x: Any) -> Value:
 
 
 def _like(x: Any) -> Any:
-    """A stand-in with the shape and dtype of an array of a Context, for the checks of `ops`."""
+    """Returns a stand-in with the shape and dtype of an array of a Context, for the checks of
+    `ops`.
+    """
     if not isinstance(x, (ContextArray, ContextConstant)):
         return x
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)

@@ -1,7 +1,7 @@
 """ContextArray: an array that may be on several devices at once, and moves when it is needed.
 
-It has one core.Array per place that has a copy. Writing on one device drops the others. The runner,
-which owns the links, does the moves.
+A ContextArray has one core.Array per place with a copy. Writing on one device drops the other
+copies. The executor, which owns the links, makes the moves.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
             raise ValueError(f"expected an open {kind}, got a closed one")
         if not x.of(executor):
             raise ValueError(
-                f"expected a {kind} of this Context, got {x!r} of another: pass x.numpy() instead"
+                f"expected a {kind} of this Context, got {x!r} of another Context: "
+                "pass x.numpy() instead"
             )
 
 
 def apart(x: Any, out: Any) -> Any:
-    """An operand, or a host copy of it if writing `out` would change it."""
+    """Returns an operand, or a host copy of it if writing `out` would change it."""
     if x is None or isinstance(x, ContextConstant):
         return x
     if isinstance(x, ContextArray) or isinstance(out, ContextArray):
@@ -60,7 +61,9 @@ def apart(x: Any, out: Any) -> Any:
 
 
 def here(given: Iterable[Any], uri: str) -> list[Any]:
-    """Arguments as operations on this device take them."""
+    """Returns the arguments, with a ContextArray or ContextConstant replaced by its copy on
+    `uri`.
+    """
     return [
         x._read(uri)
         if isinstance(x, ContextArray)
@@ -72,19 +75,21 @@ def here(given: Iterable[Any], uri: str) -> list[Any]:
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
-    """The elements of an operand or a result, as a numpy array. Waits for them."""
+    """Waits, and returns the elements of an operand or a result as a numpy array."""
     return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)
 
 
 class ContextArray(Shaped, Operators):
     """An array of a Context. `shape`, `dtype`, `layout`, `nbytes` are as of a core.Array.
 
-    `Context.array` makes it. `places` lists the devices that have a copy, the last written first.
-    Operations of the same Context take it. numpy does, too: `numpy()` and `__array__` wait and copy
-    to the host. Operators build expressions as those of a core.Array do: `Context.map` computes one
+    `Context.array` makes a ContextArray. `places` lists the devices that have a copy, the last
+    written first. Operations of the same Context take the array, and numpy does, too: `numpy()` and
+    `__array__` wait and copy to the host.
+
+    Operators build expressions as those of a core.Array do. `Context.map` computes an expression
     when it is read, or before an array of the Context is written. Indexing, transposing and
-    `reshape` copy. Threads that share it need their own lock. It is neither copied nor pickled.
-    Once its Context is closed, reading elements raises DeviceLost.
+    `reshape` copy. Threads that share a ContextArray need their own lock. It is neither copied nor
+    pickled. Once its Context is closed, reading elements raises DeviceLost.
     """
 
     __slots__ = (
@@ -112,7 +117,7 @@ class ContextArray(Shaped, Operators):
     def _deferred(
         cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> ContextArray:
-        """One that waits for `thunk` to be run."""
+        """Returns an array whose elements `thunk` computes when somebody needs them."""
         made = cls.__new__(cls)
         made._executor, made._thunk, made._copies = executor, thunk, {}
         made.shape, made.dtype, made.layout = shape, dtype, None
@@ -125,12 +130,12 @@ class ContextArray(Shaped, Operators):
             self._executor.waiting.compute(self)
 
     def _take(self, made: ContextArray) -> None:
-        """The copies of `made`, which its thunk has computed, from now on."""
+        """Takes over the copies of `made`, which the array's thunk has computed."""
         self._copies, self.layout = made._copies, made.layout
-        self._thunk = None  # last: other threads read what stands above without a lock
+        self._thunk = None  # last, because other threads read the fields above without a lock
 
     def explain(self) -> str:
-        """One line: how it will be computed; "" once it is."""
+        """Describes in one line how the array will be computed; "" once it is computed."""
         return "" if self._thunk is None else self._thunk.explain()
 
     def __repr__(self) -> str:
@@ -156,54 +161,59 @@ class ContextArray(Shaped, Operators):
 
     @property
     def copies(self) -> dict[str, Array]:
-        """The copies by URI, in that order. Reads as `on` does."""
+        """The copies by URI, the last written first. Expressions that wait are computed first, as
+        in `on`.
+        """
         self._ready()
         self._executor.waiting.settle()
         return dict(self._copies)
 
     @property
     def closed(self) -> bool:
-        """True once `close` was called, or its Context closed."""
+        """Whether `close` was called, or the array's Context closed."""
         if self._thunk is not None:
             return self._executor.closed
         return not self._copies or all(x.closed for x in self._copies.values())
 
     def of(self, executor: LocalExecutor) -> bool:
-        """Does the array belong to this executor's Context?"""
+        """Returns whether the array belongs to this executor's Context."""
         return self._executor is executor.own
 
     @property
     def fence(self) -> Fence | None:
-        """The fence of the operation that fills it; None if nothing is pending."""
+        """The fence of the operation that fills the array; None if nothing is pending."""
         return self._first().fence
 
     def on(self, device: str) -> Array:
-        """The core.Array on a device of this Context, moved there first if necessary.
+        """Returns the core.Array on a device of this Context. The array is moved there first if
+        necessary.
 
-        It is for reading: a caller that writes it must call `wrote`. Expressions that wait are
-        computed first. Raises ValueError (closed, no such device), TypeError (not a str), and what
-        the devices raise.
+        The result is for reading: a caller that writes it must call `wrote`. Expressions that wait
+        are computed first. Raises ValueError (closed, no such device), TypeError (not a str), and
+        what the devices raise.
         """
         self._executor.waiting.settle()
         return self._read(device)
 
     def _read(self, device: str) -> Array:
-        """The same for who does not write it."""
+        """Returns the core.Array on a device, as `on` does, for a caller that only reads. Waiting
+        expressions are not computed.
+        """
         self._first()
         if not isinstance(device, str):
             raise TypeError(f"device: expected a URI as str, got {device!r}")
         return self._on(device)
 
     def _on(self, device: str, *wait: Wait) -> Array:
-        """The same as `on`; `wait` waits for the move."""
+        """Returns the core.Array on a device. `wait` waits for the move, if one is necessary."""
         found = self._copies.get(device)
         if found is None:
             found = self._copies[device] = self._executor.moved(self, device, *wait)
         return found
 
     def wrote(self, device: str) -> None:
-        """The copy on `device` has changed, so the others become invalid. Raises ValueError if
-        there is no copy.
+        """Records that the copy on `device` has changed, so the others become invalid. Raises
+        ValueError if there is no copy.
         """
         kept = self._copies.get(device)
         if kept is None:
@@ -216,9 +226,9 @@ class ContextArray(Shaped, Operators):
 
     @call
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The elements on the host, after waiting: a view of unified memory, else a copy.
+        """Waits, and returns the elements on the host: a view of unified memory, else a copy.
 
-        It is read-only: other devices may have copies. `fill` writes.
+        The result is read-only, because other devices may have copies. `fill` writes.
         """
         array = self._nearest()
         host = array.numpy()
@@ -228,9 +238,9 @@ class ContextArray(Shaped, Operators):
 
     @call
     def get(self, *at: int) -> Any:
-        """The element at this index as a numpy scalar: `x.get(2, 0)`. Waits, and copies only this
-        element to the host. A negative index counts from the end.
+        """Returns the element at this index as a numpy scalar: `x.get(2, 0)`.
 
+        Waits, and copies only this element to the host. A negative index counts from the end.
         Raises IndexError (out of range, or not one per dimension), TypeError, ValueError (closed).
         """
         array = self._nearest()
@@ -248,7 +258,9 @@ class ContextArray(Shaped, Operators):
         return host
 
     def _came(self, array: Array, nbytes: int | None = None) -> None:
-        """Records that the current call brought a copy to the host, or waited for it."""
+        """Records in a trace that the current call copied the array to the host, or waited
+        for it.
+        """
         trace = self._executor.trace
         if trace is not None:
             moved = self.nbytes if nbytes is None else nbytes
@@ -257,7 +269,7 @@ class ContextArray(Shaped, Operators):
 
     @call
     def fill_random(self, seed: int = 0) -> ContextArray:
-        """Fills it with values of numpy's default_rng(seed). Returns itself.
+        """Fills the array with values of numpy's default_rng(seed). Returns the array.
 
         Floats are uniform in [0, 1); integers cover the dtype's whole range. The same seed gives
         the same values on any device. Raises TypeError (a dtype without such values, a seed that is
@@ -279,9 +291,9 @@ class ContextArray(Shaped, Operators):
 
     @call
     def fill(self, values: Any) -> ContextArray:
-        """Copies `values` into it. Returns itself.
+        """Copies `values` into the array. Returns the array.
 
-        `values` broadcasts to the shape, and the dtype can hold it: floats may lose digits,
+        `values` must broadcast to the shape, and the dtype must hold them: floats may lose digits,
         integers must fit. Raises TypeError (another kind of values), ValueError (a shape that does
         not broadcast, an integer that does not fit, closed).
         """
@@ -298,7 +310,7 @@ class ContextArray(Shaped, Operators):
         return self
 
     def _held(self, values: Any) -> np.ndarray[Any, Any]:
-        """`values` in this dtype, with a shape that broadcasts to this one."""
+        """Returns `values` in this dtype, with a shape that broadcasts to this one."""
         if is_masked(values):
             raise TypeError("values: expected plain elements, got a masked array: fill it first")
         given, kind = np.asarray(values), self.dtype
@@ -321,7 +333,8 @@ class ContextArray(Shaped, Operators):
         return given.astype(kind, copy=False)
 
     def reshape(self, *shape: Any) -> ContextArray:
-        """A copy in another shape of the same size. One dimension may be -1: what is left.
+        """Returns a copy in another shape of the same size. One dimension may be -1: its length
+        follows from the others.
 
         Raises ValueError (another size, closed), TypeError.
         """
@@ -329,10 +342,10 @@ class ContextArray(Shaped, Operators):
         return ContextArray(self._executor, array.device.uri, copy(array.reshape(*shape)))
 
     def close(self) -> None:
-        """Frees all copies; idempotent. Garbage collection does it, too. Expressions that wait are
-        computed first: they may read it.
+        """Frees all copies; idempotent. Garbage collection does so, too. Expressions that wait are
+        computed first, because they may read this array.
         """
-        if self._thunk is not None:  # nobody has read it: it is not computed any more
+        if self._thunk is not None:  # an expression that nobody has read: no need to compute it
             self._thunk = None
         elif self._copies and not self._executor.closed:
             self._executor.waiting.settle()
@@ -348,7 +361,9 @@ class ContextArray(Shaped, Operators):
         return next(iter(self._copies.values()))
 
     def _nearest(self) -> Array:
-        """A copy that numpy can read without a move, else the first."""
+        """Returns a copy that numpy can read without a move, else the copy that was written
+        last.
+        """
         first = self._first()
         unified = (c for c in self._copies.values() if c.device.info.unified)
         return next(unified, first)
@@ -358,7 +373,9 @@ class ContextArray(Shaped, Operators):
 def empty(
     executor: LocalExecutor, dev: Device, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """A new array of zeros on one device. Raises TypeError, ValueError, OutOfDeviceMemory."""
+    """Returns a new array of zeros on one device. Raises TypeError, ValueError,
+    OutOfDeviceMemory.
+    """
     extents = shape_of(shape)
     if layout is not None:
         parse("layout", layout).check("shape", extents)
@@ -372,7 +389,9 @@ def empty(
 def empty_anywhere(
     executor: LocalExecutor, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """`empty` on the first device that is usual, not lost and has room. Raises as that does."""
+    """Returns a new array of zeros on the first device that is not lost and has room. Devices that
+    take part only when named are left out. Raises as `empty` does.
+    """
     there = [executor.devices[uri] for uri in executor.usual]
     full: list[OutOfDeviceMemory] = []
     for dev in [d for d in there if not executor.costs.nodes[d.uri].lost] or there:

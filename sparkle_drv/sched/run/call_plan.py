@@ -1,8 +1,8 @@
-"""From a call to its plan: measures what is unknown, chooses, and keeps the plan.
+"""Makes the plan of a call: measures what is unknown, chooses, and keeps the plan.
 
-A plan is kept for all calls of its shape, and is decided as if the devices were idle. While its
-device has more queued work than another device is slower, each call is decided again with the
-queued work counted.
+A plan is kept for all calls of its shape, and is decided as if the devices were idle.
+`Kept.slack_s` is the seconds by which the next best device is slower. While the plan's device has
+more queued work than that, each call is decided again with the queued work counted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from .local import LocalExecutor
 
 KEPT = 4096
-"""Plans that are kept; beyond this number all are dropped."""
+"""Most plans that are kept. When the limit is reached, all are dropped."""
 BUSY_S = 2e-4
-"""A device that is busy for less than this is not avoided: deciding takes as long."""
+"""Seconds of queued work below which a device is not avoided: deciding takes as long."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call to plan; see LocalExecutor.run."""
+    """A call to plan. The fields are arguments of LocalExecutor.run."""
 
     describe: Callable[[], tuple[Class, float, int]]
     operands: Sequence[Any]
     out: Any
     convert: Conversion | None
     known: bool = False
-    """Has the caller already measured the devices for this call?"""
+    """Whether the caller has already measured the devices for this call."""
 
 
 def kept_plan(
@@ -52,7 +52,9 @@ def kept_plan(
     barred: Mapping[str, str],
     before: Kept | None,
 ) -> Kept:
-    """The best plan on idle devices, kept under `key` in place of `before`. Raises Impossible."""
+    """Returns the best plan on idle devices, kept under `key` in place of `before`. Raises
+    Impossible.
+    """
     work, arrays = _known(executor, call, uris, barred)
     kept = _decided(executor, work, arrays, uris, barred)
     if len(executor.plans) >= KEPT:
@@ -70,14 +72,14 @@ def kept_plan(
 def idle_plan(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> Plan:
-    """The best plan on idle devices, for a call that is not made. Raises Impossible."""
+    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible."""
     work, _ = _known(executor, call, uris, barred)
     with executor.deciding:
         return choose(executor.costs, work, uris, barred)
 
 
 def is_busy(executor: LocalExecutor, kept: Kept) -> bool:
-    """Does its device have so much queued work that another one may be faster?"""
+    """Returns whether the plan's device has so much queued work that another one may be faster."""
     if kept.slack_s == math.inf:
         return False
     alike = executor.costs.waits_for(kept.device.uri)
@@ -93,9 +95,10 @@ def beside_others(
     barred: Mapping[str, str],
     kept: Kept,
 ) -> Kept:
-    """The best plan with queued work counted, where `kept` is best on idle devices.
+    """Returns the best plan with queued work counted, where `kept` is best on idle devices.
 
-    That is `kept`, or a plan for another device, which is kept beside it to learn from its runs.
+    The result is `kept`, or a plan for another device. That plan is kept, too, to learn from its
+    runs.
     """
     work, arrays = _known(executor, call, uris, barred)
     with executor.deciding:
@@ -119,7 +122,7 @@ def beside_others(
 def _known(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> tuple[Work, bool]:
-    """(the work, does it use ContextArrays?), after measuring what is unknown."""
+    """Measures what is unknown. Returns the work, and whether it uses ContextArrays."""
     kind, size, out_nbytes = call.describe()
     given = [x for x in call.operands if x is not None]
     arrays = any(x.__class__ is ContextArray for x in (*given, call.out))

@@ -1,5 +1,7 @@
-"""Spans of a trace for whole calls of a Context and its arrays. Their parts are on other tracks
-(traced.py), and so are calls that are a single part. Without a trace this costs one test.
+"""Records spans of a trace for whole calls of a Context and its arrays.
+
+The parts of a call are on other tracks (traced.py). A call that is a single part is on the track of
+that part, too. Without a trace each call costs one test.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def call(function: Call) -> Call:
-    """Decorator: records each call while the executor records a trace. The first argument of
-    `function` is an executor, or has one as `_executor`.
+    """Decorates a function so that each call is recorded while the executor records a trace.
+
+    The first argument of `function` is an executor, or has one as `_executor`.
     """
     name = function.__name__
 

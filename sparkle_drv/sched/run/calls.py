@@ -1,10 +1,12 @@
-"""The methods of a Context: the operations of `ops`, placed by an executor.
+"""The operations of a Context: those of `ops`, placed by an executor.
 
-Each describes its call (operations.py) and how `ops` runs it. When a plan is made, calls that `ops`
-would refuse are refused before any measurement (argument_checks.py); `ops` checks repeated calls.
+Each function describes its call (operations.py) and how `ops` runs it. When a plan is made, calls
+that `ops` would refuse are refused before any measurement (argument_checks.py); `ops` checks
+repeated calls.
+
 Some calls are not placed: arrays that are bound to a device, functions, and empty arrays. They go
-to the first available device. So does a call whose shape cannot be determined: `ops` then raises
-the error.
+to the first available device. Calls whose shape cannot be determined go there, too: `ops` then
+raises the error.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from .local import FAILURES, LocalExecutor, may_be_redone
 log = logging.getLogger("sparkle_drv.sched")
 
 Uris = tuple[str, ...]
-"""The devices that a call may use."""
+"""URIs of the devices that a call may use."""
 Key = tuple[Any, ...]
 """Key of a kept plan: `uris`, and all else that distinguishes calls (repeated.py)."""
 _WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
@@ -56,7 +58,7 @@ def gemm(
     out: Any = None,
     **options: Any,
 ) -> Any:
-    """`ops.gemm` on the device that takes least time."""
+    """Runs `ops.gemm` on the device that takes least time."""
 
     def describe() -> tuple[operations.Class, float, int]:
         argument_checks.gemm(a, b, bias, out, options)
@@ -86,10 +88,10 @@ def conv2d(
     executor: LocalExecutor, uris: Uris, key: Key, /, x: Any, w: Any, bias: Any = None,
     out: Any = None, **options: Any,
 ) -> Any:  # fmt: skip
-    """`ops.conv2d` on the device that takes least time.
+    """Runs `ops.conv2d` on the device that takes least time.
 
-    By default it works in the layout of `x`. An `x` in another layout is changed first, on the
-    device that does the work.
+    By default the convolution works in the layout of `x`. An `x` in another layout is changed
+    first, on the device that does the work.
     """
     own = x.layout if isinstance(x, _WITH_LAYOUT) else None
     options.setdefault("layout", own if own in geometry.LAYOUTS else "NCHW")
@@ -101,7 +103,8 @@ def conv2d(
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
-        if convert is not None and image.layout == own:  # a call without a plan changes it here
+        # A call without a plan changes the layout here.
+        if convert is not None and image.layout == own:
             image = convert.run(dev, image)
         return ops.conv2d(dev, image, given[1], given[2], target, **options)
 
@@ -131,8 +134,10 @@ def conv2d(
 def _conversion(
     x: Any, w: Any, groups: Any, layout: Any
 ) -> tuple[Conversion | None, tuple[int, ...]]:
-    """(the change of an image to `layout` for the filters `w`, its shape then); None for the change
-    if none is needed. Raises TypeError, ValueError.
+    """Returns the change of an image to `layout` for the filters `w`, and the image's shape after
+    the change.
+
+    The change is None if none is needed. Raises TypeError, ValueError.
     """
     found = outline.as_worked_in(x, w, groups, layout)
     if found is None:
@@ -150,7 +155,7 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """A check of work whose first operand's layout is changed before it."""
+    """Checks work whose first operand's layout was changed before it."""
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 
 
@@ -159,13 +164,13 @@ def map(
     executor: LocalExecutor, uris: Uris, key: Key, expression: Any, /, *values: Any,
     out: Any = None, **named: Any,
 ) -> Any:  # fmt: skip
-    """`ops.map` on the device that takes least time."""
+    """Runs `ops.map` on the device that takes least time."""
     graph = graph_of(expression)
     given = bind(graph, values, named)
     check_own(executor, (*given.values(), out))
     arrays = {name: x for name, x in given.items() if isinstance(x, _ARRAYS) and x.shape}
     place = ""
-    if arrays:  # 0-d arrays beside them count as numbers
+    if arrays:  # 0-d arrays beside other arrays count as numbers
         for name, x in given.items():
             if isinstance(x, ContextArray) and not x.shape:
                 given[name], place = x.numpy()[()], place or x.places[0]
@@ -195,7 +200,8 @@ def map(
 
         check = partial(validate.map, expression=expression, names=tuple(arrays), numbers=numbers)
         made = executor.run(key, describe, operands, out, run, uris, check)
-    if place and isinstance(made, np.ndarray) and out is None:  # ContextArray in, ContextArray out
+    # a call with ContextArrays returns a ContextArray
+    if place and isinstance(made, np.ndarray) and out is None:
         return ContextArray(executor.own, place, executor.devices[place].array(made))
     return made
 
@@ -205,7 +211,7 @@ def reduce(
     executor: LocalExecutor, uris: Uris, key: Key, a: Any, op: Any, axis: Any, /, *,
     keepdims: bool = False, **names: Any,
 ) -> Any:  # fmt: skip
-    """`ops.reduce` on the device that takes least time."""
+    """Runs `ops.reduce` on the device that takes least time."""
 
     kinds = ContextArray, ContextConstant
     arrays = {name: x for name, x in names.items() if isinstance(x, kinds)}
@@ -243,7 +249,7 @@ def layout(
     executor: LocalExecutor, uris: Uris, key: Key, /, a: Any, target: Any, out: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """`ops.layout` on the device that has `a`, else on the one that takes least time."""
+    """Runs `ops.layout` on the device that has `a`, else on the one that takes least time."""
 
     def run(dev: Any, there: Sequence[Any], to: Any) -> Any:
         return ops.layout(dev, there[0], target, out=to, **options)
@@ -268,16 +274,20 @@ def layout(
 
 
 def _bound(*given: Any) -> bool:
-    """Is an operand neither a numpy array nor of a Context? A core.Array or Constant is bound to a
-    device, and a lazy expression has no elements yet: such calls are not placed.
+    """Returns whether an operand is neither a numpy array nor an array of a Context.
+
+    A core.Array or Constant is bound to a device, and a lazy expression has no elements yet: calls
+    with them are not placed.
     """
     free = np.ndarray, ContextArray, ContextConstant
     return any(x is not None and not isinstance(x, free) for x in given)
 
 
 def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """Runs a call without a plan: on the device of the first core.Array, else on the first one that
-    is not lost. If that fails or has no kernel for it, the next device runs it.
+    """Runs a call without a plan: on the device of the first core.Array, else on the first device
+    that is not lost.
+
+    If that device fails or has no kernel for the call, the next device runs it.
     """
     check_own(executor, (*operands, out))
     if executor.unplaced is not None:
@@ -295,7 +305,7 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
         except NotThere:
             if not left:
                 raise
-        except ways.CopyLost:  # another device failed than the one that was to do the work
+        except ways.CopyLost:  # The device that failed was not the one that was to do the work.
             raise
         except FAILURES as error:
             executor.failed(uri, error)

@@ -1,7 +1,8 @@
 """ContextConstant: a private copy of an array for all devices of a Context.
 
 The host has a copy. A device gets its copy when a call first reads the constant there
-(ops/memory/constant.py). Called by context.py, and by all that bring operands to a device.
+(ops/memory/constant.py). context.py makes the constants; the modules that copy operands to devices
+read them.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 class ContextConstant(Shaped):
     """Weights for all devices of a Context. `shape`, `dtype`, `layout`, `nbytes` are the source's.
 
-    `Context.constant` makes it. Operations and graphs of its Context take it like a numpy array.
-    `places` lists the devices that have a copy so far. `numpy()` and `__array__` return copies.
-    Several threads may use it at once. After `close`, which is idempotent, reading raises
-    ValueError.
+    `Context.constant` makes a ContextConstant. Operations and graphs of its Context take it like a
+    numpy array. `places` lists the devices that have a copy so far. `numpy()` and `__array__`
+    return copies. Several threads may use one constant at once. After `close`, which is idempotent,
+    reading raises ValueError.
     """
 
     __slots__ = (
@@ -45,7 +46,8 @@ class ContextConstant(Shaped):
         self.shape, self.dtype, self.nbytes = self._host.shape, self._host.dtype, self._host.nbytes
         self._executor = executor
         self._there: dict[str, Constant] = {}
-        self._lock = threading.RLock()  # re-entrant: a signal handler may close it
+        # Re-entrant, because a signal handler may close the constant
+        self._lock = threading.RLock()
         self.closed = False
 
     def __repr__(self) -> str:
@@ -67,11 +69,11 @@ class ContextConstant(Shaped):
         return tuple(self._there)
 
     def of(self, executor: LocalExecutor) -> bool:
-        """Does the constant belong to this executor's Context?"""
+        """Returns whether the constant belongs to this executor's Context."""
         return self._executor.devices is executor.devices
 
     def on(self, device: str) -> Constant:
-        """The Constant on a device of this Context; made now if it is not there yet.
+        """Returns the Constant on a device of this Context. If the device has none yet, it is made.
 
         The caller must not close it, since later calls use it. Raises ValueError (closed, no such
         device), TypeError (not a str), and what the device raises.
@@ -84,7 +86,7 @@ class ContextConstant(Shaped):
         return found
 
     def _made(self, uri: Any) -> Constant:
-        self._open()  # again: another thread may have closed it
+        self._open()  # a second check: another thread may have closed it
         if not isinstance(uri, str):
             raise TypeError(f"device: expected a URI as str, got {uri!r}")
         device = self._executor.devices.get(uri)
@@ -99,18 +101,18 @@ class ContextConstant(Shaped):
         return found
 
     def host(self) -> np.ndarray[Any, Any]:
-        """The elements themselves, read-only. Raises ValueError (closed) (@private)."""
+        """Returns the elements themselves, read-only. Raises ValueError (closed) (@private)."""
         self._open()
         return self._host
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the elements. Raises ValueError (closed)."""
+        """Returns a copy of the elements. Raises ValueError (closed)."""
         made: np.ndarray[Any, Any] = self.host().copy()
         return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("copy: expected True or None, since it returns copies only, got False")
+            raise ValueError("copy: expected True or None, since all results are copies, got False")
         made: np.ndarray[Any, Any] = self.host().astype(self.dtype if dtype is None else dtype)
         return made
 
@@ -119,7 +121,7 @@ class ContextConstant(Shaped):
             raise ValueError("expected an open ContextConstant, got a closed one")
 
     def close(self) -> None:
-        """Free all copies; idempotent."""
+        """Frees all copies; idempotent."""
         with self._lock:
             self.closed = True
             there, self._there = self._there, {}

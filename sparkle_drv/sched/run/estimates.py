@@ -22,7 +22,7 @@ from .local import LocalExecutor, Run
 from .sharding import KeptShards, Sharding
 
 OPS = ("gemm", "conv2d", "map", "reduce")
-"""Methods of a Context whose calls can be planned this way."""
+"""Methods of a Context whose calls `Context.plan` can plan."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Estimate(Plan):
     """The plan of a call on one device."""
 
     def explain(self) -> str:
-        """The plan as text, as in `Context.explain_last_plan`."""
+        """Returns the plan as text, as in `Context.explain_last_plan`."""
         return explain.text(self)
 
 
 class Estimating:
-    """The executor of a call that is not made."""
+    """Stands in for the executor of a call that is not made."""
 
     def __init__(self, executor: LocalExecutor) -> None:
         self._executor = executor
@@ -50,7 +50,7 @@ class Estimating:
         operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
         convert: Conversion | None = None, whole: bool = False, known: bool = False,
     ) -> Estimate:  # fmt: skip
-        """The plan that LocalExecutor.run would follow. Raises Impossible."""
+        """Returns the plan that LocalExecutor.run would follow. Raises Impossible."""
         executor = self._executor
         check_own(executor, (*operands, out))
         call = call_plan.Call(describe, operands, out, convert, known)
@@ -58,7 +58,9 @@ class Estimating:
         return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
-        """The error for a call that would run without a plan."""
+        """Returns the error for a call that cannot be planned because it would run without
+        a plan.
+        """
         given = (x for x in operands if x is not None)
         told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)
         return ValueError(
@@ -68,17 +70,17 @@ class Estimating:
 
 
 class SharedEstimate(Sharding):
-    """An `Estimating` for calls that several devices may share."""
+    """Stands in for the executor of a call that several devices may share and that is not made."""
 
     def alone(self, key: tuple[Any, ...]) -> None:
-        """None: there is no executor to run it."""
+        """Returns None: there is no executor to run the call."""
 
     def run(
         self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
         convert: Conversion | None = None, whole: bool = False, known: bool = False,
     ) -> KeptShards | Estimate:  # fmt: skip
-        """The plan that Sharding.run would follow. Raises as that does."""
+        """Returns the plan that Sharding.run would follow. Raises as Sharding.run does."""
         kept = self.decide(None, describe, operands, out, uris, convert)
         if kept is not None:
             return kept

@@ -1,7 +1,7 @@
 """Arrays of other libraries among the arguments of a call of a Context (ops/memory/foreign.py).
 
-One in host memory is placed as numpy's are; one in the memory of a device of the Context binds the
-call to that device, as a core.Array does.
+An array in host memory is placed as numpy's are. An array in the memory of a device of the Context
+binds the call to that device, as a core.Array does.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.memory.foreign import is_foreign, operand, place_of
 
 Devices = Mapping[str, Device]
-"""Of the Context, by URI."""
+"""The devices of a Context, by URI."""
 
 
 class Foreign(Exception):
-    """An argument is of another library: the call begins again with `taken` in its place."""
+    """An argument belongs to another library: the call begins again with the result of `taken` in
+    its place.
+    """
 
 
 def taken(devices: Devices, name: str, given: Any) -> Any:
-    """`given`, or what operations take for an array of another library. Raises as its `operand`."""
+    """Returns `given`, or what operations take for an array of another library. Raises as `operand`
+    of ops/memory/foreign.py does.
+    """
     if not is_foreign(given):
         return given
     place = place_of(name, given)
@@ -35,7 +39,7 @@ def taken(devices: Devices, name: str, given: Any) -> Any:
 
 
 def all_taken(devices: Devices, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """The same of all arguments: (by position, by name)."""
+    """Returns the arguments by position and the arguments by name, each as `taken` returns it."""
     there = []
     for i, x in enumerate(given):
         there.append(taken(devices, f"operand {i + 1}", x))
@@ -46,8 +50,8 @@ def call(
     devices: Devices, again: Callable[..., Any], given: tuple[Any, ...],
     named: Mapping[str, Any], out: Any,
 ) -> Any:  # fmt: skip
-    """`again(given, named, out)` of what these are taken for; the caller's own `out`, if it is host
-    memory.
+    """Calls `again(given, named, out)` with all arrays of other libraries replaced, as `taken`
+    does. Returns the caller's own `out` if it is host memory.
     """
     there = taken(devices, "out", out)
     made = again(*all_taken(devices, given, named), there)

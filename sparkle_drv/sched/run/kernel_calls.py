@@ -30,22 +30,25 @@ from .sharding import Sharding, Terms
 from .user_kernels import Arguments, UserKernel, arguments, groups_of, kernel_of
 
 PARTS = (64, 16, 4)
-"""Divisors of a call's extent, which give the sizes of the probes of its class."""
+"""Divisors of a call's extent. The quotients are the sizes of the probes of the call's class."""
 
 
 class KernelCut(Cut):
-    """The cut of a kernel's arrays. The last operand is a number, the first element of the piece;
-    None where the call is whole.
+    """The cut of a kernel's arrays.
+
+    The last operand is a number, the first element of the piece; None where the call is whole.
     """
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
-        """As Cut.given."""
+        """Returns the operands of a piece, as Cut.given does."""
         return [*super().given(operands, begin, end)[:-1], begin]
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, on any device. Its operands are its arrays and the first element."""
+    """One call of a user's kernel, on any device. Its operands are the arrays and the number of the
+    piece's first element.
+    """
 
     kernel: UserKernel
     how: Arguments
@@ -53,9 +56,10 @@ class _Call:
     group_size: Any
 
     def run(self, device: Device, given: Sequence[Any], out: Any = None) -> Any:
-        """Launches it on these operands and waits. Returns the written arrays on the host.
+        """Launches the kernel on these operands and waits. Returns the written arrays on the host.
 
-        If the operands are Arrays, a single result stays an Array: the caller fetches it.
+        If the operands are Arrays, a single result stays an Array: the caller copies it to the
+        host.
         """
         fence, there = self.launched(device, given)
         fence.wait()
@@ -65,7 +69,7 @@ class _Call:
         return self._joined([array.numpy() for array in written])
 
     def launched(self, device: Device, given: Sequence[Any]) -> tuple[Fence, list[Any]]:
-        """(fence, all arguments as the device has them)."""
+        """Launches the kernel. Returns the fence, and the list of all arguments on the device."""
         kernel, how = self.kernel.on(device), self.how
         if kernel is None:
             raise NotThere(f"{device.uri}: expected an image for this device, got none")
@@ -81,7 +85,9 @@ class _Call:
         return launch(group_size=self.group_size), there
 
     def _joined(self, made: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Several results as one: for each element of the cut, their bytes one after another."""
+        """Joins several results into one: for each element of the cut, their bytes one after
+        another.
+        """
         if len(made) == 1:
             return made[0]
         axes = [self.how.axes.get(at) for at in self.how.written]
@@ -91,7 +97,7 @@ class _Call:
         return np.concatenate(flat, axis=1)
 
     def put(self, made: Any) -> Any:
-        """Writes the result into the caller's arrays; returns them."""
+        """Writes the result into the caller's arrays, and returns them."""
         host = made.numpy() if isinstance(made, Array) else made
         targets, begin = [self.how.given[at] for at in self.how.written], 0
         for at, target in zip(self.how.written, targets, strict=True):
@@ -115,9 +121,11 @@ class _Call:
     def of_class(
         self, cut: Cut, operands: Sequence[Any], wrong: dict[str, Exception]
     ) -> Class:  # fmt: skip
-        """The class of the call: its code, and its shapes without the cut axis, whose extent is
-        the size. Numbers do not count, since a step number would make each call a class. `wrong`
-        gets the error with which a probe was refused, by URI.
+        """Returns the class of the call: its code, and its shapes without the cut axis. The extent
+        of that axis is the size.
+
+        Numbers are not part of the class, since a step number would make each call a class. If a
+        probe is refused, `wrong` gets its error under the device's URI.
         """
         rows = [
             f"{x.dtype.char}{[n for at, n in enumerate(x.shape) if at != axis]}"
@@ -150,8 +158,8 @@ class _Call:
 
 
 def _there(device: Device, x: Any, written: bool) -> Any:
-    """An array as the kernel takes it: a copy if it writes it."""
-    if isinstance(x, Array):  # brought for this call
+    """Returns an array for the kernel on this device: a copy if the kernel writes the array."""
+    if isinstance(x, Array):  # an Array is a copy that was made for this call
         return x
     if device.info.unified and not written and x.flags.c_contiguous:
         return device.wrap(x)
@@ -201,7 +209,9 @@ def dispatch(
 
 
 def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) -> calls.Uris:
-    """Loads the kernel; returns the devices that have it. Raises ValueError if none, ImageError."""
+    """Loads the kernel and returns the devices that have it. Raises ValueError if none has it,
+    ImageError.
+    """
     there = []
     for uri in uris:
         try:
@@ -211,5 +221,5 @@ def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) ->
             executor.failed(uri, error)
     if not there:
         got = ", ".join(kernel.images) or kernel.name
-        raise ValueError(f"kernel: expected one for any of {', '.join(uris)}, got {got}")
+        raise ValueError(f"kernel: expected a kernel for any of {', '.join(uris)}, got {got}")
     return tuple(there)

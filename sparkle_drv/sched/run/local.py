@@ -1,8 +1,8 @@
-"""LocalExecutor: the runner on one machine, and the only part of the scheduler that acts. It probes
-devices, moves arrays, runs what `choose` decided, and reports times to `Costs`. It opens nothing.
+"""LocalExecutor: the runner on one machine, and the only part of the scheduler that acts.
 
-In a sampled call it times each step (stepwise.py), with waits. With numpy operands on a device that
-shares the host's memory there is a single step.
+It probes devices, moves arrays, runs what `choose` decided, and reports times to `Costs`. It opens
+no device. In a sampled call it times each step (stepwise.py), with waits. With numpy operands on a
+device that shares the host's memory there is a single step.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ FAILURES = (DeviceLost, FenceTimeout, KernelFault, NoWay, OutOfDeviceMemory)
 """Failures of a device after which another one can do the work."""
 
 Run = Callable[[Device, Sequence[Any], Any], Any]
-"""(device, operands there, out there or None) -> what ops returned."""
+"""Runs an operation: (device, operands there, out there or None) -> what ops returned."""
 
 
 def may_be_redone(error: Exception, out: Any) -> bool:
-    """May another device write `out` after this failure? Not numpy memory or a device's Array after
-    a timeout: the first device may still write it.
+    """Returns whether another device may write `out` after this failure.
+
+    After a timeout the first device may still write. So no other device may then write numpy memory
+    or an Array of a device.
     """
     return not (isinstance(error, FenceTimeout) and isinstance(out, (np.ndarray, Array)))
 
@@ -69,8 +71,8 @@ class LocalExecutor:
     """Devices of this process, their costs, and the plans that were made."""
 
     unplaced: Callable[[Sequence[Any]], Exception] | None = None
-    """For a stand-in that plans but runs nothing (estimates.py): the error for operands without a
-    plan."""
+    """In a stand-in that plans but runs nothing (estimates.py): the function that makes the error
+    for a call without a plan. None in a real executor."""
 
     def __init__(
         self,
@@ -82,9 +84,10 @@ class LocalExecutor:
         self.profile = profile
         self.devices = {device.uri: device for device in devices}
         self.aside = dict(aside or {})
-        """By URI: devices that take part only when they are named, and why (decide/opt_in.py)."""
+        """The reason for each device that takes part only when it is named, by URI
+        (decide/opt_in.py)."""
         self.usual = tuple(uri for uri in self.devices if uri not in self.aside)
-        """All other URIs."""
+        """URIs of the devices that need not be named to take part."""
         self.costs = Costs()
         self.clock = clock
         self.last: Kept | KeptGraph | None = None
@@ -92,29 +95,31 @@ class LocalExecutor:
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, Kept] = {}
-        """By the key of `run`, which has the devices allowed; repeated.py reads it, too."""
+        """The plans, by the key of `run`. The key contains the URIs allowed; repeated.py reads the
+        plans, too."""
         self.ways = Ways(self.devices)
-        """Move bytes for calls, graphs and meshes."""
+        """Moves bytes for calls, graphs and meshes."""
         self.load = Load(devices)
         self.shared: dict[object, Any] = {}
         """Decisions for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
-        """By (URI, way): queues for transfers beside work in the default queue (operands.py)."""
+        """Queues for transfers beside work in the default queue, by (URI, direction); see
+        operands.py."""
         self.waiting = Waiting()
         self.context: Any = None
-        """Whose calls the operators of its arrays make; its Context says who."""
+        """The Context that owns the executor and sets this field. Operators of its arrays call its
+        methods."""
         self.pulse = Pulse(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()
         """URIs of devices that were not idle since a wait for them timed out."""
         self.deciding = threading.RLock()
-        """Held from reading the costs until the journal has the decision. Never held while waiting
-        for a device.
-        """
+        """Lock held from reading the costs until the journal has the decision. It is never held
+        while waiting for a device."""
         self.probing = self.ways.measuring
-        """Held while something is measured: probes must not disturb one another."""
+        """Lock held while something is measured: probes must not disturb one another."""
         self.closed = False
-        """Is its Context closed?"""
+        """Whether the executor's Context is closed."""
         for device in devices:
             info = device.info
             self.costs.nodes[device.uri] = Node(
@@ -125,24 +130,26 @@ class LocalExecutor:
 
     @property
     def own(self) -> LocalExecutor:
-        """Itself. A stand-in returns the real executor, which owns the arrays of its Context."""
+        """The executor itself. A stand-in returns the real executor, which owns the arrays of its
+        Context.
+        """
         return self
 
     def check_open(self) -> None:
-        """Raises DeviceLost once its Context is closed, and in a forked child."""
+        """Raises DeviceLost once the executor's Context is closed, and in a forked child."""
         if self.closed:
             raise DeviceLost(f"{', '.join(self.devices)}: the Context is closed")
         next(iter(self.devices.values()))._check_process()
 
     def close(self) -> None:
-        """Ends its work: later calls raise DeviceLost."""
+        """Ends the executor's work: later calls raise DeviceLost."""
         self.closed = True
         self.pulse.forget()
         self.queues.clear()
         self.forget()
 
     def know(self, kind: Class, uris: Sequence[str]) -> None:
-        """Probes what is unknown: the way to each device, and a class of work there."""
+        """Probes what is unknown: the link to each device, and a class of work there."""
         self.check_open()
         for uri in uris:
             if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
@@ -161,13 +168,13 @@ class LocalExecutor:
             self.costs.nodes[uri].lacks.add(name)
             return
         for one in (how.base, *(term for term, _ in how.terms)):
-            if not self._probed(one, uri):  # the next one would fail the same way
+            if not self._probed(one, uri):  # the next probe would fail the same way
                 break
         terms = [(term.name, scale) for term, scale in how.terms if scale]
         self.tell("predicted", name, uri, how.base.name, terms)
 
     def _probed(self, kind: Class, uri: str) -> bool:
-        """As `probed`."""
+        """Probes a class on a device if it is unknown, as `probed` does."""
         known = partial(self._knows, kind.name, uri)
         return self.probed(kind.name, uri, known, partial(self._probe, kind, uri))
 
@@ -187,15 +194,16 @@ class LocalExecutor:
         self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
         own: bool = True,
     ) -> bool:  # fmt: skip
-        """Measures what is unknown, unless it failed too often. Returns whether it is known now.
+        """Measures what is unknown, unless the measurement failed too often. Returns whether it is
+        known now.
 
-        An error concerns this device only; the next request tries again. With `own` false the
-        error may be another device's fault.
+        An error concerns this device only; the next request tries again. With `own` false the error
+        may be another device's fault.
         """
         if known():
             return True
         with self.probing:
-            if known():  # by another thread's probe
+            if known():  # another thread has measured it
                 return True
             if not self.costs.to_probe(what, uri):
                 return False
@@ -211,7 +219,7 @@ class LocalExecutor:
             return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
-        """Takes in measurements of a device, and keeps them between runs."""
+        """Stores measurements of a device in the costs, and keeps them between runs."""
         infos = {other: device.info for other, device in self.devices.items()}
         for name, points in measured.items():
             if name.startswith(LINK):
@@ -245,23 +253,24 @@ class LocalExecutor:
         whole: bool = False,
         known: bool = False,
     ) -> Any:
-        """Decides, runs, learns.
+        """Decides, runs and learns: makes one call. If a device fails or gives a wrong result,
+        another one does the call.
 
         `key` is `uris` and all else that distinguishes calls. `describe` refuses what `ops` would,
         and returns (class, size, bytes of the result). `check` checks the result when a check is
-        due. `convert` is the change of a ContextArray's layout. `whole`: numpy operands must not
-        be copied to a device one by one, since the result would have other bits. `known`: the
-        devices have been measured for this call. If a device fails or gives a wrong result, another
-        one does the call.
+        due. `convert` is the change of a ContextArray's layout. `whole` says that numpy operands
+        must not be copied to a device one by one, since the result would have other bits. `known`
+        says that the devices have been measured for this call.
         """
-        trace = self.trace  # of this call, even if another thread starts or stops one
+        trace = self.trace  # one trace for this call, even if another thread starts or stops one
         if trace is not None:
             traced.checked(trace)
         check_own(self, (*operands, out))
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
-            operands = [apart(x, out) for x in operands]  # kept for the check, or for another run
+            # The check, or a second try, reads the operands after `out` was written.
+            operands = [apart(x, out) for x in operands]
         call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
@@ -284,14 +293,14 @@ class LocalExecutor:
                 if inspected:
                     self._inspect(kept, check, operands, result, trace)
                 return result
-            except ways.CopyLost:  # another device failed than the one that was to do the work
+            except ways.CopyLost:  # The device that failed was not the one that was to do the work.
                 self.forget()
                 raise
             except FAILURES as error:
                 uri = kept.device.uri
                 self.failed(uri, error)
                 barred[uri] = f"it failed in this call: {error}"
-                left = tuple(u for u in left if u != uri)  # not again in this call
+                left = tuple(u for u in left if u != uri)  # without the failed one
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
@@ -319,11 +328,13 @@ class LocalExecutor:
         self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
         run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
     ) -> Any:  # fmt: skip
-        """Runs the plan step by step, for a measurement or a trace. A trace teaches nothing."""
+        """Runs the plan step by step, for a measurement or a trace. The costs do not learn from a
+        traced run.
+        """
         if kept.sync and trace is None:
             return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
-            describe()  # refuses what `ops` would: that sees copies only
+            describe()  # refuses a wrong call now: later, `ops` sees copies only
         if trace is not None:
             return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
         clocked = stepwise.Steps(self, kept)
@@ -332,7 +343,7 @@ class LocalExecutor:
         return result
 
     def timed(self, kept: Kept, run: Callable[[], Any]) -> Any:
-        """A measured call of numpy arrays on a device that shares the host's memory."""
+        """Runs and measures a call of numpy arrays on a device that shares the host's memory."""
         clock = self.clock_of(kept.device)
         begin = clock()
         result = run()
@@ -365,22 +376,24 @@ class LocalExecutor:
         kept.ran(self.costs.speeds[work.op, uri].at(work.size))
 
     def clock_of(self, device: Device) -> Callable[[], float]:
-        """The clock for work on this device, in seconds: its own, else `clock`."""
+        """Returns the clock for work on this device, in seconds: the device's own, else `clock`."""
         return device.clock or self.clock
 
     def moved(
         self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
     ) -> Array:  # fmt: skip
-        """A copy of `array` on another device, ready before anything launched there from now on."""
+        """Returns a copy of `array` on another device, ready before anything launched there from
+        now on.
+        """
         device = self.devices.get(to)
         if device is None:
             raise ValueError(f"device: expected one of {', '.join(self.devices)}, got {to!r}")
         return ways.bring(self, array, device, wait)
 
     def failed(self, uri: str, error: Exception) -> None:
-        """A device failed: it is trusted less, and all calls are decided again.
+        """Records that a device failed: it is trusted less, and all calls are decided again.
 
-        Raises as `check_open`: after a close or fork the failure is not the device's.
+        Raises as `check_open` does: after a close or fork the failure is not the device's.
         """
         self.check_open()
         if isinstance(error, FenceTimeout):
@@ -389,20 +402,20 @@ class LocalExecutor:
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        self.forget()  # last: another thread may have decided before the costs changed
+        self.forget()  # last, because another thread may have decided before the costs changed
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:
-        """The devices of `uris` that get no work until they are idle, each with the reason. Empty
-        if that would exclude all.
+        """Returns the devices of `uris` that get no work until they are idle, each with the reason.
+        Returns {} if that would exclude all.
         """
-        for uri in tuple(self._hung):  # a copy: another thread may add to it
+        for uri in tuple(self._hung):  # a copy, because another thread may add a URI
             if self.devices[uri].idle:
                 self._hung.discard(uri)
         found = {uri: "it hangs: a wait for it timed out" for uri in uris if uri in self._hung}
         return found if len(found) < len(uris) else {}
 
     def tell(self, call: str, *args: Any) -> None:
-        """Changes the costs, and notes it in the journal if there is one."""
+        """Changes the costs, and records the change in the journal if there is one."""
         with self.deciding:
             tell(self.costs, call, args)
             if self.journal is not None:
@@ -410,5 +423,5 @@ class LocalExecutor:
 
 
 def default_clock() -> Callable[[], float]:
-    """A monotonic clock, in seconds."""
+    """Returns a monotonic clock, in seconds."""
     return time.perf_counter

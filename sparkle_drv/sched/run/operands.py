@@ -1,8 +1,8 @@
-"""Operands and results of a call that several devices share. Each operand is brought once to each
-device that reads it. Copies use queues of their own and overlap with computing.
+"""Operands and results of a call that several devices share.
 
-An operand that every piece reads whole comes from the host. It comes from another device that has
-it if the driver copies between both and that is faster.
+Each operand is copied once to each device that reads it. Copies use queues of their own and overlap
+with computing. An operand that every piece reads whole comes from the host, or from another device
+if the driver copies between both devices and that is faster.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from .local import LocalExecutor
 
 
 class Operands:
-    """Arguments of a call: numpy arrays, ContextArrays and None. Threads of several devices share
-    it; of each device, one thread at a time brings.
+    """The arguments of a call: numpy arrays, ContextArrays and None.
+
+    Threads of several devices share this object. Of each device, one thread at a time copies.
     """
 
     def __init__(
@@ -37,11 +38,11 @@ class Operands:
         self._there: dict[tuple[int, str], Array] = {}
 
     def cut(self, cut: Cut, begin: int, end: int) -> list[Any]:
-        """The operands of a piece on the host: views."""
+        """Returns the operands of a piece on the host: views."""
         return cut.given(self.host, begin, end)
 
     def on(self, device: Device, cut: Cut, begin: int, end: int) -> list[Any]:
-        """The operands of a piece as operations on this device take them."""
+        """Returns the operands of a piece, copied to the device if it has memory of its own."""
         given = self.cut(cut, begin, end)
         if device.info.unified:
             return given
@@ -53,7 +54,7 @@ class Operands:
         ]  # fmt: skip
 
     def fetched(self, made: Any) -> np.ndarray[Any, Any]:
-        """A result on the host, as a numpy array. Waits."""
+        """Waits, and returns a result as a numpy array on the host."""
         if not isinstance(made, Array):
             return np.asarray(made)
         if made.device.info.unified:
@@ -71,7 +72,7 @@ class Operands:
         return found
 
     def _whole(self, device: Device, at: int) -> Array:
-        """An operand that each piece reads whole; brought once."""
+        """Returns an operand that each piece reads whole. It is copied once."""
         found = self._there.get((at, device.uri))
         if found is None:
             found = self._there[at, device.uri] = self._bring(device, at)
@@ -92,7 +93,7 @@ class Operands:
         return sent(device, host, self._queue(device, HOST))
 
     def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
-        """A copy on a peer that arrives sooner than one from the host; None if there is none."""
+        """Returns a copy on a peer if it arrives sooner than a copy from the host, else None."""
         links = self._executor.costs.links
         there = [array for (number, _), array in list(self._there.items()) if number == at]
         x = self._given[at]
@@ -112,7 +113,7 @@ class Operands:
 
 
 def sent(device: Device, x: np.ndarray[Any, Any], queue: Queue) -> Array:
-    """A copy on the device. Waits for it."""
+    """Copies `x` to the device, waits, and returns the copy."""
     made = device.empty(x.shape, x.dtype)
     if x.nbytes:
         sending = queue.write(made.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8))

@@ -1,7 +1,7 @@
 """Measures classes of work on a device; mesh/links/probe.py measures links.
 
 Beside the runner, this is the only file of the scheduler that times anything. Each measurement
-waits for its fence; the first ones of each size are dropped.
+waits for its fence. The first measurements of each size are dropped.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from sparkle_drv.mesh.links.probe import EACH, WARM_S, Clock, fenced, timed, usa
 from sparkle_drv.sched.model.operations import Class
 
 FIRST_WARM_S = 5e-3
-"""WARM_S for the first size of a class. One run before it does not count at all: it loads code and
-starts threads, which may take longer than any warm-up."""
+"""Seconds of repeated work before the first measurement of a class, in place of WARM_S. One run
+before that does not count at all: it loads code and starts threads, which may take longer than any
+warm-up."""
 BUDGET_S = 0.05
-"""Seconds of work for one class on one device; the largest size is the last that fits. Time beside
+"""Seconds of work for one class on one device. The largest size is the last that fits. Time beside
 the work does not count: the first run alone may take this long to load code.
 
-The first call of a class waits for this. On two busy cores it took 0.03 s to 0.2 s in all. With
-0.35 s of work it took 0.1 s to 2 s, because of the operands of the largest sizes. The regret in
-benchmarks/juggling.py stayed 0 %. First predictions were off by a median of 26 % instead of 20 %;
-the first runs of a plan correct that."""
+The first call of a class waits for its probes. With this budget that took 0.03 s to 0.2 s in all on
+two busy cores. With 0.35 s of work it took 0.1 s to 2 s, because of the operands of the largest
+sizes. The regret in benchmarks/juggling.py stayed 0 %. First predictions were off by a median of 26
+% instead of 20 %; the first runs of a plan correct that."""
 MOST_S = 2.5
-"""Seconds that all of it may take, including compiling for a size."""
+"""Seconds that all probes of a class may take, including compiling for a size."""
 SOON_S = 0.2
-"""The same where host memory needs no copy. Nothing is compiled for a size there; time beside the
-work goes into operands. That took over a second on a machine with eight runnable threads a core."""
+"""The limit in place of MOST_S for a device where host memory needs no copy. Nothing is compiled
+for a size there; time beside the work goes into operands. That took over a second on a machine with
+eight runnable threads a core."""
 MOST_SIZES, VIRTUAL_SIZES = 9, 6
-"""Sizes at most; the latter on a device with its own clock. Work takes longer than that clock says,
-and results must not depend on how long."""
+"""Most sizes that are measured. VIRTUAL_SIZES is for a device with its own clock: work takes longer
+than that clock says, and results must not depend on how long."""
 
 
 def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[Point]:
-    """(size, seconds) of a class of work on a device by this clock, from small to as large as
-    BUDGET_S allows.
+    """Returns (size, seconds) of a class of work on a device by this clock, from small to as large
+    as BUDGET_S allows.
 
-    `kind` has probes. Empty if the device cannot do it. Raises FAILURES; a size that is too large
-    ends the list.
+    `kind` has probes. Returns [] if the device cannot do the work. A size that is too large ends
+    the list. Raises FAILURES.
     """
     assert kind.probe is not None
     points: list[Point] = []
@@ -59,18 +61,18 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
             if i == 0 and not virtual:
                 _waited(run)
             times = timed(partial(_waited, run), clock, WARM_S if i else FIRST_WARM_S, left)
-        except MemoryError:  # OutOfDeviceMemory is one, too
+        except MemoryError:  # OutOfDeviceMemory is a MemoryError, too
             if not points:
                 raise
             break
         except SparkleError:
             raise
         except (ValueError, TypeError, LookupError):
-            break  # too large for it, or not one of its operations
+            break  # too large for the device, or not one of its operations
         points += [(size, t) for t in times]
-        # The second size is always measured, unless it would take longer than everything may.
-        # The next size does four to eight times the work, once more than EACH times. Time beside
-        # the work grows with the operands, except for the first size, which loads code.
+        # The second size is always measured, unless that would take longer than MOST_S. The next
+        # size does four to eight times the work, and runs EACH + 1 times. Time beside the work
+        # grows with the operands, except for the first size, which loads code.
         each, now = min(times), clock()
         work += (len(times) + 1) * each
         beside = max(0.0, now - last - (len(times) + 1) * each)

@@ -1,7 +1,7 @@
 """Feeds the health of a Context's devices (sched/health), and sends heartbeats to silent ones.
 
 A heartbeat is an empty submission in a queue of its own. A device answers it even while a long
-kernel runs in another queue, unless it hangs.
+kernel runs in another queue, unless the device hangs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from sparkle_drv.sched.health.device import Health
 from sparkle_drv.sched.health.states import State
 
 ANSWER_S = 0.05
-"""Seconds to wait for an answer: on a busy host it takes a moment."""
+"""Seconds to wait for an answer. On a busy host an answer takes a moment."""
 LOOK_S = 1e-3
 """Seconds between checks for the answer."""
 
 LEAST = 0.05
-"""Least part of its work for a slow device that the caller asked for by name."""
+"""Least part of its planned work for a slow device that the caller named."""
 
 
 class Pulse:
-    """Health by URI, under one lock. Times are on each device's own clock, in seconds."""
+    """Keeps the Health of each device by URI, under one lock. Times are on each device's own clock,
+    in seconds.
+    """
 
     def __init__(
         self, devices: Mapping[str, Device], clock_of: Callable[[Device], Callable[[], float]]
@@ -43,11 +45,13 @@ class Pulse:
         self._asked: dict[str, tuple[Fence, float]] = {}
 
     def report(self) -> dict[str, Health]:
-        """By URI: the Health, with the present state and its story."""
+        """Returns the Health of each URI, with the present state and its history."""
         return dict(self._health)
 
     def weights(self, uris: Sequence[str]) -> dict[str, float]:
-        """By URI, for weights below 1: the part of its planned work that a device gets."""
+        """Returns the part of its planned work that each device gets, by URI; only weights
+        below 1.
+        """
         if all(self._health[uri].state is State.HEALTHY for uri in uris):
             return {}
         with self._lock:
@@ -55,9 +59,11 @@ class Pulse:
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
-        """By URI: why a device gets no work now. With `slow`, devices that are only slow count.
+        """Returns why devices get no work now, by URI. With `slow`, devices that are slow and have
+        no share count, too.
 
-        A suspect device is sent a heartbeat first. A lost one whose time has come is tried.
+        A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
+        come.
         """
         found = {}
         for uri in uris:
@@ -65,7 +71,7 @@ class Pulse:
             with self._lock:
                 tried = its.state is State.LOST and its.tries(clock())
             asked = tried or its.state is State.SUSPECT
-            # Without the lock: threads of other devices report meanwhile.
+            # The lock is not held here, since threads of other devices report meanwhile.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:
@@ -77,32 +83,34 @@ class Pulse:
         return found
 
     def _answers(self, uri: str) -> bool:
-        """Does the device complete an empty submission?"""
+        """Returns whether the device completes an empty submission."""
         try:
             return _ended(self._asks(uri))
         except SparkleError:
             return False
 
     def started(self, uri: str, lasts_s: float) -> None:
-        """A submission runs there, predicted to end in `lasts_s` seconds."""
+        """Reports that a submission runs on the device. It is predicted to end in `lasts_s`
+        seconds.
+        """
         with self._lock:
             now_s = self._clocks[uri]()
             self._health[uri].started(now_s, now_s + lasts_s)
 
     def ended(self, uri: str, took_s: float, predicted_s: float) -> None:
-        """A piece ended there, after `took_s` seconds."""
+        """Reports that a piece ended on the device, after `took_s` seconds."""
         with self._lock:
             self._asked.pop(uri, None)
             self._health[uri].progress(self._clocks[uri](), took_s, predicted_s)
 
     def rests(self, uri: str) -> None:
-        """The device has no work."""
+        """Reports that the device has no work."""
         with self._lock:
             self._asked.pop(uri, None)
             self._health[uri].idle(self._clocks[uri]())
 
     def failed(self, uri: str, error: Exception) -> None:
-        """A call failed there."""
+        """Reports that a call failed on the device."""
         if isinstance(error, (NoWay, OutOfDeviceMemory)):
             return  # the device is healthy, and another one can do the work
         with self._lock:
@@ -110,7 +118,9 @@ class Pulse:
             self._health[uri].failed(self._clocks[uri](), str(error), gone)
 
     def look(self, uris: Iterable[str]) -> dict[str, FenceTimeout]:
-        """Sends heartbeats to silent devices and takes answers. Returns the lost ones by URI."""
+        """Sends heartbeats to silent devices and receives answers. Returns an error for each lost
+        device, by URI.
+        """
         found = {}
         for uri in uris:
             asked = self._asked.get(uri)
@@ -141,14 +151,15 @@ class Pulse:
         return queue.submit(Commands())
 
     def forget(self) -> None:
-        """Drops all heartbeats; the queues close with their devices."""
+        """Drops all heartbeats. The queues close with their devices."""
         self._asked.clear()
         self._queues.clear()
 
 
 def _ended(fence: Fence) -> bool:
-    """Is the fence reached without error? Polls for ANSWER_S of real time, since a virtual clock
-    would stand still.
+    """Returns whether the fence ends without error.
+
+    Polls for ANSWER_S of real time, since a virtual clock would stand still.
     """
     end_s = time.monotonic() + ANSWER_S
     try:
@@ -171,7 +182,9 @@ class _Remains:
 
 
 class Remains:
-    """Pieces that devices still do after their calls have returned: another device was faster."""
+    """Pieces of calls that have returned, which a device still computes: another device was
+    faster.
+    """
 
     def __init__(self) -> None:
         self._by_uri: dict[str, list[_Remains]] = {}
@@ -180,12 +193,14 @@ class Remains:
         self, uri: str, thread: threading.Thread, ends_s: float, late_s: float,
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
-        """`thread` waits for a piece that is predicted to end at `ends_s` and late at `late_s`."""
+        """Records a `thread` that waits for a piece. The piece is predicted to end at `ends_s`, and
+        late at `late_s`.
+        """
         self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
 
     def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """(seconds by URI until such pieces are predicted to end, by URI why a device with a late
-        piece gets no work).
+        """Returns the seconds until such pieces are predicted to end, and why a device with a late
+        piece gets no work. Both are dicts by URI.
         """
         ready_s, late = dict[str, float](), dict[str, str]()
         for uri in uris if self._by_uri else ():

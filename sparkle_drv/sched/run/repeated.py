@@ -2,8 +2,8 @@
 operation itself. Other calls go on to calls.py.
 
 A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
-the same short path, with a clock beside it. After the long path short work would run up to twice as
-fast as usual, since the caches then hold the interpreter's code and data. The long path serves
+the same short path, with a clock beside it. The long path would warm the caches with the
+interpreter's code and data, so that short work would run up to twice as fast as usual. It serves
 calls that are decided again or measured step by step (stepwise.py), ContextArrays, a recorded
 trace, and a Context that validates results.
 """
@@ -28,7 +28,7 @@ from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
-numpy_layout.known()  # before the first key: otherwise equal calls could get different keys
+numpy_layout.known()  # must run before the first key, or equal calls get different keys
 
 
 def call(
@@ -40,8 +40,8 @@ def call(
     named: dict[str, Any],
     out: Any = None,
 ) -> Any:
-    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is its
-    long path, of calls.py.
+    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is the
+    long path of the operation, in calls.py.
     """
     values, head = given, (uris, placed)
     if named:
@@ -77,7 +77,7 @@ def call(
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
-            if len(there) == 2 and not more:  # unpacking costs a product of 16 cubed 6 %
+            if len(there) == 2 and not more:  # unpacking makes a product of 16 cubed 6 % slower
                 return operation(device, there[0], there[1])
             return operation(device, *there, **more)
         kept.begins()
@@ -94,7 +94,7 @@ def divided(
     sharding: Sharding, uris: calls.Uris, operation: Callable[..., Any],
     placed: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], out: Any = None,
 ) -> Any:  # fmt: skip
-    """The same for a call that several devices may share."""
+    """Runs `operation` as `call` does, for a call that several devices may share."""
     head = (uris, placed, sharding.about, *named)
     try:
         values = (*given, *named.values())
@@ -115,7 +115,9 @@ def divided(
 
 
 def _about(x: Any) -> Any:
-    """The part of a call's key for an argument of any type but ndarray, str, bool and None."""
+    """Returns the part of a call's key for an argument of any type but ndarray, str, bool
+    and None.
+    """
     if isinstance(x, _ARRAYS):
         return _shape(x)
     if is_foreign(x):
@@ -124,7 +126,9 @@ def _about(x: Any) -> Any:
 
 
 def _shape(x: Any) -> Any:
-    """The same, for operations whose plan does not depend on the values of numbers."""
+    """Returns the part of a call's key for an argument, for operations whose plan does not depend
+    on the values of numbers.
+    """
     if isinstance(x, _ARRAYS):
         places = getattr(x, "places", None)
         return x.__class__, x.shape, x.dtype, getattr(x, "layout", None), places
@@ -134,7 +138,9 @@ def _shape(x: Any) -> Any:
 
 
 def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
-    """Are all ContextArrays and constants among these open constants of this Context?"""
+    """Returns whether all ContextArrays and constants among `given` are open constants of this
+    Context.
+    """
     return all(
         isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
         for x in given

@@ -26,7 +26,7 @@ TOPOLOGIES = ("single", "mesh")
 def terms(
     shares: Any, max_vram_gb: Any, prefer_p2p: bool, named: Callable[[str], str]
 ) -> Terms:  # fmt: skip
-    """How a call is to be divided. `named` returns the URI of a device by any of its names.
+    """Returns how a call is to be divided. `named` returns the URI of a device by any of its names.
 
     Raises ValueError (unknown words or devices, shares that are negative or all zero, no memory),
     TypeError.
@@ -46,7 +46,7 @@ def terms(
 
 
 def word(name: str, given: Any, words: Sequence[str]) -> str:
-    """`given`, if it is one of these words. Raises ValueError."""
+    """Returns `given` if it is one of these words. Raises ValueError otherwise."""
     if given not in words:
         expected = " or ".join(repr(one) for one in words)
         raise ValueError(f"{name}: expected {expected}, got {given!r}")
@@ -54,7 +54,9 @@ def word(name: str, given: Any, words: Sequence[str]) -> str:
 
 
 def sharing(executor: LocalExecutor, *given: Any, **named: Any) -> Sharding:
-    """The executor of a call that may be divided, or that is only to be planned."""
+    """Returns a Sharding for a call that may be divided. If the call is only to be planned, it is a
+    SharedEstimate.
+    """
     return (SharedEstimate if executor.unplaced else Sharding)(executor, *given, **named)
 
 
@@ -62,7 +64,7 @@ def gemm(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, reduce: str, a: Any, b: Any,
     out: Any, options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """`ops.gemm` on all devices that help."""
+    """Runs `ops.gemm` on all devices that help."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         activated = options.get("activation") is not None
@@ -79,7 +81,7 @@ def conv2d(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, x: Any, w: Any, bias: Any, out: Any,
     options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """`ops.conv2d` on all devices that help."""
+    """Runs `ops.conv2d` on all devices that help."""
 
     def look(check: Any, cut: Cut, begin: int, end: int) -> Any:
         shape = check.keywords["shape"]
@@ -99,7 +101,7 @@ def map(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, expression: Any,
     values: tuple[Any, ...], out: Any, named: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """`ops.map` on all devices that help."""
+    """Runs `ops.map` on all devices that help."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         arrays = {str(at): x for at, x in enumerate(operands)}
@@ -116,7 +118,7 @@ def reduce(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, a: Any, op: Any, axis: Any,
     names: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """`ops.reduce` on all devices that help."""
+    """Runs `ops.reduce` on all devices that help."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         return cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))

@@ -1,4 +1,4 @@
-"""Runs one call on several devices: plans shares, and has threads of each device do them.
+"""Runs one call on several devices: plans shares, and has threads of each device compute them.
 
 A `Sharding` takes the place of the executor for a call that may be divided (calls.py). A call that
 cannot be cut goes to one device as usual.
@@ -35,9 +35,9 @@ from .operands import Operands
 from .shards import PATIENCE_S, SLACK_S, Done, Pieces
 
 THREADS_S = 2e-4
-"""Time of threads and of copying results, for any work: 0.2 ms on two cores of an EPYC."""
+"""Seconds for threads and for copying results, for any work: 0.2 ms on two cores of an EPYC."""
 MOST_USES = 64
-"""Calls of one shape between two decisions; at first 1, 2, 4, ..."""
+"""Most calls of one shape between two decisions. The first numbers are 1, 2, 4, ..."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,16 @@ class Terms:
     """How a call is to be divided, as the caller said."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner may leave devices out. "each": all take part. Else proportions by URI."""
+    """How to share: "auto" (the planner may leave devices out), "each" (all take part), or
+    proportions by URI."""
     max_vram_nbytes: int = 0
-    """Bytes that a device with memory of its own may use; 0: all that it has."""
+    """Bytes that a device with memory of its own may use. 0: all that it has."""
     prefer_p2p: bool = True
-    """May an operand come from another device that has it?"""
+    """Whether an operand may come from another device that has it."""
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Its part of a plan's key."""
+        """The terms as part of a plan's key."""
         said = self.shares if isinstance(self.shares, str) else tuple(self.shares.items())
         return said, self.max_vram_nbytes, self.prefer_p2p
 
@@ -67,15 +68,16 @@ class KeptShards:
     axis: Axis
     divided: Divided
     paces: Mapping[str, Pace]
-    """By URI: seconds of each device per unit."""
+    """The seconds per unit of each device, by URI."""
     uses: int = 1
-    """Calls that follow it before the next decision."""
+    """Calls that follow this decision until the next decision."""
     spare: int = 0
-    """Calls of these that are left."""
+    """Calls of `uses` that are still to come."""
     alone: bool = False
-    """Is one device enough? Never if the caller said which take part."""
+    """Whether one device is enough. False if the caller said which devices take part."""
     bases: Mapping[str, str] = field(default_factory=dict)
-    """By URI: how its speed is known (Costs.basis), if this work was never probed there."""
+    """How the speed of each device is known (Costs.basis) if this work was never probed there, by
+    URI."""
     done: Done = field(default_factory=Done)
     """Outcome of the last call."""
 
@@ -86,7 +88,7 @@ class KeptShards:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """By URI: why a device does no part of it."""
+        """Why a device does no part of the call, by URI."""
         return {**self.shares.left_out, **self.divided.unable}
 
     @property
@@ -96,16 +98,16 @@ class KeptShards:
 
     @property
     def so_far(self) -> KeptShards:
-        """Itself: the value of `ctx.last_plan`."""
+        """The decision itself: the value of `ctx.last_plan`."""
         return self
 
     @property
     def device(self) -> str:
-        """The device that does most of it."""
+        """The device that does most of the call."""
         return max(self.shares.parts, key=self.shares.units)
 
     def explain(self) -> str:
-        """The plan as text, and the outcome of the last call."""
+        """Returns the plan as text, and the outcome of the last call."""
         axis, n = self.axis, self.axis.granule
         unit = f"{n} of {axis.extent} {axis.name}" if n > 1 else f"one of {axis.extent} {axis.name}"
         lines = [
@@ -141,7 +143,7 @@ class Sharding:
     ) -> None:  # fmt: skip
         self._executor, self.cuts, self._look = executor, cuts, look
         self.terms, self.about = terms, (*about, *terms.key)
-        self._known = False  # were the devices measured for this call?
+        self._known = False  # whether the devices were measured for this call
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
@@ -158,7 +160,9 @@ class Sharding:
         convert: Conversion | None = None,
         whole: bool = False,
     ) -> Any:
-        """As LocalExecutor.run. Raises Impossible if the wanted shares are not possible."""
+        """Makes the call, as LocalExecutor.run does. Raises Impossible if the wanted shares are not
+        possible.
+        """
         executor, auto = self._executor, self.terms.shares == "auto"
         kept = self.decide(key, describe, operands, out, uris, convert)
         if kept is None:
@@ -190,7 +194,7 @@ class Sharding:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            left = self._within(left, describe, operands)  # devices that took no part are left
+            left = self._within(left, describe, operands)  # devices that took no part
             alone = (left, *key[1:])
             return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):
@@ -207,7 +211,9 @@ class Sharding:
         self, uris: tuple[str, ...], describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any],
     ) -> tuple[str, ...]:  # fmt: skip
-        """The devices that can do the whole call within `max_vram_nbytes`. Impossible if none."""
+        """Returns the devices that can do the whole call within `max_vram_nbytes`. Raises
+        Impossible if there is none.
+        """
         limit = self.terms.max_vram_nbytes
         if not limit:
             return uris
@@ -222,7 +228,9 @@ class Sharding:
         return left
 
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
-        """The executor itself, if one device was found to be enough for such calls; else None."""
+        """Returns the executor itself if one device was found to be enough for such calls, else
+        None.
+        """
         kept = self._executor.shared.get(key)
         said = self.terms.shares != "auto" or self.terms.max_vram_nbytes
         if said or kept is None or not kept.alone or kept.spare <= 0:
@@ -234,7 +242,9 @@ class Sharding:
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], out: Any, uris: tuple[str, ...], convert: Conversion | None,
     ) -> KeptShards | None:  # fmt: skip
-        """How devices share the call; None if one device does all of it. Raises as `run`."""
+        """Returns how devices share the call, or None if one device does all of it. Raises as `run`
+        does.
+        """
         check_own(self._executor, (*operands, out))
         auto = self.terms.shares == "auto"
         if convert is not None or (auto and any(map(_away, operands))):
@@ -246,7 +256,7 @@ class Sharding:
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], uris: tuple[str, ...],
     ) -> KeptShards | None:  # fmt: skip
-        """The decision; None if the call cannot be divided."""
+        """Returns the decision, or None if the call cannot be divided."""
         executor = self._executor
         ready_s, late = executor.remains.ready_s(uris)
         weights = executor.pulse.weights(uris)
@@ -307,7 +317,7 @@ class Sharding:
         return made
 
     def _know_peers(self, uris: Sequence[str]) -> None:
-        """Measures the ways between devices that share a call and whose driver copies directly."""
+        """Measures the links between devices that share a call and whose driver copies directly."""
         devices = self._executor.devices
         for uri in uris if self.terms.prefer_p2p else ():
             peers = [u for u in uris if u != uri and devices[uri].is_peer(devices[u])]
@@ -316,14 +326,14 @@ class Sharding:
 
 
 def _fits(costs: Costs, nbytes: int, uris: Sequence[str]) -> bool:
-    """Do these devices together have memory for `nbytes`?"""
+    """Returns whether these devices together have memory for `nbytes`."""
     apart = [costs.nodes[uri].memory_nbytes for uri in uris if not costs.nodes[uri].unified]
     host = [costs.nodes[uri].memory_nbytes for uri in uris if costs.nodes[uri].unified]
     return 0 in (*apart, *host) or nbytes <= sum(apart) + max(host, default=0)
 
 
 def _away(x: Any) -> bool:
-    """Is it an array of a Context without a copy in memory that the host shares?"""
+    """Returns whether `x` is a ContextArray without a copy in memory that the host shares."""
     if not isinstance(x, ContextArray):
         return False
     return not any(copy.device.info.unified for copy in x.copies.values())

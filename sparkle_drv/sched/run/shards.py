@@ -1,9 +1,9 @@
-"""Does the pieces of one call: threads of each device claim, compute and commit them.
+"""Computes the pieces of one call: threads of each device claim, compute and commit them.
 
-A device with memory of its own has three threads, which bring a piece, compute one and fetch a
-result at the same time. The calling thread watches. A device that fails or is silent gets no more
-pieces (pulse.py); the others do its pieces. The call returns when the result of each piece is
-there. A thread that still waits for a late device ends later and changes nothing.
+A device with memory of its own has three threads, which at the same time copy a piece in, compute
+another one and copy a result out. The calling thread watches. A device that fails or is silent gets
+no more pieces (pulse.py); the others do its pieces. The call returns when the result of each piece
+is there. A thread that still waits for a late device ends later and changes nothing.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ from .operands import Operands
 log = logging.getLogger("sparkle_drv.sched")
 
 SLACK_S = 4e-3
-"""No piece is late before this: a thread may wait a time slice for a core. 0 on virtual clocks."""
+"""Seconds before which no piece is late, since a thread may wait a time slice for a core. On a
+virtual clock 0 is used instead."""
 PATIENCE_S = 2.0
-"""The same for shares that the caller said. A driver that compiles a kernel must not cost a device
-its share; four heartbeats take this long."""
+"""Seconds before which no piece is late if the caller gave the shares. A driver that compiles a
+kernel must not cost a device its share. Four heartbeats take this long."""
 LOOK_S = 0.5
 """Seconds between the calling thread's checks of silent devices."""
 Look = Callable[[Sequence[Any], np.ndarray[Any, Any], int, int], str]
-"""(operands of a piece, its result, begin, end) -> what is wrong with it; "" if nothing is."""
+"""Takes (operands of a piece, its result, begin, end). Returns a description of the error, or "" if
+the result is right."""
 
 
 @dataclass
@@ -52,15 +54,15 @@ class Done:
 
     seconds: float = 0.0
     units: dict[str, int] = field(default_factory=dict)
-    """By URI: units of pieces whose result counts."""
+    """Units of pieces whose result counts, by the URI of their device."""
     lost: dict[str, str] = field(default_factory=dict)
-    """By URI: why a device got no more pieces during the run."""
+    """Why a device got no more pieces during the run, by URI."""
     late: dict[str, str] = field(default_factory=dict)
-    """By URI: the late piece that another device did instead."""
+    """The late piece of a device that another device did instead, by URI."""
     doubled: int = 0
     """Late pieces that another device started again."""
     dropped: int = 0
-    """Results that came second."""
+    """Results that were dropped because another device's came first."""
 
 
 class Pieces:
@@ -101,7 +103,9 @@ class Pieces:
         return Gate(self.clock, self._lanes)
 
     def result(self, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-        """The result, in `out` or in new memory. Raises the last device's error if all failed."""
+        """Computes the result, in `out` or in new memory. Raises the last device's error if all
+        failed.
+        """
         self._out = out if self.cut.out is not None else None
         begin_s = self.clock()
         served = [d for d in self._devices.values() for _ in range(1 if d.info.unified else 3)]
@@ -158,7 +162,7 @@ class Pieces:
                 self._failed(uri, error)
 
     def _told(self, begin_s: float) -> None:
-        """Fills `done`, and tells later calls which threads still wait for a device."""
+        """Fills `done`, and records for later calls which threads still wait for a device."""
         done, ledger = self.done, self.ledger
         done.seconds = self.clock() - begin_s
         done.doubled, done.dropped = ledger.doubled, ledger.dropped
@@ -183,7 +187,7 @@ class Pieces:
             pass
         except FAILURES as error:
             self._failed(device.uri, error)
-        except Exception as error:  # an error of the call, not of the device
+        except Exception as error:  # the call is wrong, not the device
             if not self._stopped:
                 self._failure, self._devices = error, {}
                 self._alarm.ring()
@@ -193,9 +197,10 @@ class Pieces:
                 self._lanes.leave()
 
     def _one(self, device: Device) -> bool:
-        """Does one piece. False if the device gets no more."""
+        """Claims, computes and commits one piece. Returns False if the device gets no more."""
         with ExitStack() as inside:
-            # Held until the launch: a device holds one piece beside the one that it computes.
+            # The gate lets one thread of the device in until the launch, so that at most one piece
+            # waits beside the one that the device computes.
             with self._bringing[device.uri]:
                 claim = self._claim(device)
                 if claim is None:
@@ -221,7 +226,7 @@ class Pieces:
         took_s = self.clock() - begin_s
         self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            self._alarm.ring()  # the device takes pieces again, or all are done
+            self._alarm.ring()  # wakes threads: a device may take pieces again, or all is done
         return True
 
     def _claim(self, device: Device) -> Claim | None:
@@ -234,8 +239,8 @@ class Pieces:
         return None
 
     def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
-        """The result of a piece on the device; waits for it. Reports the time to the costs, unless
-        another device of the call uses the same resource.
+        """Waits, and returns the result of a piece on the device. Reports the time to the costs,
+        unless another device of the call uses the same resource.
         """
         clock = self.executor.clock_of(device)
         begin_s = clock()
@@ -248,7 +253,7 @@ class Pieces:
         return made
 
     def _failed(self, uri: str, error: Exception) -> None:
-        """Gives a failed device no more pieces."""
+        """Takes a failed device out of the call: it gets no more pieces."""
         self.ledger.gone(uri)
         with self._lock:  # the device's other threads may fail at the same time
             known = uri in self._devices
@@ -257,7 +262,7 @@ class Pieces:
         if known or self._stopped:
             try:
                 self.executor.failed(uri, error)
-            except SparkleError as closed:  # the Context was closed
+            except SparkleError as closed:  # raised if the Context was closed
                 self._failure, self._devices = closed, {}
         if known:
             self.done.lost[uri] = str(error)
@@ -265,7 +270,9 @@ class Pieces:
         self._alarm.ring()
 
     def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
-        """Copies a piece's result to its place. Combined results are added in order of pieces."""
+        """Copies a piece's result to its place. Results that are combined are added in order of
+        pieces.
+        """
         with self._lock:
             if self.cut.out is None:
                 self._early[piece.begin] = piece.end, made

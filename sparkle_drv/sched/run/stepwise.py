@@ -1,8 +1,8 @@
-"""A call taken step by step, each waited for and timed: bring operands, change a layout, run the
-operation, fetch the result. The result equals that of the plain call.
+"""Runs a call step by step, and waits for and times each step: copy operands in, change a layout,
+run the operation, copy the result out. The result equals that of the plain call.
 
-Measured calls run this way (local.py), except those of numpy arrays on a device that shares the
-host's memory. So do all calls while a trace is recorded (traced.py).
+Measured calls run this way (local.py), except calls of numpy arrays on a device that shares the
+host's memory. While a trace is recorded, all calls run this way (traced.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Made = TypeVar("Made")
 
 
 class Steps:
-    """Times the steps of one call."""
+    """Runs and times the steps of one call."""
 
     def __init__(self, executor: LocalExecutor, kept: Kept) -> None:
         self.executor, self.kept = executor, kept
@@ -41,7 +41,9 @@ class Steps:
         self.taken = {IN: 0.0, CONVERT: 0.0, COMPUTE: 0.0, OUT: 0.0}
 
     def step(self, part: str, act: Callable[[], Made], nbytes: int = 0) -> Made:
-        """Runs and times one step, to its end. `nbytes` is the size of its operand or result."""
+        """Runs and times one step, to its end. `nbytes` is the size of the step's operand or
+        result.
+        """
         begin = self.clock()
         made = act()
         self.taken[part] += self.clock() - begin
@@ -56,8 +58,9 @@ def run(
     convert: Conversion | None = None,
     whole: bool = False,
 ) -> tuple[Any, Measured]:
-    """(result, times). With `whole`, the copies and the operation are one step, and only its total
-    is known.
+    """Runs the call. Returns the result, and the times of the steps.
+
+    With `whole`, the copies and the operation are one step, and only its total is known.
     """
     executor, device = steps.executor, steps.kept.device
     pending(device).wait()  # earlier work is not part of this call
@@ -87,7 +90,7 @@ def run(
 
 
 def _brought(steps: Steps, x: Any) -> Any:
-    """An operand as the device takes it, moved there if necessary."""
+    """Returns an operand as the device takes it. The operand is moved there if necessary."""
     device = steps.kept.device
     if isinstance(x, ContextArray):
         if device.uri in x.places:
@@ -103,7 +106,9 @@ def _brought(steps: Steps, x: Any) -> Any:
 
 
 def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
-    """The result on the host. An operation on constants alone may have put it there already."""
+    """Returns the result on the host. An operation on constants alone may have put it there
+    already.
+    """
     host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
     if out is None:
         return host
@@ -113,13 +118,13 @@ def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
 
 
 def pending(device: Device) -> Fence:
-    """The fence of the newest submission to the device's default queue."""
+    """Returns the fence of the newest submission to the device's default queue."""
     queue = device.default_queue
     return queue.fence(queue.submitted)
 
 
 def waited(made: Any) -> Any:
-    """`made`, once the launch that fills it has ended; a numpy array at once."""
+    """Returns `made` once the launch that fills it has ended; a numpy array at once."""
     if isinstance(made, Array) and made.fence is not None:
         made.fence.wait()
     return made

@@ -20,24 +20,26 @@ from .local import LocalExecutor
 
 @contextlib.contextmanager
 def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
-    """Records a trace of the executor inside the block, with its journal as `trace.journal`."""
+    """Records a trace of the executor inside a `with` block, with the journal as
+    `trace.journal`.
+    """
     if not isinstance(name, str):
         raise TypeError(f"name: expected a str, got {name!r}")
     executor.check_open()
     trace = Trace(name, time.perf_counter_ns())
     try:
-        with executor.deciding:  # nobody learns while the journal takes its first costs
+        with executor.deciding:  # the costs must not change while the journal copies them
             before = executor.trace
             if before is not None:
                 raise ValueError(f"trace: expected no trace in progress, got {before.name!r}")
-            executor.forget()  # so that the journal gets every decision
+            executor.forget()  # later calls are decided again, for the journal
             executor.journal = journal = Journal(executor.costs)
             trace.journal = journal.lines
             trace.begin_ns = time.perf_counter_ns()
             executor.trace = trace
         yield trace
     finally:
-        with executor.deciding:  # so that no line is lost
+        with executor.deciding:  # no other thread may write to the journal now
             if executor.trace is trace:
                 trace.end_ns = time.perf_counter_ns()
                 executor.trace = executor.journal = None
@@ -45,8 +47,8 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
 
 
 def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
-    """Writes all traces as one trace-event document. If `path` is a file, writes their journals one
-    after another beside it.
+    """Writes all traces as one trace-event document. If `path` is a file, their journals are
+    written one after another to a file beside it.
     """
     name = os.fsdecode(path)
     if not name:

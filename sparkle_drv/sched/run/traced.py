@@ -1,5 +1,5 @@
-"""A call of the executor while a trace is recorded: the same plan, step by step (stepwise.py), with
-a span for each step. Called by local.py.
+"""Runs a call of the executor while a trace is recorded: the same plan, step by step (stepwise.py),
+with a span for each step. local.py calls this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(
     convert: Conversion | None = None,
     whole: bool = False,
 ) -> Any:
-    """Runs the decided plan as LocalExecutor.run would; the decision began at `begin_ns`."""
+    """Runs the plan as LocalExecutor.run would. The decision for the plan began at `begin_ns`."""
     work = kept.plan.work
     costs = {c.device: c.cost.total_s for c in kept.plan.candidates if c.cost}
     now = time.perf_counter_ns()
@@ -49,18 +49,20 @@ def run(
 
 
 def checked(trace: Trace) -> None:
-    """Records the time of the current call's argument checks."""
+    """Records the time of the current call's argument checks in the trace."""
     trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
 
 
 def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
-    """Records the check of a result, begun at `begin_ns`; `wrong` is its outcome, "" if right."""
+    """Records the check of a result, begun at `begin_ns`. `wrong` describes the error found, "" if
+    none.
+    """
     end = time.perf_counter_ns()
     trace.span(VALIDATE, kept.plan.work.op, begin_ns, end, device=kept.device.uri, wrong=wrong)
 
 
 class _Spans(stepwise.Steps):
-    """A span for each step, with arrows from what it waited for."""
+    """Records a span for each step, with arrows from the spans that the step waited for."""
 
     def __init__(self, executor: LocalExecutor, kept: Kept, trace: Trace, decided: Span) -> None:
         super().__init__(executor, kept)

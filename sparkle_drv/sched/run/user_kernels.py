@@ -1,5 +1,5 @@
 """Checks a kernel that a caller passes to `Context.dispatch`, and its arguments, before anything is
-submitted. Moves and launches nothing; kernel_calls.py does.
+submitted. kernel_calls.py moves the arrays and launches the kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from sparkle_drv.ops.memory import staging
 from .arrays import ContextArray
 
 WORDS = ("count", "begin")
-"""What a number can be in each piece: its number of elements, or its first element."""
+"""What a number argument can be in each piece: the piece's number of elements, or its first
+element."""
 _FIELDS = ("image", "entry", "args")
 
 
@@ -36,12 +37,14 @@ class UserKernel:
     """The name in the manifest, or the first entry point."""
     args: tuple[Arg, ...]
     images: Mapping[str, Mapping[str, Any]]
-    """By backend: arguments of `Device.kernel`. Empty for a kernel of the manifest."""
+    """Arguments of `Device.kernel`, by backend. Empty for a kernel of the manifest."""
     digest: str
     """Hash of the images and of how they are loaded; "" for a kernel of the manifest."""
 
     def on(self, device: Device) -> Kernel | None:
-        """The kernel, loaded once per device; None if there is no image. As `Device.kernel`."""
+        """Returns the kernel, loaded once per device, or None if there is no image. Raises as
+        `Device.kernel` does.
+        """
         if not self.images:
             return staging.kernel(device, self.name) if device.provides(self.name) else None
         image = self.images.get(device.info.backend)
@@ -54,7 +57,9 @@ class UserKernel:
 
 
 def kernel_of(given: Any) -> UserKernel:
-    """The kernel that a caller names. Raises TypeError, ValueError, OSError (no such file)."""
+    """Returns the kernel that a caller names. Raises TypeError, ValueError, OSError (no
+    such file).
+    """
     if isinstance(given, str):
         entry = assets.entry(given)
         if entry is None:
@@ -78,7 +83,9 @@ def kernel_of(given: Any) -> UserKernel:
     for backend, args in seen.items():
         if [arg.type for arg in args] != [arg.type for arg in seen[first]]:
             told = f"{given[first]['args']!r} for {first} and {given[backend]['args']!r}"
-            raise ValueError(f"kernel: expected the same args for all, got {told} for {backend}")
+            raise ValueError(
+                f"kernel: expected the same args for all backends, got {told} for {backend}"
+            )
     return UserKernel(str(given[first]["entry"]), seen[first], dict(given), digest.hexdigest()[:12])
 
 
@@ -88,15 +95,15 @@ class Arguments:
 
     args: tuple[Arg, ...]
     given: tuple[Any, ...]
-    """In order: arrays and numbers; None for an optional array."""
+    """All arguments in order: arrays and numbers; None for an optional array."""
     axes: Mapping[int, int]
-    """By position, for arrays that are cut: the axis."""
+    """The axis of each array that is cut, by the position of the array."""
     words: Mapping[int, str]
-    """By position, for numbers that describe the piece: one of WORDS."""
+    """One of WORDS for each number that describes the piece, by the position of the number."""
     written: tuple[int, ...]
     """Positions of the arrays that the kernel writes."""
     extent: int
-    """Elements along the cut; 0 if there is none."""
+    """Elements along the cut; 0 if there is no cut."""
 
     @property
     def arrays(self) -> list[int]:
@@ -105,7 +112,9 @@ class Arguments:
 
 
 def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
-    """The arguments in order. Raises TypeError, ValueError."""
+    """Returns the checked arguments of a call in the kernel's order. Raises TypeError,
+    ValueError.
+    """
     args = kernel.args
     names = [arg.name for arg in args]
     if isinstance(given, Mapping):
@@ -136,17 +145,21 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
     for at, word in words.items():
         usual = extent if word == "count" else 0
         if given[at] is not None and given[at] != usual:
-            raise ValueError(f"{names[at]}: expected {usual}, the {word} of all, got {given[at]}")
+            raise ValueError(
+                f"{names[at]}: expected {usual}, the {word} of the whole call, got {given[at]}"
+            )
     for at in written:
         if cut and at not in axes:
-            raise ValueError(f"cut: expected {names[at]} in it, which is written, got it whole")
+            raise ValueError(f"cut: expected an axis of {names[at]}, which is written, got none")
         if isinstance(given[at], np.ndarray) and not given[at].flags.writeable:
-            raise ValueError(f"{names[at]}: expected an array that can be written, got a read-only")
+            raise ValueError(f"{names[at]}: expected a writable array, got a read-only one")
     for one, other in combinations(written, 2):
         x, y = given[one], given[other]
         numpy = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
         if x is y or (numpy and np.may_share_memory(x, y)):
-            raise ValueError(f"{names[one]}: expected memory apart from {names[other]}, got shared")
+            raise ValueError(
+                f"{names[one]}: expected memory apart from {names[other]}, got shared memory"
+            )
     return Arguments(args, tuple(given), axes, words, written, extent)
 
 
@@ -166,7 +179,9 @@ def _word(arg: Arg, value: Any) -> str:
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if the argument cannot be `x`. `told`: it becomes a number of the piece."""
+    """Raises TypeError if `x` cannot be the argument `arg`. With `told`, None is allowed, since
+    each piece gets a number of its own.
+    """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:
         wanted: Any = (int, np.integer) if kind[0] != "f" else (int, float, np.number)
@@ -184,10 +199,10 @@ def _check(arg: Arg, x: Any, told: bool) -> None:
 def _written(kernel: UserKernel, out: Any, names: Sequence[str]) -> tuple[int, ...]:
     if not kernel.images:
         if out is not None:
-            raise ValueError(f"out: expected none for a kernel of the manifest, got {out!r}")
+            raise ValueError(f"out: expected None for a kernel of the manifest, got {out!r}")
         found = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
         if not found:
-            raise ValueError(f"kernel: expected one that writes an array, got {kernel.name}")
+            raise ValueError(f"kernel: expected a kernel that writes an array, got {kernel.name}")
         return found
     several = out if isinstance(out, (list, tuple)) else () if out is None else (out,)
     found = tuple(dict.fromkeys(_place("out", key, names) for key in several))
@@ -211,7 +226,9 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
-    """The workgroups of a piece, as a function of its elements. Raises TypeError, ValueError."""
+    """Returns a function that maps the elements of a piece to its number of workgroups. Raises
+    TypeError, ValueError.
+    """
     if groups is None or callable(groups):
         return groups or (lambda count: None)
     x, y, z = triple("groups", groups)

@@ -1,6 +1,7 @@
 """Waiting: the ContextArrays of one executor that are not computed yet.
 
-One is computed when somebody reads it. All are computed before an array of the Context is written.
+An array is computed when somebody reads it. All are computed before an array of the Context is
+written.
 """
 
 from __future__ import annotations
@@ -17,28 +18,31 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """The lock covers a computation, so two threads that read one array compute it once."""
+    """The ContextArrays that wait. A lock covers each computation, so two threads that read one
+    array compute it once.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._arrays: dict[int, weakref.ref[ContextArray]] = {}
 
     def add(self, array: ContextArray) -> None:
-        """`array` waits from now on."""
+        """Adds `array`, which waits from now on."""
         arrays, key = self._arrays, id(array)
         arrays[key] = weakref.ref(array, partial(arrays.pop, key))
 
     def compute(self, array: ContextArray) -> None:
-        """Computes one array now; raises as its operations do."""
+        """Computes one array now. Raises as the array's operations do."""
         with self._lock:
             thunk = array._thunk
             if thunk is None:
-                return  # another thread was first
+                return  # another thread has computed the array
             array._take(thunk.run())
             self._arrays.pop(id(array), None)
 
     def settle(self) -> None:
-        """Computes every array that waits by now. A read of an array raises its error.
+        """Computes every array that waits by now. If that fails, a later read of the array raises
+        the error.
 
         Another thread may add arrays meanwhile. They wait for the next call.
         """

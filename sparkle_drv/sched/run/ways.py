@@ -1,4 +1,4 @@
-"""The ways between devices: measures them when first needed, and copies arrays over them."""
+"""The links between devices: measures them when first needed, and copies arrays over them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 Wait = Callable[[Begun, float], object]
-"""(work, seconds): waits for the work at most that long. Raises as its `wait`."""
+"""Takes (work in progress, seconds). Waits for the work at most that long. Raises as the work's
+`wait` does."""
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
@@ -33,12 +34,12 @@ def plainly(begun: Begun, timeout_s: float) -> None:
 
 
 class CopyLost(DeviceLost):
-    """The only copies of an operand were lost with their device: no device can do the work."""
+    """All copies of an operand were lost with their devices: no device can do the work."""
 
 
 def know_host(executor: LocalExecutor, uri: str) -> bool:
-    """Measures the ways from and to the host, if they are unknown and not free. Are they known
-    afterwards?
+    """Measures the link between the host and a device if it is unknown and not free. Returns
+    whether it is known afterwards.
     """
     device, links = executor.devices[uri], executor.costs.links
 
@@ -54,7 +55,7 @@ def know_host(executor: LocalExecutor, uri: str) -> bool:
 
 
 def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -> None:
-    """Measures the ways from each of `sources` to each of `uris` that are unknown."""
+    """Measures the links from each of `sources` to each of `uris` that are unknown."""
     costs = executor.costs
     for source in sorted(set(sources) & executor.devices.keys()):
         for to in uris:
@@ -62,8 +63,8 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
                 continue
             known = partial(costs.links.__contains__, (source, to))
             measure = partial(_measure, executor, executor.devices[source], executor.devices[to])
-            # The next call on either device shows which one is at fault. Until then the way is
-            # estimated from both ways of the host.
+            # The next call on either device shows which device is at fault. Until then the link is
+            # estimated from the links of both devices with the host.
             if not executor.probed(source, to, known, measure, own=False):
                 know_host(executor, source)
                 know_host(executor, to)
@@ -84,8 +85,8 @@ def fill(
 
     Nothing pending may use the memory of `made`. `asks` is called with the URI of the device that
     is about to be called (mesh/lanes/transports.py). Raises what `Way.move` and the waits raise.
-    The wait for `source` may take its device's `timeout_s`, the one for the transfer the larger
-    `timeout_s` of both devices.
+    The wait for `source` may take its device's `timeout_s`; the wait for the transfer may take the
+    larger `timeout_s` of both devices.
     """
     asks(made.device.uri)
     to_s = made.device.default_queue.timeout_s
@@ -102,7 +103,8 @@ def fill(
 def bring(
     executor: LocalExecutor, array: ContextArray, device: Device, wait: Wait = plainly
 ) -> Array:
-    """A new Array on `device` with the elements of `array`, from the nearest reachable copy.
+    """Returns a new Array on `device` with the elements of `array`, from the nearest reachable
+    copy.
 
     Each attempt uses memory of its own: after a timeout, its device may still write there. Raises
     NoWay if no transport reaches a copy, CopyLost if all copies are lost, and what `device` raises.
@@ -117,7 +119,7 @@ def bring(
         try:
             fill(executor.ways, made, places[uri], asked.append, wait)
             return made
-        except NoWay as error:  # the next copy has another way
+        except NoWay as error:  # the next copy uses another link
             no_way.append(str(error))
         except (DeviceLost, FenceTimeout, KernelFault) as error:
             if asked[-1] != uri:
@@ -127,4 +129,4 @@ def bring(
     why = "; ".join((*no_way, *lost))
     if no_way:
         raise NoWay(why)
-    raise CopyLost(f"{', '.join(places)}: an operand was lost with it: {why}")
+    raise CopyLost(f"{', '.join(places)}: an operand was lost with the device: {why}")

@@ -1,4 +1,4 @@
-"""Refuses arguments that allow no plan of shares. Pure."""
+"""Refuses arguments that allow no plan of shares. All functions are pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
 
 
 def memory(pace: Pace) -> str:
-    """Text: a device's memory, and the bytes that its first unit of work needs."""
+    """Describes a device's memory, and the bytes that its first unit of work needs."""
     site = pace.site
     need = math.ceil(site.fixed_nbytes + site.in_nbytes + site.out_nbytes)
     return (

@@ -1,9 +1,12 @@
-"""How many units each device does, so that all end at the same time. Pure.
+"""Decides how many units each device does, so that all end at the same time. All functions are
+pure.
 
 A first guess comes from the limits of bound.py. play.py then simulates the parts. Devices that end
 early get units of those that end late, by the seconds of one more unit. A device whose part comes
-to nothing is left out. Devices may wait for one another, for a resource or for the host's port;
-fewer of them may then end sooner. So sets without one of them are tried, too.
+to nothing is left out.
+
+Devices may wait for one another, for a resource or for the host's port; fewer of them may then end
+sooner. So sets without one of the devices are tried, too.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from .site import Pace
 ROUNDS = 3
 """Corrections of the first guess."""
 FEWER = 1
-"""The same for devices that wait for one another, where each correction is a simulation."""
+"""Corrections of the first guess where devices wait for one another, so that each needs a
+simulation."""
 COARSE = 2
 """Sets of devices are compared with pieces that are this many times as long."""
 NEAR = 1.01
@@ -35,7 +39,9 @@ EVEN = 2e-3
 
 @dataclass(frozen=True)
 class Balance:
-    """The parts that were found, in the order of the given devices."""
+    """The part of each device, in the order of the given devices: units, pieces, and when
+    it ends.
+    """
 
     units: Sequence[int]
     pieces: Sequence[list[int]]
@@ -49,7 +55,9 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """The same parts among `devices` devices, of which `members` are these."""
+        """Returns the same parts in a list of `devices` devices. `members` are the indices of the
+        present ones.
+        """
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
         for number, at in enumerate(members):
             units[at], pieces[at] = self.units[number], self.pieces[number]
@@ -60,7 +68,7 @@ class Balance:
 def played(
     cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
 ) -> Balance:
-    """These parts, cut into pieces, with their predicted ends."""
+    """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends."""
     paces = [cutter.pace for cutter in cutters]
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
     order = [at for at, pace in enumerate(paces) if units[at] and pace.sent] if queued else []
@@ -69,7 +77,9 @@ def played(
 
 
 def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
-    """The parts that are predicted to end first, some of them empty; `low` is a lower bound."""
+    """Returns the parts that are predicted to end first, some of them empty. `low` is a lower
+    bound.
+    """
     every = range(len(paces))
     near = [at for at in every if waits(paces[at], paces)]
     alone = _alone(paces, near, count, host)
@@ -77,7 +87,7 @@ def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
         found = balanced(paces, count, host, low, alone)
         if not near or found.end_s <= NEAR * low:
             return found
-    # Sets are compared with long pieces; the best one is then planned with its real pieces.
+    # Sets are compared with long pieces. The best set is then planned with its real pieces.
     long = COARSE * low
     found = balanced(paces, count, host, low, alone, long=long)
     if near and found.end_s > NEAR * low:
@@ -100,7 +110,9 @@ def _sooner(one: Balance, other: Balance) -> Balance:
 
 
 def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -> Sequence[int]:
-    """The set of devices with the least bound in which none waits for another."""
+    """Returns a set of devices in which none waits for another: the one with the least
+    lower bound.
+    """
     groups: dict[str, list[int]] = {}
     for at in near:
         for name in paces[at].site.shares:
@@ -121,7 +133,7 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
 def _fewer(
     paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
 ) -> Balance:
-    """`found` without the device of the fewest units, if that ends sooner."""
+    """Returns the parts without the device of the fewest units if they end sooner, else `found`."""
     least = min([units for units in found.units if units])
     rest = [at for at, units in enumerate(found.units) if units and units != least]
     rest += [at for at, units in enumerate(found.units) if units == least][1:]
@@ -142,7 +154,7 @@ def balanced(
     long: float = 0.0,
     begin: Sequence[int] = (),
 ) -> Balance:
-    """Parts for these members, which can hold the work; each gets at least `least` units.
+    """Returns parts for these members, which can hold the work; each gets at least `least` units.
 
     Pieces are those of a call of `long` seconds, or of `low`. `begin` may be a first guess of
     units.

@@ -1,9 +1,11 @@
-"""A lower bound for the seconds of a call that devices share. Pure.
+"""A lower bound for the seconds of a call that devices share. All functions are pure.
 
 In T seconds a device can do only so many units, in any order. Its slowest stage is busy for all of
-them; each other stage adds one piece before or behind. Devices that share a resource launch one at
-a time. All bytes pass the host's port. Each limit is taken by itself, with whole units, and each
-device may take part or not. T is the least time in which every limit allows the work.
+them; each other stage adds one piece before or after. Devices that share a resource launch one at a
+time. All bytes pass the host's port.
+
+Each limit is taken by itself, with whole units, and each device may take part or not. T is the
+least time in which every limit allows the work.
 """
 
 from __future__ import annotations
@@ -17,24 +19,30 @@ from .limits import Limits
 from .site import Pace, Site
 
 EXACT = 1e-3
-"""Relative width at which the search for T ends; the result is the lower end."""
+"""Relative width at which the search for the least time ends. The result is the lower end."""
 GUESS = 0.01
-"""The same for the starting point of a planner, which corrects it anyway."""
+"""Relative width at which the search for a planner's starting point ends. The planner corrects that
+point."""
 TRIES = 8
-"""Times that `allot` tries."""
+"""Most times that `allot` tries."""
 WITHIN = 4.0
-"""Chains are kept for T up to this factor above the simple limits; the bound stays below it."""
+"""The chains of limits.py are kept for times up to this factor above the simple limits. The bound
+stays below it."""
 Load = tuple[float, float, float]
-"""(most units, a resource's cost of taking part, its cost per unit)."""
+"""(most units of a device, its fixed cost of a resource if it takes part, its cost per unit)."""
 
 
 def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
-    """Least seconds of any schedule. Infinite if the sites' memory holds less than `count`."""
+    """Returns the least seconds of any schedule; inf if the sites' memory holds less than `count`
+    units.
+    """
     return least_s([Pace(site, host) for site in sites], count, host)
 
 
 def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
-    """As `bound_s`."""
+    """Returns the least seconds of any schedule; inf if the memory holds less than `count`
+    units.
+    """
     if sum(pace.most for pace in paces) < count:
         return math.inf
     limits = [Limits(pace) for pace in paces]
@@ -50,8 +58,11 @@ def _least(
     limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool,
     exact: float,
 ) -> float:  # fmt: skip
-    """The least T from `low` on, from below. It tries T where a line through both ends meets
-    `count`, moved a little so that both ends approach; or the middle where that gains little.
+    """Returns the least seconds T, from `low` on, in which `count` units can be done. The result
+    is approximated from below.
+
+    The search tries T where a line through both ends meets `count`, moved a little so that both
+    ends approach. Where that gains little, it tries the middle.
     """
     over = _most(limits, high, count, host, chains)
     under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
@@ -65,7 +76,8 @@ def _least(
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
-        if its < count:  # Illinois rule: an end that stays is taken as if it were nearer
+        # Illinois rule of regula falsi: an end that stays is taken as if it were nearer.
+        if its < count:
             over -= (over - count) / 2 if below else 0.0
             low, under, below, above = t, its, True, False
         else:
@@ -75,7 +87,7 @@ def _least(
 
 
 def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bool) -> float:
-    """Most units that can be done in t seconds."""
+    """Returns the most units that can be done in t seconds."""
     able = []
     for its in limits:
         units = its.units(t, count)
@@ -100,9 +112,11 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
 
 
 def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
-    """Most units in t seconds if fixed operands wait only for the port. They arrive one after
-    another at best, the fastest device's first (W. Smith, Various optimizers for single-stage
-    production, Naval Research Logistics Quarterly 3, 1956). All count as large as the smallest.
+    """Returns the most units in t seconds if fixed operands wait only for the port.
+
+    At best the operands arrive one after another, the fastest device's first. All operands count as
+    large as the smallest one. Source: W. Smith, Various optimizers for single-stage production,
+    Naval Research Logistics Quarterly 3, 1956.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]
@@ -119,7 +133,9 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
 def _ports(
     able: Sequence[tuple[float, Pace]], t: float, host: Port
 ) -> Iterator[tuple[float, list[Load]]]:
-    """For each way of the host's port: (bytes that pass in t seconds, the devices' loads)."""
+    """Yields for each direction of the host's port: the bytes that pass in t seconds, and the
+    devices' loads.
+    """
     if host.send < math.inf:
         yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]
     if host.receive < math.inf:
@@ -129,8 +145,9 @@ def _ports(
 
 
 def packed(loads: Sequence[Load], budget: float) -> float:
-    """Most units whose cost is within the budget, the cheapest first. A part of a device pays that
-    part of its cost of taking part.
+    """Returns the most units whose cost is within the budget. The cheapest devices come first.
+
+    A device that does only a part of its units pays the same part of its cost of taking part.
     """
     total = 0.0
     for units, once, each in sorted(loads, key=lambda load: load[1] / load[0] + load[2]):
@@ -143,8 +160,10 @@ def packed(loads: Sequence[Load], budget: float) -> float:
 
 
 def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
-    """A planner's starting point: units of each device in about the least time that these limits
-    allow. The cheapest for a resource or the port come first. The time is above `low`.
+    """Returns a planner's starting point: units of each device in about the least time that these
+    limits allow.
+
+    The devices that cost a resource or the port least come first. The time is above `low`.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

@@ -1,5 +1,5 @@
 """The axes along which a call can be divided among devices, and what each piece reads and writes.
-Pure.
+All functions are pure.
 
 A cut names an axis of the work. Each operand is cut along an axis of its own, or read whole. Pieces
 write their own part of the result, or each makes a whole result and these are combined.
@@ -18,7 +18,7 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 Shape = tuple[int, ...]
 
 COMBINED = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-"""By reduction: the function that combines the results of two pieces."""
+"""For each reduction, the function that combines the results of two pieces."""
 
 
 @dataclass(frozen=True)
@@ -28,42 +28,44 @@ class Cut:
     name: str
     """Name of the axis: "rows", "columns", "terms", "images", "channels", "elements"."""
     extent: int
-    """Elements along it; a piece is [begin, end) of them."""
+    """Elements along the axis. A piece is [begin, end) of them."""
     operands: tuple[int | None, ...]
-    """By operand: its axis that is cut; None if each piece reads the whole operand."""
+    """For each operand, the axis that is cut; None if each piece reads the whole operand."""
     out: int | None
     """The axis of the result that is cut; None if the results of the pieces are combined."""
     combine: str = ""
     """A key of COMBINED; "" if the result is cut."""
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
-        """The operands of a piece: views of numpy arrays."""
+        """Returns the operands of a piece: views of numpy arrays."""
         return [
             x if axis is None or x is None else x[(slice(None),) * axis + (slice(begin, end),)]
             for x, axis in zip(operands, self.operands, strict=True)
         ]
 
     def part(self, out: np.ndarray[Any, Any], begin: int, end: int) -> np.ndarray[Any, Any]:
-        """The part of the result that a piece writes: a view."""
+        """Returns the part of the result that a piece writes: a view."""
         if self.out is None:
             return out
         part: np.ndarray[Any, Any] = out[(slice(None),) * self.out + (slice(begin, end),)]
         return part
 
     def read_whole(self, operands: Sequence[Any]) -> int:
-        """Bytes of the operands that each device reads whole."""
+        """Returns the bytes of the operands that each device reads whole."""
         pairs = zip(operands, self.operands, strict=True)
         return sum(x.nbytes for x, axis in pairs if axis is None and x is not None)
 
     def read_cut(self, operands: Sequence[Any]) -> int:
-        """Bytes of the operands that are cut."""
+        """Returns the bytes of the operands that are cut."""
         pairs = zip(operands, self.operands, strict=True)
         return sum(x.nbytes for x, axis in pairs if axis is not None and x is not None)
 
 
 def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list[Cut]:
-    """Cuts of a product of these shapes. With `reduce` "sum", K alone is cut, and partial products
-    are added; there is no cut then with a bias or an activation.
+    """Returns the cuts of a product of these shapes.
+
+    With `reduce` "sum", K alone is cut, and partial products are added; there is no cut then with a
+    bias or an activation.
     """
     (m, k), n = a, b[1]
     if reduce == "sum":
@@ -74,7 +76,9 @@ def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list
 
 
 def conv2d(shape: Geometry, layout: str) -> list[Cut]:
-    """Cuts of a convolution: its images, and its output channels if there are no groups."""
+    """Returns the cuts of a convolution: its images, and its output channels if there are no
+    groups.
+    """
     found = [Cut("images", shape.n, (0, None, None), 0)]
     if shape.groups == 1 and layout in ("NCHW", "NHWC"):
         found.append(Cut("channels", shape.oc, (None, 0, 0), layout.index("C")))
@@ -82,8 +86,8 @@ def conv2d(shape: Geometry, layout: str) -> list[Cut]:
 
 
 def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
-    """The cut of a map: along the first axis of its result with more than one element. Operands
-    that are broadcast along it are read whole.
+    """Returns the cut of a map: along the first axis of its result with more than one element.
+    Operands that are broadcast along this axis are read whole.
     """
     axis = next((at for at, extent in enumerate(out) if extent > 1), None)
     if axis is None:
@@ -96,8 +100,8 @@ def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
 
 
 def reduce(shape: Shape, op: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> list[Cut]:
-    """Cuts of a reduction: along an axis that stays, else along a reduced one, whose partial
-    results are combined. Those of a mean cannot be.
+    """Returns the cuts of a reduction: along an axis that stays, else along a reduced one, whose
+    partial results are combined. Partial means cannot be combined.
     """
     every = range(len(shape))
     given = every if axis is None else axis if isinstance(axis, tuple) else (axis,)

@@ -1,5 +1,5 @@
-"""From costs and work to a cut and the shares of devices: plan.py plans each cut, and the best one
-is chosen. Pure.
+"""Chooses a cut and the shares of devices from costs and work: plan.py plans each cut, and the best
+plan is chosen. All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .shares import Shares
 from .site import NO_TIME, Pace, Site
 
 UNITS = 256
-"""Units per axis at most: shares are right to half a percent."""
+"""Most units per axis: shares are right to half a percent."""
 LEAST_S = 1e-15
-"""Least seconds of a unit: without a time a device could have no share."""
+"""Least seconds of a unit. A device whose units took no time could have no share."""
 PIECE_S = 5e-5
 """Seconds of a piece beside its work: to claim it, call the operation, copy and commit the result.
 0.05 ms on two cores of an EPYC."""
@@ -32,17 +32,17 @@ whole. A product of 64 by 2048 by 2048 packs 16 MiB in 4 ms on a core of an EPYC
 
 @dataclass(frozen=True)
 class Axis:
-    """A cut, with what its time depends on."""
+    """A cut, with the sizes that its time depends on."""
 
     name: str
     extent: int
-    """Elements along it."""
+    """Elements along the axis."""
     whole_nbytes: int
     """Bytes of operands that each device reads whole."""
     cut_nbytes: int
     """Bytes of operands that are cut."""
     combined: bool
-    """Does each piece make a whole result, to be combined?"""
+    """Whether each piece makes a whole result, to be combined with the others."""
 
     @property
     def granule(self) -> int:
@@ -60,13 +60,14 @@ class Wanted:
     """How a call is to be divided: what the caller said, and what the devices' health allows."""
 
     shares: str | Mapping[str, float] = "auto"
-    """"auto": the planner may leave devices out. "each": all take part. Else proportions by URI."""
+    """How to share: "auto" (the planner may leave devices out), "each" (all take part), or
+    proportions by URI."""
     max_vram_nbytes: int = 0
-    """Bytes that a device with memory of its own may use; 0: all that it has."""
+    """Bytes that a device with memory of its own may use. 0: all that it has."""
     weights: Mapping[str, float] | None = None
-    """By URI, below 1: a slow device gets this part of its normal share."""
+    """The part of its normal share that a slow device gets, below 1, by URI."""
     ready_s: Mapping[str, float] | None = None
-    """By URI: seconds until a device has ended its earlier work."""
+    """Seconds until each device has ended its earlier work, by URI."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,16 @@ class Divided:
     """The decision of `divide`."""
 
     at: int
-    """The number of the axis."""
+    """The index of the axis that is cut."""
     shares: Shares
     sites: tuple[Site, ...]
     """Costs of each device that can do the work."""
     unable: dict[str, str]
-    """By URI: why a device can do no part of it."""
+    """Why a device can do no part of the work, by URI."""
 
     @property
     def alone_s(self) -> float:
-        """Predicted seconds of the fastest device alone; infinite if it has no room."""
+        """Predicted seconds of the fastest device alone; inf if no device has room."""
         count = self.shares.count
         paces = [Pace(site) for site in self.sites]
         return min((p.end_s((count,)) for p in paces if p.most >= count), default=float("inf"))
@@ -92,9 +93,10 @@ class Divided:
 def divide(
     costs: Costs, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted
 ) -> Divided | None:
-    """The axis and the shares with the least predicted seconds; None if no device can take part.
+    """Returns the axis and the shares with the least predicted seconds, or None if no device can
+    take part.
 
-    Raises Impossible and ValueError as plan_shares does, if no axis can be cut as wanted.
+    If no axis can be cut as wanted, raises Impossible or ValueError, as plan_shares does.
     """
     found: list[Divided] = []
     wrong: ValueError | None = None
@@ -110,7 +112,7 @@ def divide(
                 sites, axis.count, each=said == "each",
                 given=None if isinstance(said, str) else said,
             )  # fmt: skip
-        except ValueError as error:  # memory, or fewer units than devices, along this axis
+        except ValueError as error:  # this axis has too few units, or the memory is short
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
             continue
@@ -121,7 +123,9 @@ def divide(
 
 
 def _lost_s(one: Divided) -> float:
-    """Predicted seconds plus those of the longest piece, which a device that stops would cost."""
+    """Returns the predicted seconds plus those of the longest piece, which a device that stops
+    would cost.
+    """
     paces = {site.uri: Pace(site) for site in one.sites}
     shares = one.shares
     most = {uri: max(p.units for p in pieces) for uri, pieces in shares.parts.items() if pieces}
@@ -130,7 +134,7 @@ def _lost_s(one: Divided) -> float:
 
 
 def why_not(costs: Costs, work: Work, uri: str) -> str:
-    """Why a device can do no part of the work; "" if it can."""
+    """Returns why a device can do no part of the work, or "" if it can."""
     node = costs.nodes[uri]
     if node.unified or {(HOST, uri), (uri, HOST)} <= costs.links.keys():
         return cannot(costs, Work(work.op, work.size), uri)
@@ -140,7 +144,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
 def sites_of(
     costs: Costs, work: Work, axis: Axis, uris: Sequence[str], wanted: Wanted
 ) -> tuple[Site, ...]:
-    """The costs of a part of the work on each of these devices."""
+    """Returns the costs of a part of the work on each of these devices."""
     sites = []
     named = {name for uri in uris for name in costs.nodes[uri].shares}
     leaves = {name for name in named if not any(other.startswith(f"{name}:") for other in named)}

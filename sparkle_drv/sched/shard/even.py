@@ -1,4 +1,4 @@
-"""Corrects units so that all devices end together. Pure."""
+"""Corrects units so that all devices end together. All functions are pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from .site import Pace
 
 HALVINGS = 12
-"""Halvings of the range of times in which all devices end together."""
+"""Steps of bisection for the time at which all devices end together."""
 
 
 def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
-    """Does the device share a resource with another one of these?"""
+    """Returns whether the device shares a resource with another one of these."""
     mine = pace.site.shares
     return bool(mine) and any(
         p is not pace and not set(mine).isdisjoint(p.site.shares) for p in paces
@@ -21,7 +21,9 @@ def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
 def evened(
     paces: Sequence[Pace], units: Sequence[int], ends: Sequence[float], count: int
 ) -> list[float]:
-    """Units with which all would end together, if each unit took the same time."""
+    """Returns the units with which all devices would end together if each unit took the
+    same time.
+    """
     lines = []
     busy = [pace for pace, its in zip(paces, units, strict=True) if its]
     for pace, its, end in zip(paces, units, ends, strict=True):
@@ -43,8 +45,9 @@ def evened(
 
 
 def whole(shares: Sequence[float], paces: Sequence[Pace], count: int, least: int = 0) -> list[int]:
-    """Whole units near these shares, with sum `count`, that fit into the devices' memory. Rounding
-    leftovers go to the fastest devices that have a share, else to those with room.
+    """Returns whole units near these shares, with sum `count`, that fit into the devices' memory.
+
+    Units left by rounding go to the fastest devices that have a share, else to devices with room.
     """
     units = [max(least, int(share)) for share in shares]
     order = sorted(range(len(units)), key=lambda at: (shares[at] <= 0, paces[at].each))

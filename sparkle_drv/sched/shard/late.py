@@ -1,9 +1,9 @@
-"""When a piece is late, and which device then does it, too. Pure: runner and player call it.
+"""Says when a piece is late, and which device then does it, too. All functions are pure.
 
 A device with a late piece takes nothing until that piece has ended. Its planned pieces go to the
-head of the tail. tail.py does not count it in rates, or as the fastest device. The others take the
-tail first. A device that takes nothing from there does late pieces again, the earliest begun first.
-The first result counts.
+head of the tail. tail.py does not count the device in rates, or as the fastest device. The others
+take the tail first. A device that takes nothing from there does late pieces again, the earliest
+begun first. The first result counts.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from collections.abc import Iterable
 from .site import Pace
 
 LATE = 2.0
-"""A piece is late at this many times its predicted time. Rates that are 20 % wrong make none late.
-With pieces of 1/32 of the call (pieces.py), a device that stops is found after 1/16 of it."""
+"""A piece is late at this many times its predicted time. Pieces whose rates are 20 % wrong are not
+late. With pieces of 1/32 of the call (pieces.py), a device that stops is found after 1/16 of it."""
 
 
 def late_at_s(begun_s: float, pace: Pace, units: int) -> float:
-    """The time from which a piece is late that the device began at `begun_s`."""
+    """Returns the time from which a piece counts as late, if the device began it at `begun_s`."""
     return begun_s + LATE * pace.piece_s(units)
 
 
 def again(now_s: float, pace: Pace, units: int, others_s: Iterable[float] = ()) -> bool:
-    """Should an idle device do a late piece, too? Yes, if it is predicted to end before `others_s`:
-    the predicted ends of devices that do it and are not late.
+    """Returns whether an idle device should do a late piece, too.
+
+    It should if it is predicted to end before `others_s`: the predicted ends of devices that do the
+    piece and are not late.
     """
     return now_s + pace.piece_s(units) < min(others_s, default=math.inf)

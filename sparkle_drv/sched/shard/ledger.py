@@ -2,7 +2,7 @@
 share a ledger.
 
 Each device first claims its planned pieces, then chunks of the tail by the rule of tail.py, then
-late pieces of others by that of late.py. The first commit of a piece counts; later ones are
+late pieces of others by the rule of late.py. The first commit of a piece counts; later ones are
 dropped.
 """
 
@@ -29,21 +29,24 @@ class Claim:
     piece: Piece
     uri: str
     ends_s: float
-    """Predicted end."""
+    """Predicted end of the piece."""
     late_s: float
-    """Time from which it is late."""
+    """Time from which the piece is late."""
 
 
 class Ledger:
-    """The pieces of one call. Threads of devices call `claim`, `commit` and `gone`. Times are
-    seconds of the run's clock. A piece is late `slack_s` after the time that LATE gives.
+    """The pieces of one call. Threads of devices call `claim`, `commit` and `gone`.
+
+    Times are seconds of the run's clock. A piece is late `slack_s` after the time that LATE gives.
     """
 
     def __init__(
         self, parts: Mapping[str, Iterable[Piece]], tail: Iterable[Piece],
         paces: Mapping[str, Pace], slack_s: float = 0.0, call_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """`call_s` is the predicted seconds of the call; 0 allows pieces of any length."""
+        """Builds the ledger. `call_s` is the predicted seconds of the call; 0 allows pieces of any
+        length.
+        """
         self._planned = {uri: deque(pieces) for uri, pieces in parts.items()}
         self._tail = deque(tail)
         self._paces = {uri: paces[uri] for uri in parts}
@@ -55,7 +58,7 @@ class Ledger:
         self._begun: set[str] = set()
         self._lock = threading.Lock()
         self.committed: dict[Piece, str] = {}
-        """By piece: the device whose result counts."""
+        """For each piece, the URI of the device whose result counts."""
         self.dropped = 0
         """Results that came second, or from a device that was given up."""
         self.doubled = 0
@@ -66,19 +69,21 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Has the result of every piece been written?"""
+        """Whether the result of every piece has been written."""
         return self._written == self._count
 
     def open(self, uri: str) -> list[Claim]:
-        """The claims of a device that have not ended, even if others committed the pieces."""
+        """Returns the claims of a device that have not ended, even if others committed the
+        pieces.
+        """
         with self._lock:
             return self._of(uri)
 
     def claim(self, uri: str, now_s: float) -> Claim | float | None:
-        """The next piece for this device.
+        """Returns the next piece for this device.
 
-        A float is the time at which to ask again, infinite if only a change can give it a piece.
-        None if it will get no more.
+        Returns a float if the device must ask again at that time; inf if only a change can give it
+        a piece. Returns None if the device will get no more pieces.
         """
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
@@ -100,7 +105,7 @@ class Ledger:
             return min((one.late_s for one in others if one.late_s > now_s), default=math.inf)
 
     def _front(self, uri: str) -> Piece:
-        """The head of the tail, cut to the longest piece that this device may do."""
+        """Returns the first chunk of the tail, cut to the longest piece that this device may do."""
         piece = self._tail.popleft()
         most = self._most[uri]
         if piece.units > most:
@@ -126,12 +131,14 @@ class Ledger:
         return made
 
     def _late(self, now_s: float) -> set[str]:
-        """Devices that have a late piece."""
+        """Returns the devices that have a late piece."""
         claims = (one for claims in self._claims.values() for one in claims)
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """The piece that is late longest, among those that this device would end first."""
+        """Returns the piece that is late for longest, among those that this device would
+        end first.
+        """
         late = [
             claims
             for piece, claims in self._claims.items()
@@ -146,7 +153,7 @@ class Ledger:
         return min(late, key=lambda claims: claims[0].late_s)[0].piece if late else None
 
     def _takes(self, uri: str, late: set[str]) -> bool:
-        """Does the device take the next chunk of the tail?"""
+        """Returns whether the device takes the next chunk of the tail."""
         mine = self._paces[uri]
         well = [pace for other, pace in self._paces.items() if other == uri or other not in late]
         left_s = sum(p.units for p in self._tail) / sum(1 / pace.each for pace in well)
@@ -154,8 +161,10 @@ class Ledger:
         return takes(piece_s, left_s, mine.each == min(pace.each for pace in well))
 
     def commit(self, uri: str, piece: Piece, write: Callable[[], object]) -> bool:
-        """Calls `write()` for the result of a piece. False if the result is dropped: another device
-        committed the piece, or this device was given up.
+        """Calls `write()` for the result of a piece.
+
+        Returns False if the result is dropped: another device committed the piece, or this device
+        was given up.
         """
         with self._lock:
             its = any(one.uri == uri for one in self._claims.get(piece, ()))
@@ -182,7 +191,7 @@ class Ledger:
             time.sleep(1e-4)
 
     def gone(self, uri: str) -> None:
-        """A device takes no more: its claims and planned pieces go to the tail."""
+        """Takes a failed device out: its claims and planned pieces go to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
             for piece in list(self._claims):
@@ -191,7 +200,9 @@ class Ledger:
             self._give_back(uri)
 
     def _ended(self, piece: Piece, uri: str) -> bool:
-        """The device no longer does the piece. Does another one?"""
+        """Removes the device's claim of the piece. Returns whether another device still does the
+        piece.
+        """
         left = [one for one in self._claims.pop(piece, ()) if one.uri != uri]
         if left:
             self._claims[piece] = left

@@ -1,4 +1,4 @@
-"""The most that one device can do in some seconds, with any pieces. Pure.
+"""Computes the most that one device can do in some seconds, with any pieces. Pure.
 
 Two stages run the pieces one after another. They take p and c seconds per unit, and a and b per
 piece. A piece enters the second stage when it has left the first. For each k, pieces 1 to k in the
@@ -16,16 +16,19 @@ from __future__ import annotations
 from .site import Pace
 
 NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
-"""Numbers of pieces. Between two of them the lesser A and the lesser K hold."""
+"""Numbers of pieces for which chains are computed. Between two of them, the lesser A and the lesser
+K hold."""
 
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
-"""The most pieces before the next of NUMBERS."""
+"""For each of NUMBERS, the most pieces before the next number."""
 Chain = tuple[float, float]
-"""(A, B): x units take A + B x seconds or more."""
+"""The line (A, B): a device takes at least A + B x seconds for x units."""
 
 
 class Limits:
-    """The limits of one device: rows of chains, where the best chain of each row holds."""
+    """The limits of one device: rows of chains (lines of seconds over units). The best chain of
+    each row holds.
+    """
 
     def __init__(self, pace: Pace) -> None:
         p, c, o = pace.brings, pace.computes, pace.fetches
@@ -40,7 +43,7 @@ class Limits:
             self.simple.append((first + launch + pace.fetch, o))
 
     def chains(self) -> None:
-        """Computes the chains of two stages; before this call only the simple ones hold."""
+        """Computes the chains of two stages. Before this call only the simple ones hold."""
         pace = self.pace
         p, c, o = pace.brings, pace.computes, pace.fetches
         begin = pace.start + pace.bring + p
@@ -54,7 +57,7 @@ class Limits:
             self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
 
     def units(self, t: float, most: float) -> float:
-        """Most units in t seconds, by the simple chains alone."""
+        """Returns the most units in t seconds, by the simple chains alone."""
         units = min(most, self.pace.most)
         for a, b in self.simple:
             if units * b > t - a:
@@ -62,8 +65,9 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Keeps the chains that may be the best of their row for some t in `low` to `high`. A
-        chain's limit is linear in t: one that is worse at both ends is worse between them.
+        """Keeps the chains that may be the best of their row for some t in `low` to `high`.
+
+        A chain's limit is linear in t: a chain that is worse at both ends is worse between them.
         """
         for at, chains in enumerate(self.pairs):
             ends = [((low - a) / b, (high - a) / b) for a, b in chains]
@@ -75,7 +79,7 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """At most `units`, and no more than any row of chains allows; see `narrow`."""
+        """Returns `units`, or fewer if a row of chains allows only fewer; see `narrow`."""
         for chains in self.pairs:
             for a, b in chains:
                 if units * b <= t - a:
@@ -86,8 +90,8 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """(A(n), K of the most pieces before the next number) for all numbers."""
-    if p > c:  # mirrored: the same bound, and powers stay bounded
+    """Returns (A(n), K of the most pieces before the next number) for all n in NUMBERS."""
+    if p > c:  # The mirrored stages have the same bound, and then r is at most 1.
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

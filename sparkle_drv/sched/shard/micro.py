@@ -1,5 +1,5 @@
-"""A graph in micro-batches: which tasks can be cut along axis 0, and the tasks of each part of the
-batch. Pure functions.
+"""Cuts a graph into micro-batches: which tasks can be cut along axis 0, and the tasks of each part
+of the batch. All functions are pure.
 
 The operations that lead to an output decide which arrays are cut. A product cuts the rows of its
 left operand, a convolution its images, an expression the operands that are not broadcast. All other
@@ -17,7 +17,8 @@ from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
 
 _LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
-"""Operation -> the operand that is cut with the result along axis 0. The others stay whole."""
+"""For each operation, the operand that is cut with the result along axis 0. Other operands stay
+whole."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,17 @@ class Batch:
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """The tasks for a batch of `rows` rows, which cost as much as one part. Keeps numbers."""
+        """Returns the tasks for a batch of `rows` rows, which cost as much as one part. Arrays keep
+        their numbers.
+        """
         return [self._task(task, {}, (0, rows)) for task in self.tasks]
 
     def parts(self, count: int) -> tuple[list[Task], list[int]]:
-        """(tasks, for each of them the index of the task in `self.tasks` that it is made from).
+        """Returns the tasks of `count` micro-batches. Returns also, for each task, the index of the
+        task in `self.tasks` that it is made from.
 
         First come the tasks that stay whole. Then each micro-batch in turn has a part of every task
-        that is cut. There are `count` micro-batches.
+        that is cut.
         """
         values = [v for t in self.tasks for v in (*t.arrays, t.out)]
         free = 1 + max(value.number for value in values)
@@ -55,7 +59,9 @@ class Batch:
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
-        """The task for rows [begin, end) of the arrays that are cut. Parts get these numbers."""
+        """Returns the task for rows [begin, end) of the arrays that are cut. `numbers` has the new
+        number of each such array.
+        """
 
         def part(value: Value) -> Value:
             if value.number not in self.cut:
@@ -71,20 +77,25 @@ class Batch:
 
 
 def ranges(extent: int, count: int) -> list[tuple[int, int]]:
-    """[begin, end) of each micro-batch; sizes differ by at most one row, the larger ones first."""
+    """Returns [begin, end) of each micro-batch. Sizes differ by at most one row, the larger ones
+    first.
+    """
     small, more = divmod(extent, count)
     ends = [i * small + min(i, more) for i in range(count + 1)]
     return list(pairwise(ends))
 
 
 def rows(extent: int, count: int) -> dict[int, int]:
-    """Number of rows -> how many micro-batches have so many; the larger number comes first."""
+    """Returns for each number of rows how many micro-batches have so many. The larger number comes
+    first.
+    """
     return dict(Counter(end - begin for begin, end in ranges(extent, count)))
 
 
 def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
-    """How these tasks, in topological order, can be cut along axis 0 of all outputs. Raises
-    ValueError, with the task and the reason, if they cannot.
+    """Returns how these tasks, in topological order, can be cut along axis 0 of all outputs.
+
+    Raises ValueError, with the task and the reason, if they cannot.
     """
     cut, whole = set(outputs), dict[int, str]()
     values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
@@ -109,7 +120,7 @@ def batch(tasks: Sequence[Task], outputs: Iterable[int]) -> Batch:
     extents = {n: values[n].shape[0] for n in cut}
     if len(set(extents.values())) > 1:
         named = ", ".join(f"{list(values[n].shape)}" for n in sorted(extents))
-        raise ValueError(f"micro_batches: expected one batch on axis 0 of all, got {named}")
+        raise ValueError(f"micro_batches: expected the same axis 0 of all arrays, got {named}")
     return Batch(tasks, next(iter(extents.values())), frozenset(cut))
 
 
@@ -118,13 +129,15 @@ def _refused(why: str) -> ValueError:
 
 
 def _along(task: Task, name: str) -> list[str]:
-    """The operands whose axis 0 is that of the result. Raises ValueError."""
+    """Returns the operands whose axis 0 is that of the result. Raises ValueError."""
     if task.op in _LEFT:
         return [_LEFT[task.op]]
     shape = task.reads["a"].shape if task.expression is None else task.common
     axis = task.options.get("axis")
     if task.op == "reduce" and shape and 0 in axes_of(axis, len(shape)):
-        raise ValueError(f"micro_batches: {name}: expected axis 0, the batch, to stay, got axis 0")
+        raise ValueError(
+            f"micro_batches: {name}: expected axis 0, the batch, to stay, got it reduced"
+        )
     if not shape:
         raise ValueError(f"micro_batches: {name}: expected a result with axis 0, got none")
     return [

@@ -1,9 +1,10 @@
-"""The pieces of one device's part: they are short, and their stages overlap. Pure.
+"""Cuts one device's part into pieces that are short and whose stages overlap. All functions are
+pure.
 
 A device that stops loses its piece, and is known to be late after twice the time of a piece.
 Therefore no piece is long. The first pieces are small, so that the slowest stage begins early. Each
-next one is as large as possible without keeping that stage waiting. The last pieces shrink
-likewise.
+next one is as large as possible without keeping that stage waiting. The last pieces shrink in the
+same way.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ LONGEST = 1 / 32
 If a device stops, others go on after at most twice this. Longer launches would also leave devices
 that wait for one another unused."""
 LOSS = 0.02
-"""Launches and latencies may cost this part of a device's time; pieces need not be longer."""
+"""Launches and latencies may cost this part of a device's time. Pieces need not be longer."""
 FILL = 2.5
 """Where latencies are long, a piece is FILL times the length at which latencies equal the other
 stages' wait for the first piece. On testing/shards 1.5 and 3 leave larger gaps."""
 RAMP = 16
-"""The first and the last piece are at least this part of the largest one."""
+"""The first and the last piece are at least 1 / RAMP of the largest one."""
 
 
 def largest(pace: Pace, seconds: float) -> int:
-    """Units of the longest piece in a call of `seconds`: LONGEST of it, or as many as LOSS asks
-    for, at least one.
+    """Returns the units of the longest piece in a call of `seconds`: LONGEST of the call, or as
+    many as LOSS asks for, at least one.
     """
     stages = pace.stages()
     long = min([(LONGEST * seconds - a) / b for a, b in stages if b])
@@ -40,7 +41,7 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts parts of one device, in a call of `seconds`."""
+    """Cuts parts of one device into pieces, in a call of `seconds`."""
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 
@@ -51,7 +52,7 @@ class Cutter:
         self.ramps = sum(self.front) + sum(self.back)
 
     def cut(self, units: int) -> list[int]:
-        """Units of each piece, in order."""
+        """Returns the units of each piece, in order."""
         front, back, left = self.front, self.back, units - self.ramps
         if left < 0:
             front, back = _inwards(front, back, units)
@@ -62,7 +63,7 @@ class Cutter:
 
 
 def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], list[int]]:
-    """Beginnings of both ramps with at most `units` units in all, small pieces first."""
+    """Returns the first pieces of both ramps, at most `units` units in all, small pieces first."""
     ahead, behind = 0, 0
     while True:
         size = min(front[ahead : ahead + 1] + back[behind : behind + 1])
@@ -76,7 +77,7 @@ def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], 
 
 
 def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
-    """Growing pieces at one end, smaller than `most`.
+    """Returns growing pieces at one end, smaller than `most`.
 
     A ramp grows by a factor f from a first piece of x units. It has log(most / x) / log f pieces,
     each with its latency, and the slowest stage waits for x units. The best x is the latency over
@@ -88,14 +89,16 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         p, o, a, e = o, p, e, a
     if (p >= c and p >= o) or not (p or o > c):
         return []
-    # Beside a piece of n units the next one has at most factor * n + more units.
+    # While a piece of n units runs, the next stage allows a piece of at most factor * n + more
+    # units.
     if c >= o:
         ways, waits, late = [(c / p, (b - a) / p)], p, b
     else:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    even = max([-more / (factor - 1) for factor, more in ways])  # the piece that does not grow
+    # The size of a piece at which the next one is no larger.
+    even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))
     found = list[int]()

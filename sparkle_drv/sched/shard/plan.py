@@ -1,4 +1,6 @@
-"""Splits one call over several unequal devices. Pure: the same sites give the same plan."""
+"""Splits one call over several unequal devices. All functions are pure: the same sites give the
+same plan.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from .site import FREE, Pace, Site
 from .tail import dealt
 
 TAIL = 1 / 4
-"""The part of the work that is left for the tail. With rates of 100, 40, 20 and 5 and errors of up
-to 20 %, it reaches 0.99 of the ideal. It is halved up to twice where it costs more than LOSS, then
-dropped."""
+"""The part of the work that is left for the tail (shrinking chunks for any free device). With rates
+of 100, 40, 20 and 5 and errors of up to 20 %, it reaches 0.99 of the ideal. It is halved up to
+twice where it costs more than LOSS, then dropped."""
 
 
 def plan_shares(
@@ -32,9 +34,9 @@ def plan_shares(
     given: Mapping[str, float] | None = None,
     tail: float = TAIL,
 ) -> Shares:
-    """The shares with the least predicted time.
+    """Returns the shares with the least predicted time.
 
-    A device that does not help is left out, unless `each`: then every device gets at least a unit.
+    A device that does not help is left out. With `each`, every device gets at least a unit instead.
     `given` are fixed proportions by URI; then there is no tail. `tail` is the largest part of the
     work that is left for the tail. Raises ValueError for bad arguments, Impossible if the memory
     cannot hold the work.
@@ -56,7 +58,9 @@ def plan_shares(
 def proportioned(
     paces: Sequence[Pace], count: int, host: Port, given: Mapping[str, float]
 ) -> Balance:
-    """Parts in these proportions. Raises Impossible if one does not fit its device's memory."""
+    """Returns parts in these proportions. Raises Impossible if a part does not fit its device's
+    memory.
+    """
     total, passed, units = sum(given.values()), 0.0, []
     for pace in paces:
         begin = round(passed * count / total)
@@ -79,7 +83,7 @@ def shares(
     tail: float,
     given: Mapping[str, float] | None,
 ) -> Shares:
-    """The plan of these parts, with the last pieces moved to the tail."""
+    """Returns the plan of these parts, with the last pieces moved to the tail."""
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
     most = [largest(pace, bound) for pace in paces]
     for part in (tail, tail / 2, tail / 4):
@@ -112,7 +116,9 @@ def shares(
 
 
 def front(pieces: Sequence[int], tail: float) -> list[int]:
-    """These pieces without their last part; at least one unit stays."""
+    """Returns these pieces without their last part, the fraction `tail`. At least one unit
+    stays.
+    """
     kept, left = list(pieces), int(sum(pieces) * tail)
     while left:
         less = min(left, kept[-1])
@@ -124,7 +130,7 @@ def front(pieces: Sequence[int], tail: float) -> list[int]:
 
 
 def placed(pieces: Sequence[int], begin: int) -> tuple[Piece, ...]:
-    """The pieces, placed one after another from `begin`."""
+    """Returns the pieces, placed one after another from `begin`."""
     found = []
     for units in pieces:
         found.append(Piece(begin, begin + units))
@@ -139,7 +145,7 @@ def why_not(
     end_s: float,
     given: Mapping[str, float] | None,
 ) -> str:
-    """Why a device does not take part."""
+    """Returns why a device does not take part."""
     if given is not None:
         return "its share is 0"
     if pace.most < 1:

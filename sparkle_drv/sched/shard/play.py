@@ -1,8 +1,9 @@
-"""When each device ends if parts run together: an event simulation of their steps. Pure.
+"""Predicts when each device ends if parts run together: an event simulation of their steps. Pure.
 
-Each device brings its fixed operand, then its pieces, launches them in order, and fetches each
-result. A way carries one transfer at a time. Transfers share the host's port max-min fairly, as in
-mesh/collective/fluid.py; a transfer in its latency uses nothing of it.
+Each device copies its fixed operand in, then its pieces, launches them in order, and copies each
+result out. One direction between host and device carries one transfer at a time. Transfers share
+the host's port max-min fairly, as in mesh/collective/fluid.py; a transfer in its latency uses
+nothing of the port.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Flow:
 
 
 def contended(paces: Sequence[Pace], host: Port) -> bool:
-    """May transfers or launches of these devices wait for one another?"""
+    """Returns whether transfers or launches of these devices may wait for one another."""
     names = [name for pace in paces for name in pace.site.shares]
     if len(set(names)) < len(names):
         return True
@@ -53,9 +54,10 @@ def ends(
     order: Sequence[int] = (),
     planned: Sequence[int] = (),
 ) -> list[float]:
-    """Seconds at which each device's last result is on the host; 0 for a device without a part.
+    """Returns the seconds at which each device's last result is on the host; 0 for a device without
+    a part.
 
-    Fixed operands of the devices in `order` leave the host one after another. Pieces behind the
+    Fixed operands of the devices in `order` leave the host one after another. Pieces after the
     first `planned` ones are chunks of the tail: a device takes one when it launches the one before.
     """
     busy = [pace for pace, part in zip(paces, parts, strict=True) if part]
@@ -66,7 +68,7 @@ def ends(
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
-        elif part:  # it waits for no other device
+        elif part:  # this device waits for no other device
             found[at] = pace.end_s(part)
     its = _Run(paces, run, host, order, planned).ends()
     return [end or other for end, other in zip(its, found, strict=True)]
@@ -91,15 +93,17 @@ class _Run:
         self.done = [[-1 if pace.sent else 0, 0, 0] for pace in paces]
         self.busy = [[False, False, False] for _ in paces]
         self.limited = min(host.send, host.receive, host.both) < math.inf
-        self.rates: dict[tuple[int, ...], list[float]] = {}  # by the flows in progress
+        # The rates of the flows, by the set of flows in progress.
+        self.rates: dict[tuple[int, ...], list[float]] = {}
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()
-        self.since: dict[int, float] = {}  # devices that wait for a resource; longest goes first
+        # When each device began to wait for a resource. The longest waiting goes first.
+        self.since: dict[int, float] = {}
         self.end = [0.0] * len(paces)
 
     def ends(self) -> list[float]:
-        """Runs the simulation; returns the ends."""
+        """Runs the simulation. Returns the end of each device."""
         for at, part in enumerate(self.parts):
             if part:
                 self._begin(at, BRING)
@@ -144,7 +148,7 @@ class _Run:
             self._begin(at, BRING)
 
     def _event(self) -> None:
-        """Advances to the next end, and begins what may begin then."""
+        """Advances to the next end, and begins the steps that may begin then."""
         timed, now = self.timed, self.now
         until = timed[0][0] if timed else math.inf
         for flow in self.flows:
@@ -162,7 +166,7 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            if not self.busy[at][lane]:  # this event says that the device is ready
+            if not self.busy[at][lane]:  # the event says that the device is ready
                 self._begin(at, COMPUTE)
             elif last:
                 self._ended(at, lane)

@@ -1,4 +1,4 @@
-"""Shares: which device does which units of a call, as data and as text. Pure."""
+"""Shares: which device does which units of a call, as data and as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """Units [begin, end) of the axis that is cut: one launch."""
+    """Units [begin, end) of the axis that is cut, which one launch computes."""
 
     begin: int
     end: int
@@ -30,11 +30,11 @@ class Shares:
     count: int
     """Number of units in all."""
     parts: Mapping[str, tuple[Piece, ...]]
-    """By URI of each device that takes part: its pieces in order."""
+    """The pieces of each device that takes part, in order, by URI."""
     tail: tuple[Piece, ...]
     """Shrinking chunks for any free device, by the rule of tail.py."""
     takers: tuple[str, ...]
-    """By chunk: the URI of the device that is predicted to take it."""
+    """For each chunk of the tail, the URI of the device that is predicted to take it."""
     order: tuple[str, ...]
     """Devices whose fixed operands leave the host one after another; () if all leave at once."""
     predicted_s: float
@@ -42,15 +42,15 @@ class Shares:
     bound_s: float
     """Seconds that every schedule takes at least."""
     left_out: Mapping[str, str]
-    """By URI: why a device does not take part."""
+    """Why a device does not take part, by URI."""
 
     @property
     def gap(self) -> float:
-        """predicted_s / bound_s - 1."""
+        """predicted_s / bound_s - 1; inf without a bound."""
         return self.predicted_s / self.bound_s - 1 if self.bound_s else math.inf
 
     def units(self, uri: str) -> int:
-        """Units that a device is predicted to do, including its chunks of the tail."""
+        """Returns the units that a device is predicted to do, including its chunks of the tail."""
         taken = sum(p.units for p, by in zip(self.tail, self.takers, strict=True) if by == uri)
         return sum(piece.units for piece in self.parts.get(uri, ())) + taken
 
@@ -62,7 +62,9 @@ class Shares:
         )
 
     def explain(self) -> str:
-        """The plan as `str` gives it, then each device, the tail, and devices left out with why."""
+        """Returns the plan as `str` gives it, then each device, the tail, and devices left out with
+        the reason.
+        """
         lines = [str(self)]
         for uri, pieces in self.parts.items():
             units = self.units(uri)

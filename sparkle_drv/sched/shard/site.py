@@ -1,4 +1,4 @@
-"""One device that may do a part of a call, as numbers. Pure."""
+"""One device that may do a part of a call, as numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkle_drv.mesh.links.network import Port
 FREE = Port()
 """The port of a host whose memory limits no transfer."""
 NO_TIME = Line(0.0, 0.0)
-"""The way between the host and a device that shares its memory."""
+"""Times of the link between the host and a device that shares its memory."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Site:
 
     uri: str
     compute: Line
-    """Seconds of one launch by units."""
+    """Line of the seconds of one launch over its units."""
     bring: Line = NO_TIME
-    """Seconds of one transfer from the host by bytes."""
+    """Line of the seconds of one transfer from the host over its bytes."""
     fetch: Line = NO_TIME
-    """Seconds of one transfer to the host by bytes."""
+    """Line of the seconds of one transfer to the host over its bytes."""
     fixed_nbytes: int = 0
-    """Bytes of the operand that all shards read whole: it arrives before the first unit."""
+    """Bytes of the operands that all shards read whole. They arrive before the first unit."""
     in_nbytes: float = 0.0
     """Bytes of operands per unit."""
     out_nbytes: float = 0.0
@@ -39,15 +39,17 @@ class Site:
     memory_nbytes: int = 0
     """Bytes that buffers can take; 0 if no limit is known."""
     shares: tuple[str, ...] = ()
-    """Resources that other devices use, too: launches on them wait for one another."""
+    """Resources that other devices use, too. Launches on devices that share one wait for one
+    another."""
     ready_s: float = 0.0
-    """Seconds until earlier work ends and the device can launch; its ways are free before."""
+    """Seconds until earlier work ends and the device can launch. Its links are free before that
+    time."""
     weight: float = 1.0
     """Launches are planned as 1 / weight times as long, so that a slow device gets less."""
 
     @property
     def most(self) -> float:
-        """Units that fit into its memory at once; infinite if no limit is known."""
+        """Units that fit into the device's memory at once; inf if no limit is known."""
         if not self.memory_nbytes:
             return math.inf
         left, unit = self.memory_nbytes - self.fixed_nbytes, self.in_nbytes + self.out_nbytes
@@ -59,8 +61,8 @@ class Site:
 class Pace:
     """The numbers that planners compute with: seconds of each stage, fixed and per unit.
 
-    A piece takes `bring + brings * units` seconds, then `launch + computes * units`, then
-    `fetch + fetches * units`. Stages of different kinds overlap; stages of one kind do not.
+    A piece takes `bring + brings * units` seconds, then `launch + computes * units`, then `fetch +
+    fetches * units`. Stages of different kinds overlap; stages of one kind do not.
     """
 
     __slots__ = (
@@ -89,20 +91,26 @@ class Pace:
         self.far = bool(self.sent or self.sent_each or self.taken_each)
 
     def stages(self) -> tuple[tuple[float, float], ...]:
-        """(seconds per piece, seconds per unit) of each stage, in order."""
+        """Returns (seconds per piece, seconds per unit) of each stage, in order."""
         return (self.bring, self.brings), (self.launch, self.computes), (self.fetch, self.fetches)
 
     def piece_s(self, units: int) -> float:
-        """Seconds of a piece by itself, from the first byte brought to the last byte fetched."""
+        """Returns the seconds of one piece alone, from the first byte copied in to the last byte
+        copied out.
+        """
         return self.fixed + self.unit * units
 
     def alone_s(self, units: int) -> float:
-        """Seconds of a piece with no other one beside it, without its fixed operand."""
+        """Returns the seconds of a piece while no other piece runs. The copy of the fixed operand
+        is not counted.
+        """
         ways_s = self.bring + self.fetch + (self.brings + self.fetches) * units
         return ways_s + self.launch + self.computes * units
 
     def end_s(self, pieces: Sequence[int]) -> float:
-        """Seconds until the last of these pieces is on the host, if nothing else uses its port."""
+        """Returns the seconds until the last of these pieces is on the host, if nothing else uses
+        its port.
+        """
         if not self.far:
             return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)
         brought, computed, fetched = self.start, self.ready, 0.0

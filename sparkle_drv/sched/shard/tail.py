@@ -1,4 +1,5 @@
-"""The last part of the work, in shrinking chunks that any free device takes. Pure.
+"""The last part of the work, in shrinking chunks that any free device takes. All functions are
+pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
@@ -15,14 +16,17 @@ from heapq import heapify, heappop, heappush
 from .site import Pace
 
 CHUNK = 3
-"""A chunk is the rest divided by CHUNK times the number of devices. With rates of 100, 40, 20 and 5
-half of this keeps the device of rate 20 from most chunks: 0.94 of the ideal instead of 0.99. With 4
-there are a quarter more chunks and no gain."""
+"""A chunk is the rest divided by CHUNK times the number of devices.
+
+With rates of 100, 40, 20 and 5, half of this keeps the device of rate 20 from most chunks: 0.94 of
+the ideal instead of 0.99. With 4 there are a quarter more chunks and no gain."""
 
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
-    """Does a free device take the next chunk? `piece_s` is the time until it would end it, after
-    launching its earlier ones. `left_s` is the time of all devices together for the whole rest.
+    """Returns whether a free device takes the next chunk.
+
+    `piece_s` is the time until the device would end the chunk, after launching its earlier ones.
+    `left_s` is the time of all devices together for the whole rest.
     """
     return fastest or piece_s <= left_s
 
@@ -34,10 +38,11 @@ def dealt(
     least: int,
     most: Sequence[int],
 ) -> tuple[list[int], list[int], float]:
-    """(units of each chunk, the device predicted to take it, the end of all), if no device waits
-    for another one. Chunks have at least `least` units, but at most `most` of their device.
+    """Deals the tail to devices that do not wait for one another. Returns the units of each chunk,
+    the device predicted to take it, and the end of all.
 
-    Empty lists if the devices' memory cannot hold the tail.
+    Chunks have at least `least` units, but at most `most` of their device. The lists are empty if
+    the devices' memory cannot hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
@@ -47,7 +52,7 @@ def dealt(
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
     sizes, found, left, now = list[int](), list[int](), units, 0.0
-    idle: list[int] = []  # devices that left the last chunks to others
+    idle: list[int] = []  # devices that did not take the last chunks
 
     while left:
         next_ = min(left, max(least, left // count))
@@ -76,7 +81,8 @@ def dealt(
 
 
 Lanes = tuple[float, float, float, float]
-"""(end of a device's last bring, launch and fetch; when it takes its next chunk)."""
+"""The ends of a device's last bring, launch and fetch, and the time when it takes its next
+chunk."""
 
 
 def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
@@ -90,10 +96,10 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 
 
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
-    """The lanes after one more piece, which the device took at `taken_s`.
+    """Returns the lanes after one more piece, which the device took at `taken_s`.
 
-    A device with ways takes the next chunk when it launches its last one, so that bringing
-    overlaps.
+    A device that copies operands in takes the next chunk when it launches its last one, so that the
+    copies overlap.
     """
     brought, computed, fetched, _ = lanes
     if not pace.far:

@@ -117,9 +117,9 @@ def test_types_that_only_some_kernels_have(egl):
         pytest.skip(f"{egl.info.name} has no float64")
     x = np.ones((3, 4))
     assert ops.reduce(egl, x) == 12
-    with pytest.raises(TypeError, match="mean: egl:0 has it of float32, not of float64"):
+    with pytest.raises(TypeError, match="mean: egl:0 computes float32, not float64"):
         ops.reduce(egl, x, "mean")
-    with pytest.raises(TypeError, match="map: egl:0 has it of float32 and int32, not of float64"):
+    with pytest.raises(TypeError, match="map: egl:0 computes float32 and int32, not float64"):
         ops.map(egl, "x + 1", x)
 
 

@@ -186,7 +186,7 @@ def test_length_is_not_nesting():
 
 def test_more_waiting_values_than_the_kernel_has_room_for():
     text = "x - (" * 33 + "x" + ")" * 33
-    with pytest.raises(ValueError, match=r"expected at most 32 values waiting .* got 34"):
+    with pytest.raises(ValueError, match=r"expected at most 32 values on .* got 34"):
         program.compile_map(text, frozenset(), "f32")
     assert program.compile_map("x - (" * 31 + "x" + ")" * 31, frozenset(), "f32").words.size == 63
     assert program.compile_map("x + (" * 33 + "x" + ")" * 33, frozenset(), "f32").words.size == 67

@@ -125,6 +125,6 @@ def test_what_is_not_placed_goes_to_a_device_that_has_the_types():
         mixed = ctx.map(lambda v, w: v * w, X, np.full(50, 3, np.int32))
         np.testing.assert_allclose(mixed, X * 3.0, rtol=1e-6)
         assert np.isnan(ctx.reduce(wide[:0], "mean"))
-        with pytest.raises(TypeError, match="egl:0 has it of float32 and int32, not of float64"):
+        with pytest.raises(TypeError, match="egl:0 computes float32 and int32, not float64"):
             ctx.map(lambda v: v * 2, wide, devices=["egl:0"])
         assert all(n.reliability.failures == 0 for n in ctx._executor.costs.nodes.values())

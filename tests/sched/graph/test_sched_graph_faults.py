@@ -99,7 +99,9 @@ def test_when_all_fail_the_last_error_is_told(made, monkeypatch):
         g.run()
     failing(monkeypatch, "cpu", OutOfDeviceMemory("cpu is full"), times=0)
     executor.costs.nodes["cpu"].lost = "reset"
-    with pytest.raises(Impossible, match="gemm_f32: no device can do it: cpu: it is lost: reset"):
+    with pytest.raises(
+        Impossible, match="gemm_f32: no device can do the work: cpu: it is lost: reset"
+    ):
         g.run()
 
 
@@ -122,13 +124,13 @@ def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
         node.memory_nbytes = 3 * a.nbytes
     g._run.forget()
     with pytest.raises(
-        Impossible, match=r"it does not fit: .*cpu: \d+ bytes are needed, it has 49152"
+        Impossible, match=r"the memory does not suffice: .*cpu: \d+ bytes are needed, it has 49152"
     ):
         g.run()
     for node in executor.costs.nodes.values():
         node.memory_nbytes = a.nbytes
     with pytest.raises(
-        Impossible, match="gemm_f32: no device can do it: cpu: 49152 bytes are needed"
+        Impossible, match="gemm_f32: no device can do the work: cpu: 49152 bytes are needed"
     ):
         g.run()
 
@@ -149,7 +151,7 @@ def test_arrays_of_another_device_or_context_are_refused(made, opened):
     executor, other = made(CPU), graphkit.LocalExecutor([opened("cpu")], graphkit.default_clock())
     a, b, _ = matrices()
     with graph(executor) as g:
-        with pytest.raises(ValueError, match="a: expected one of this Context, got one of another"):
+        with pytest.raises(ValueError, match="a: expected an array of this Context, got one of"):
             g.gemm(arrays.empty(other, opened("cpu"), (8, 8), F32, None), b)
         with pytest.raises(ValueError, match=r"b: expected an Array of this Context \(cpu\), got"):
             g.gemm(a, opened("egl:0").array(b))

@@ -235,7 +235,7 @@ def test_other_words_are_typed_errors(wrong):
         (r"\(gemm\): every part reads all of b, which depends",
          lambda g, x, w: g.gemm(g.gemm(x, w), g.map("x*2", x=x))),
         (r"task 0 \(gemm\): every part reads all of b", lambda g, x, w: g.gemm(x, x)),
-        ("one batch on axis 0 of all, got",
+        ("the same axis 0 of all arrays, got",
          lambda g, x, w: (g.gemm(x, w), g.map("y + 1", y=np.ones(4, F32)))),
         ("at most 6, the batch of this graph, got 9", lambda g, x, w: g.gemm(x, w)),
     ],

@@ -89,7 +89,9 @@ def test_who_cannot_is_told_with_the_reason():
     known = costs()
     for node in known.nodes.values():
         node.lost = "reset"
-    with pytest.raises(Impossible, match="f: no device can do it: cpu: it is lost: reset; egl:0"):
+    with pytest.raises(
+        Impossible, match="f: no device can do the work: cpu: it is lost: reset; egl:0"
+    ):
         placed(known, works, reads, URIS, {})
 
 

@@ -161,7 +161,9 @@ def test_an_operand_that_is_there_alone_went_with_it(ctx):
     y.on(SLOW)  # the way is known
     hang(ctx, FAST)
     y = ctx.gemm(x, b, devices=[FAST])
-    with pytest.raises(DeviceLost, match="sim:fast: an operand was lost with it: sim:fast: value"):
+    with pytest.raises(
+        DeviceLost, match="sim:fast: an operand was lost with the device: sim:fast: value"
+    ):
         ctx.gemm(y, b, devices=[SLOW])
 
 

@@ -394,7 +394,9 @@ def test_an_operand_that_is_lost_is_not_the_fault_of_who_wanted_it(executor, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "read", gone)
-        with pytest.raises(DeviceLost, match="egl:0: an operand was lost with it: it was reset"):
+        with pytest.raises(
+            DeviceLost, match="egl:0: an operand was lost with the device: it was reset"
+        ):
             gemm(executor, x, b)
     assert executor.costs.nodes["egl:0"].lost == "it was reset"
     assert executor.costs.nodes["cpu"].lost == ""

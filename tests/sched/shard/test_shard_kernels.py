@@ -218,7 +218,7 @@ def test_a_device_without_an_image_is_left_out(ctx, ledgers, columns):
     all_worked(ledgers, URIS[:2])
     assert isinstance(ctx.last_plan, KeptShards)
     assert "it has no dispatch_columns:" in ctx.last_plan.left_out["egl:0"]
-    with pytest.raises(ValueError, match="kernel: expected one for any of egl:0, got cpu"):
+    with pytest.raises(ValueError, match="kernel: expected a kernel for any of egl:0, got cpu"):
         ctx.dispatch(columns, [y, x, 100], **how, devices=["egl:0"])
 
 
@@ -299,8 +299,8 @@ READONLY.flags.writeable = False
         ({"x": np.ones((100, SIDE))}, TypeError, "x: expected elements of f32, got float64"),
         ({"a": "2"}, TypeError, "a: expected a number for f32, got '2'"),
         ({"n": 1.5}, TypeError, r"n: expected a number for u32, got 1\.5"),
-        ({"n": 99}, ValueError, "n: expected 100, the count of all, got 99"),
-        ({"from": 1}, ValueError, "from: expected 0, the begin of all, got 1"),
+        ({"n": 99}, ValueError, "n: expected 100, the count of the whole call, got 99"),
+        ({"from": 1}, ValueError, "from: expected 0, the begin of the whole call, got 1"),
         ({"x": np.ones((99, SIDE), F32)}, ValueError, "one extent, .*100 of y, 99 of x, 100 of z"),
         ({"cut": 3}, TypeError, "cut: expected axes by argument, got 3"),
         ({"cut": {"q": 0}}, ValueError, "cut: expected one of y, x, w, .* or its number, got 'q'"),
@@ -311,13 +311,13 @@ READONLY.flags.writeable = False
         ({"cut": {"n": "all"}}, ValueError, "cut: expected 'count' or 'begin' .* got 'all' for u3"),
         ({"cut": {"a": "count"}}, ValueError, "cut: expected 'count' .* got 'count' for f32 a"),
         ({"cut": {"n": "count"}}, ValueError, "cut: expected arrays of one extent, .* no array"),
-        ({"cut": {"y": 0, "x": 0}}, ValueError, "cut: expected z in it, which is written, got it"),
+        ({"cut": {"y": 0, "x": 0}}, ValueError, "cut: expected an axis of z, which is writ"),
         ({"out": None}, ValueError, "out: expected the arrays that the kernel writes, got None"),
         ({"out": "a"}, ValueError, "out: expected the arrays that the kernel writes, got 'a'"),
         ({"out": "q"}, ValueError, "out: expected one of y, x, .* got 'q'"),
         ({"out": ["y", "x", "z"], "y": SHARED[1:], "x": SHARED[:-1]}, ValueError,
          "y: expected memory apart from x, got shared"),
-        ({"y": READONLY}, ValueError, "y: expected an array that can be written, got a read-only"),
+        ({"y": READONLY}, ValueError, "y: expected a writable array, got a read-only one"),
         ({"groups": 0}, ValueError, "groups: expected 1 or more along each axis, got 0"),
         ({"groups": "7"}, TypeError, "groups: "),
         ({"groups": None}, TypeError, "(rows|main): expected groups="),
@@ -348,10 +348,10 @@ def test_what_cannot_be_is_refused(ctx, rows, more, error, said):
         ({"cpu": {"image": b"", "entry": "f", "args": "f31*"}}, ValueError, "args: 'f31"),
         ({"egl": {"image": b"void", "entry": "main", "args": ROWS_ARGS}}, ImageError, "main|void"),
         ({"cuda": {"image": b"", "entry": "f", "args": ROWS_ARGS}}, ValueError,
-         "kernel: expected one for any of cpu:c0, cpu:c1, egl:0, got cuda"),
+         "kernel: expected a kernel for any of cpu:c0, cpu:c1, egl:0, got cuda"),
         ({"cpu": {"image": b"", "entry": "f", "args": "f32*"},
           "egl": {"image": b"", "entry": "f", "args": "f64*"}}, ValueError,
-         "kernel: expected the same args for all, got 'f32.' for cpu and 'f64.' for egl"),
+         "kernel: expected the same args for all backends, got 'f32.' for cpu and 'f64.' for egl"),
     ],
 )  # fmt: skip
 def test_what_is_no_kernel(ctx, kernel, error, said):
@@ -362,9 +362,11 @@ def test_what_is_no_kernel(ctx, kernel, error, said):
 
 def test_what_a_manifest_kernel_cannot_have(ctx):
     x = np.ones(8, F32)
-    with pytest.raises(ValueError, match="out: expected none for a kernel of the manifest, got"):
+    with pytest.raises(ValueError, match="out: expected None for a kernel of the manifest, got"):
         ctx.dispatch("saxpy_f32", [x.copy(), x, 1.0, 8], groups=1, out=0)
-    with pytest.raises(ValueError, match="kernel: expected one that writes an array, got noop"):
+    with pytest.raises(
+        ValueError, match="kernel: expected a kernel that writes an array, got noop"
+    ):
         ctx.dispatch("noop", [], groups=1)
     with pytest.raises(ValueError, match="x"):  # shorter than n says, and not cut
         ctx.dispatch("saxpy_f32", [x.copy(), x[:4], 1.0, 8], groups=1)

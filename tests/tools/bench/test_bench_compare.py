@@ -61,6 +61,22 @@ def test_verdicts(new, verdict):
     assert low <= pair.shift <= high
 
 
+@pytest.mark.parametrize(
+    ("ns", "others", "verdict"),
+    [
+        (150e3, 60, "AMBIGUOUS"),  # 15 % of 150 us are less than a thread may be late
+        (600e3, 60, "SLOW"),
+        (150e3, 10, "SLOW"),
+        (150e3, None, "SLOW"),  # a system that does not report it
+    ],
+)
+def test_threads_start_late_beside_other_work(ns, others, verdict):
+    old, new = (row(times(ns * factor, spread=ns / 1e3)) for factor in (1, 1.15))
+    new["noise"] = {"noise_percent": 1.0, "others_percent": others}
+    (pair,) = compare.compare(document(old), document(new))
+    assert pair.verdict == verdict
+
+
 def test_same_data_is_never_a_regression():
     """Two draws of one distribution: over 200 comparisons not one is called SLOW or FAST."""
     rng = np.random.default_rng(7)

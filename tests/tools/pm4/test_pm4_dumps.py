@@ -204,7 +204,7 @@ BEGIN = "------------------ Main IB begin - COMPUTE ------------------\n"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (HUGE, "at most, got 2000000000"),
+        (HUGE, "in an IB, got 2000000000"),
         ("IB #0 0x1000 4 dw\n0xzz\n", "expected a dword, got '0xzz'"),
         ("IB #0 0x1000 1 dw\n0x1\n0x2\n", "expected 1 dwords, got more"),
         ("IB #0 0x1000 -1 dw\n", "expected IB #N"),
@@ -216,7 +216,7 @@ BEGIN = "------------------ Main IB begin - COMPUTE ------------------\n"
         (UMR.format(0, 1, 0).replace("0x00000001", "0x000000001"), "expected a dword of PM4"),
         (UMR.format(2, 1, 0), "expected a dword of PM4"),
         (UMR.format(0, 1, 0).replace("Opcode", "|--->"), "line of the packet's opcode"),
-        (UMR.format(0, 1, 0) + UMR.format(8, 1, 0).replace("Opcode", "|--->"), "dword 2 is none"),
+        (UMR.format(0, 1, 0) + UMR.format(8, 1, 0).replace("Opcode", "|--->"), "once, got dword 2"),
         ("".join(UMR.format(0x10000 * (i % 60), 1, 16383) for i in range(400)), "in all, got more"),
     ],
 )  # fmt: skip

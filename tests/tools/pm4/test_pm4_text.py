@@ -173,8 +173,8 @@ def test_a_complaint_names_the_place(text):
 
 
 def test_a_short_text_of_far_too_much():
-    for text, part in ((f"{'NOP*999999' + chr(10)}" * 2, "an IB has"),
-                       ("IB\nNOP*999999\n" * 6, "a text has")):  # fmt: skip
+    for text, part in ((f"{'NOP*999999' + chr(10)}" * 2, "dwords in an IB"),
+                       ("IB\nNOP*999999\n" * 6, "dwords in a text")):  # fmt: skip
         with pytest.raises(TextError, match=part):
             lowlevel.parse(text, gfx=11)
 
@@ -205,7 +205,7 @@ HEAD = "# gfx1036\nIB ip=1 depth=0 va=1000 ndw=8\n"
     ("text", "place", "part"),
     [
         ("# gfx1036\n  NOP hdr=0", (2, 1), "before the first packet"),
-        ("IB ip=1 depth=0 va=1000 ndw=8\n", (1, 1), "no comment names the gfx"),
+        ("IB ip=1 depth=0 va=1000 ndw=8\n", (1, 1), "this capture names none"),
         (HEAD + "  SET_SH_REG  COMPUTE_X = 0x1", (3, 15), "no register COMPUTE_X"),
         (HEAD + "  SET_OTHER  COMPUTE_X = 0x1", (3, 3), "writes no registers"),
         (HEAD + "  SET_SH_REG  COMPUTE_DISPATCH_INTERLEAVE = 0x1", (3, 15), "gfx10 has no"),

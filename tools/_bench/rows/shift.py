@@ -4,7 +4,9 @@ Other programs on a machine only add time, so the fastest samples show what the 
 Yet each process has its own pages, cores and disturbances from its start to its end. They shift
 even its fastest samples, and no sample of the process tells by how much. They shift the other quick
 samples more. The distance between quick and fastest samples therefore is the uncertainty: a kernel
-whose quickest tenth lies within 2 % is compared within 2 %.
+whose quickest tenth lies within 2 % is compared within 2 %. Beside other work, the uncertainty of a
+cpu's row is at least WAKING_NS: there the scheduler decides for a whole process how late the second
+thread of each launch runs.
 
 A reference is a probe that ran in the rounds of both rows. Its shift is the shift of the machine.
 Called by compare.py; versus.py calls `rivals`.
@@ -24,9 +26,14 @@ THRESHOLD = 0.05
 DRAWS = 500
 FASTEST, QUICK, FEWEST = 0.02, 0.1, 2
 """Quantiles of the fastest and of the quick times of a row; at least FEWEST samples are below
-the first. The distance of the two quantiles is the uncertainty. Beside two busy loops and other
-work (load 3 to 8), none of 204 comparisons of three kernels with themselves was SLOW with it,
-and 13 of 13 with 15 % more work were (benchmarks/self_compare.py)."""
+the first. The distance of the two quantiles is the uncertainty."""
+BUSY_PERCENT, WAKING_NS = 25.0, 25_000.0
+"""If other processes take this share of all cores' time or more, launches may start so late. The
+fastest times of a product of 256x256 were 155 us in some processes and 180 us in others, beside two
+busy loops; on a quiet machine they were 148 to 155 us (101 and 10 processes, two cores of an AMD
+EPYC). Without this uncertainty 3 of 300 rows that were compared with themselves were SLOW
+(benchmarks/self_compare.py).
+"""
 Samples = Sequence[float] | stats.Floats
 
 
@@ -70,7 +77,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
     a, b = np.array(old["samples_ns"]), np.array(new["samples_ns"])
     at = _quantiles(min(a.size, b.size))
     own, p = _fastest(a, b, at[0]), stats.mann_whitney(*map(stats.blocks, (a, b)))
-    own = _widened(own, _doubt(at, a, b))
+    fastest_ns = float(min(np.quantile(s, at[0]) for s in (a, b)))
+    own = _widened(own, max(_doubt(at, a, b), *(_late(row, fastest_ns) for row in (old, new))))
     reference = _reference(old, new, at)
     if reference is None:
         return Judged(_verdict(own, own, _typical(a, b), threshold), own, p, None)
@@ -133,7 +141,18 @@ def _drawn(rng: np.random.Generator, samples: stats.Floats, quantile: float) -> 
 
 
 def _widened(shift: Shift, doubt: float) -> Shift:
-    return Shift(shift.middle, shift.low - doubt, shift.high + doubt)
+    return Shift(
+        shift.middle, (1 + shift.low) / (1 + doubt) - 1, (1 + shift.high) * (1 + doubt) - 1
+    )
+
+
+def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
+    """How much longer a launch may take because a thread starts late: twice as long at most, as
+    the other thread does its work.
+    """
+    others = row["noise"]["others_percent"] if row.get("noise") else None
+    busy = others is not None and others >= BUSY_PERCENT
+    return min(WAKING_NS / fastest_ns, 1.0) if busy and row["device"] == "cpu" else 0.0
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:

@@ -1,25 +1,26 @@
-/* Depthwise convolution: one input and one output channel per group. Divides the work into tasks;
- * the loops are in nine.inc, nchw.inc and nhwc.inc. */
+/* Depthwise convolution, with one input and one output channel per group: divides the work into
+ * tasks. The loops are in nine.inc, nchw.inc and nhwc.inc. */
 #include "depthwise.h"
 
 #include <errno.h>
 
-/* a window's share of L1, which holds two windows */
+/* WINDOW_NBYTES: the part of L1 for one of two windows (copies of input rows with padding) */
 enum { WINDOW_NBYTES = 12 << 10, TASK_FLOPS = 200000 };
 
 struct work {
-    struct sp_conv_strips task; /* NCHW */
+    struct sp_conv_strips task; /* only for NCHW */
     const struct sp_conv *v;
     const struct sp_conv_kernel *kernel;
-    const float *wt; /* NHWC: [taps][oc] */
+    const float *wt; /* only for NHWC: the weights as [taps][oc] */
     int64_t nwindow;
-    int64_t planes, all_planes; /* planes of a task, all planes: channels of images; NHWC: images */
-    int64_t rows, runs;         /* output rows of a task, tasks of a plane */
+    /* planes of a task, of all tasks: channels of all images; in NHWC: images */
+    int64_t planes, all_planes;
+    int64_t rows, runs; /* output rows of a task, tasks per plane */
     int is_nine;
     int failed;
 };
 
-/* One task: some planes, or a run of output rows of one plane. */
+/* Computes one task: some whole planes, or some output rows of one plane. */
 static void one_run(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
@@ -44,13 +45,14 @@ static void one_run(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* 1 if the kernel without a window can compute it. */
+/* Returns 1 if nine.inc, which reads the image without a window, can compute this convolution. */
 static int is_nine(const struct sp_conv *v, int64_t narrowest)
 {
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;
 }
 
-/* The weights as [taps][oc], in the caller's scratch. */
+/* Transposes the weights to [taps][oc], into the caller's scratch slot B. Returns NULL when there
+ * is no memory. */
 static const float *turned(const struct sp_conv *v)
 {
     float *const wt = sp_scratch(SP_SCRATCH_B, (size_t)(v->taps * v->oc) * sizeof(float));
@@ -77,15 +79,15 @@ int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa
         task->taps = sp_conv_taps(v, &task->piece);
         if (!task->taps)
             return -ENOMEM;
-        /* Take as many rows at a time as the window has room for: freshly stored data are slow to
-         * load at another offset. */
+        /* Compute as many rows at a time as the window has room for. A window that was just stored
+         * is slow to load at other offsets. */
         const int64_t room = WINDOW_NBYTES / (int64_t)sizeof(float) / task->piece.row;
         const int64_t extra = (room - sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS)) / v->sh;
         task->rows = SP_CONV_DEPTH_ROWS + (extra > 0 ? extra / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS : 0);
         task->rows = task->rows < v->oh ? task->rows : v->oh;
         work.nwindow = sp_conv_depthwise_rows(v, task->rows) * task->piece.row;
     }
-    /* A task has some hundred thousand operations: several planes, or some rows of one. */
+    /* A task has about TASK_FLOPS operations: several planes, or some rows of one plane. */
     const int64_t of_row = 2 * v->ow * v->taps * (v->nhwc ? v->oc : 1);
     const int64_t rows = threads == 1 ? INT64_MAX : TASK_FLOPS / of_row / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS;
     work.all_planes = v->nhwc ? v->n : v->n * v->oc;

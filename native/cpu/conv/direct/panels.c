@@ -1,22 +1,25 @@
-/* Direct convolution of NCHW images by panels: divides the work into tasks. The loops are in
- * panels.inc. The micro-kernel and the packed weights are those of strips (strips.c). */
+/* Direct convolution of NCHW images by panels (pixels copied in the order in which the micro-kernel
+ * reads them): divides the work into tasks. The loops are in panels.inc. The micro-kernel and the
+ * packed weights are those of strips (strips.c). */
 #include "direct.h"
 
 #include <errno.h>
 
 enum {
-    TERMS = 512,               /* terms of a partial sum: keeps rounding errors small */
-    PANELS_NBYTES = 128 << 10, /* panels of one stretch */
-    NEAR_NBYTES = 128 << 10,   /* weights that stay in L2 */
-    MOST_NBYTES = 4 << 20, /* limit of scratch memory */
+    TERMS = 512,               /* terms of a partial sum; few, to keep rounding errors small */
+    PANELS_NBYTES = 128 << 10, /* the most bytes of the panels of one stretch of pixels */
+    NEAR_NBYTES = 128 << 10,   /* bytes of weights that stay in L2 */
+    MOST_NBYTES = 4 << 20,     /* most bytes of scratch memory per thread */
     MOST_TERMS = 1 << 16,
-    /* with at most this many channels a window of rows stays in L1, which suffices */
+    /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
+     * nothing. */
     FEW_CHANNELS = 16,
-    /* With at most this many tiles of output channels, packing a panel costs more than it saves: x
-     * is read in place. x must be one long row, and the micro-kernel's steps long enough for L2. On
-     * Zen 4 steps of 14 x 2 vectors of 64 bytes are, 6 x 2 of 32 are not. Stretches are short then:
-     * nothing is copied, and the sums soon evict prefetched lines from L2. */
-    FEWEST_TILES = 12, /* with fewer terms than SOME_TERMS, whose steps are short */
+    /* With at most this many tiles of output channels, packing a panel costs more than it saves, so
+     * x is read in place. x must then be one long row. The micro-kernel's steps must be long enough
+     * to hide L2's latency: on Zen 4 steps of 14 x 2 vectors of 64 bytes are, 6 x 2 vectors of 32
+     * bytes are not. Stretches of pixels are short then, since nothing is copied and the sums soon
+     * evict prefetched lines from L2. */
+    FEWEST_TILES = 12, /* the limit with fewer terms than SOME_TERMS, whose steps are short */
     FEW_TILES = 20,
     SOME_TERMS = 128,
     IN_PLACE_LANES = 16,
@@ -28,12 +31,13 @@ struct work {
     struct sp_conv v;
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
-    int64_t parts, bands; /* ranges of stretches and of tiles; each band packs its own panels */
+    /* ranges of stretches, and of channel tiles; each range of tiles packs its own panels */
+    int64_t parts, bands;
     size_t scratch_nbytes;
     int failed;
 };
 
-/* The most pixels of a stretch (output pixels whose panels are packed together), such that its
+/* Returns the most pixels of a stretch (output pixels whose panels are packed together) whose
  * panels stay in L2. */
 static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
@@ -44,7 +48,7 @@ static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
     return work->task.in_place ? sp_least(pixels, sp_least(IN_PLACE_NBYTES / nbytes, most)) : pixels;
 }
 
-/* Divides a plane and sets up a task for each thread. */
+/* Divides an output plane into stretches of pixels and computes the sizes of scratch memory. */
 static void cut(struct work *work, const struct sp_tile_plan *plan)
 {
     struct sp_conv *const v = &work->v;
@@ -59,7 +63,7 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    /* pieces of equal size */
+    /* stretches of equal size */
     task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide;
     task->pieces = sp_pieces(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;
@@ -105,8 +109,8 @@ static void one_task(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Divides stretches of pixels among the threads. A convolution with many weights has few stretches.
- * Then tiles of output channels are divided among the threads too, as evenly as possible. */
+/* Divides stretches of pixels among the threads. A convolution with many weights has few stretches,
+ * so tiles of output channels are divided among the threads too, as evenly as possible. */
 static void share_out(struct work *work, int64_t threads)
 {
     const int64_t all = stretches(&work->task);

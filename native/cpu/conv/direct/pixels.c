@@ -1,16 +1,17 @@
-/* Direct convolution by pixel tiles: divides the work into tasks and packs weights that come as a
- * matrix. The loops are in pixels.inc.
+/* Direct convolution by pixel tiles: divides the work into tasks, and packs weights that come as a
+ * plain array. The loops are in pixels.inc.
  *
- * A task takes sets of a few blocks of output channels, as many as stay in L2, and runs over its
- * pixels once per set. The image is not blocked, because a tile's window is read in place. */
+ * A block is one or two vectors of output channels. A task takes as many blocks as stay in L2 and
+ * computes all its pixels for them, then takes the next blocks. The image is not blocked, because a
+ * tile's window is read in place. */
 #include "direct.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-    CHANNEL_TERMS = 512,      /* terms of a partial sum: keeps rounding errors small */
-    RESIDENT_NBYTES = 1 << 19, /* packed weights that a task reads for each tile */
+    CHANNEL_TERMS = 512,       /* terms of a partial sum; few, to keep rounding errors small */
+    RESIDENT_NBYTES = 1 << 19, /* bytes of packed weights that a task reads for each tile */
     MOST_RESIDENT = 64
 };
 
@@ -20,19 +21,20 @@ struct work {
     const struct sp_conv_kernel *kernel;
     float *weights;
     const float *bias;
-    int64_t blocks;   /* blocks of a group */
-    int64_t resident; /* blocks that a task keeps in L2 */
+    int64_t blocks;   /* blocks per group */
+    int64_t resident; /* blocks whose weights a task keeps in L2 */
     int64_t block_parts, tile_parts;
     uint32_t is_wild;
 };
 
-/* Output channels of a group, rounded up to whole vectors; in the last block to one or two. */
+/* Returns the output channels of a group, rounded up to whole vectors. The last block has one or
+ * two vectors. */
 static int64_t lanes_of_group(const struct work *work)
 {
     return sp_pieces(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;
 }
 
-/* Block `b` of group `group`. */
+/* Describes block `b` of output channels of group `group`. */
 static struct sp_conv_block block_of(const struct work *work, int64_t group, int64_t b)
 {
     const struct sp_conv *const v = &work->v;
@@ -59,7 +61,8 @@ static void pack_block(void *ctx, uint32_t index)
         __atomic_store_n(&work->is_wild, 1, __ATOMIC_RELAXED);
 }
 
-/* A bias for each lane of each block. */
+/* Copies the bias to scratch memory, one value for each lane of each block. Returns NULL when there
+ * is no memory. */
 static const float *spread_bias(const struct work *work)
 {
     const struct sp_conv *const v = &work->v;
@@ -131,7 +134,7 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
     const int64_t most = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
-    /* sets of equal size: each set reads all of x */
+    /* Use sets of equal size, because each set reads all of x. */
     work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;

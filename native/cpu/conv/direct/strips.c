@@ -1,16 +1,18 @@
-/* Direct convolution of NCHW images by strips: divides the work into tasks and packs weights that
- * come as a matrix. The loops are in strips.inc.
+/* Direct convolution of NCHW images by strips: divides the work into tasks, and packs weights that
+ * come as a plain array. The loops are in strips.inc.
  *
- * A piece of an output row is computed for all output channels of a task while its input rows are
- * in L1. They are read in place or copied to a window. */
+ * A strip is a piece of an output row for a few output channels. A piece is computed for all output
+ * channels of a task while its input rows are in L1. The input rows are read in place, or copied to
+ * a window with zeros for padding. */
 #include "direct.h"
 
 #include <errno.h>
 
 enum {
-    TERMS = 512,            /* terms of a partial sum: keeps rounding errors small */
-    RESIDENT_NBYTES = 1 << 19, /* packed weights that a task reads for each piece */
-    MOST_COLUMNS = 4096     /* most columns of a piece, for any plan */
+    TERMS = 512, /* terms of a partial sum; few, to keep rounding errors small */
+    /* bytes of packed weights that a task reads for each piece of a row */
+    RESIDENT_NBYTES = 1 << 19,
+    MOST_COLUMNS = 4096 /* most columns of a piece of a row, for any plan */
 };
 
 struct work {
@@ -18,7 +20,7 @@ struct work {
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
     float *packed;
-    int64_t resident; /* tiles that a task keeps in L2 */
+    int64_t resident; /* channel tiles whose weights a task keeps in L2 */
     int64_t tile_parts, piece_parts;
     size_t window_nbytes;
     uint32_t is_wild;

@@ -1,7 +1,9 @@
-/* Chooses the form of a convolution, which also determines the layout of its packed weights. */
+/* Chooses the form of a convolution: the algorithm, which also determines the layout of packed
+ * weights. */
 #include "shape.h"
 
-enum { MOST_WINDOW_NBYTES = 1 << 20 }; /* most scratch of a direct form per thread */
+/* most bytes of scratch memory per thread for a direct form */
+enum { MOST_WINDOW_NBYTES = 1 << 20 };
 
 static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 {
@@ -10,7 +12,7 @@ static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa)
 {
-    if (v->cg == 0) /* nothing to sum: the other forms divide channels into pieces */
+    if (v->cg == 0) /* No channels to sum: the other forms divide channels into pieces. */
         return SP_CONV_PLAIN;
     switch (plan->algo) {
     case SP_ALGO_WINOGRAD:

@@ -1,5 +1,5 @@
-/* The geometry of conv2d_f32, checked and widened, and the table of each instruction set's
- * functions. */
+/* Checks and widens the geometry of conv2d_f32. Has the table of the inner loops for each
+ * instruction set. */
 #include "shape.h"
 
 #include <errno.h>

@@ -1,76 +1,79 @@
-/* conv2d_f32: its geometry, checked and widened once, and the functions of each instruction set
- * (conv/kernels.inc). Every algorithm includes this header; it knows no algorithm. */
+/* The geometry of conv2d_f32, checked and widened once, and the inner loops of each instruction set
+ * (conv/kernels.inc). Every algorithm of conv2d includes this header. */
 #ifndef SP_CPU_CONV_SHAPE_H
 #define SP_CPU_CONV_SHAPE_H
 #include "core/args.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/vector/whole.h"
 
-/* Signed, because an output pixel's window may begin in the padding. conv2d.c refuses factors
- * beyond 2**31, so no product of two overflows. */
+/* The geometry of a convolution. Signed, because an output pixel's window may begin in the padding.
+ * sp_conv_widen refuses factors above 2**31, so no product of two overflows. */
 struct sp_conv {
     const float *x, *w, *bias;
     float *y;
     int64_t n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups;
-    int64_t cg, ocg; /* input and output channels per group */
+    int64_t cg, ocg; /* input channels, output channels per group */
     int64_t taps;    /* kh * kw */
     uint32_t act;
     int nhwc;
 };
 
-/* 1 for 1x1 where each output comes from a pixel; padding may lie on any side. */
+/* Returns 1 for a 1x1 convolution whose outputs each come from one input pixel, none from the
+ * padding before the image. */
 static inline int sp_conv_is_of_pixels(const struct sp_conv *v)
 {
     return v->taps == 1 && v->ph == 0 && v->pw == 0 && (v->oh - 1) * v->sh < v->h && (v->ow - 1) * v->sw < v->w_in;
 }
 
-/* 1 if also each pixel makes one output. */
+/* Returns 1 for a 1x1 convolution with as many outputs as input pixels: output i comes from pixel
+ * i. */
 static inline int sp_conv_is_pixel_by_pixel(const struct sp_conv *v)
 {
     return sp_conv_is_of_pixels(v) && v->sh == 1 && v->sw == 1 && v->oh == v->h && v->ow == v->w_in;
 }
 
-/* A group of an image as a source of panels. */
+/* One group of one image, as a source of gemm's packed panels. */
 struct sp_conv_group {
     const struct sp_conv *conv;
-    const float *x; /* its first channel */
+    const float *x; /* first input channel of the group */
 };
 
-/* A loop of a micro-kernel: its steps, and the distances of one step in x and in the packed
- * weights, in floats. */
+/* One loop of a micro-kernel: its number of steps, and the distances of one step in x and in the
+ * packed weights, in floats. */
 struct sp_conv_loop {
     int64_t count, x, w;
 };
 
-/* One call of the pixel tiles' micro-kernel (direct/tile.inc): up to two runs of output pixels,
- * some taps and channels. */
+/* The arguments of the pixel tiles' micro-kernel (direct/tile.inc): up to two runs of output
+ * pixels, for some taps and channels. */
 struct sp_conv_pass {
-    const float *x[2]; /* per run: the first tap of its first pixel */
+    const float *x[2]; /* per run: the input of its first pixel's first tap */
     float *to[2];      /* per run: destination of its sums */
-    int64_t step;      /* from pixel to pixel of a run, in x */
-    int64_t ld_to;     /* from pixel to pixel in `to` */
+    int64_t step;      /* from pixel to pixel of a run in x, in floats */
+    int64_t ld_to;     /* from pixel to pixel in `to`, in floats */
     const float *w;
     struct sp_conv_loop loop[3];
     const float *init; /* initial value of the sums, by lane */
     int64_t ahead;     /* prefetch distance in the weights, in floats */
-    int64_t x_ahead;   /* prefetch distance in x, to a pixel of the next tile; 0: none */
-    int ask_x;         /* prefetch pixels with each step, not weights */
-    int add;           /* add to the values in `to` */
+    int64_t x_ahead;   /* prefetch distance in x, to a pixel of the next tile; 0: no prefetch */
+    int ask_x;         /* 1: each step prefetches pixels; 0: weights */
+    int add;           /* 1: add to the values in `to` */
     int relu;
 };
 typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
 
-/* Distances in x, in floats, and in packed weights, in rows of lanes. */
+/* Distances from channel to channel, row to row and column to column: in x in floats, in packed
+ * weights in rows of lanes. */
 struct sp_conv_memory {
     int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
 };
 
-/* Up to 2 vectors of output channels: their packed weights, and a bias for each lane. */
+/* A block: up to 2 vectors of output channels, with packed weights and a bias for each lane. */
 struct sp_conv_block {
     const float *w, *bias;
     int64_t first, channels;
     int nv;
-    int is_wild; /* a weight is infinite or NaN: zeros in the padding matter */
+    int is_wild; /* a weight is infinite or NaN, so zeros in the padding matter */
 };
 
 /* A convolution by pixel tiles. */
@@ -79,102 +82,110 @@ struct sp_conv_task {
     struct sp_conv_memory memory;
     int64_t rows, across; /* output rows of a tile, tiles per row */
     int64_t tiles;        /* tiles per image */
-    int64_t channels;     /* input channels per pass over `to` */
+    int64_t channels;     /* input channels of one pass over the sums */
 };
 
-/* One call of the strips' micro-kernel (direct/strip.inc): all of `rows` input rows x `ntaps` taps,
- * with contiguous weights. */
+/* The arguments of the strips' micro-kernel (direct/strip.inc): sums over `rows` input rows x
+ * `ntaps` taps, with contiguous weights. */
 struct sp_conv_strip {
     const float *x;
-    int64_t row, rows;  /* distance of rows; their number */
-    const int64_t *taps; /* offset of each tap's pixels from the row's beginning */
+    int64_t row, rows;   /* floats from input row to input row; number of rows */
+    const int64_t *taps; /* offset of each tap's pixels from the beginning of an input row */
     int64_t ntaps;
     const float *w;
     const float *init; /* initial sums of each output channel */
     float *y;
-    int64_t plane; /* from output channel to output channel */
-    int64_t apart; /* from the first vector of pixels to the second */
-    int64_t later; /* prefetch distance from y to later sums; 0: none; any address is allowed */
-    int64_t repeat; /* repetitions, each one or two vectors of pixels further on */
-    /* With a single tap, row i prefetches the cache line at ahead + i * ahead_step. Any address is
-     * allowed. */
+    int64_t plane; /* floats from output channel to output channel in y */
+    int64_t apart; /* floats from the first vector of pixels to the second */
+    int64_t later; /* prefetch distance from y to later sums, to any address; 0: no prefetch */
+    int64_t repeat; /* number of repetitions; each moves one or two vectors of pixels on */
+    /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. The
+     * address may be any. */
     const float *ahead;
     int64_t ahead_step;
     int add, relu;
 };
 typedef void sp_conv_strip_fn(const struct sp_conv_strip *strip);
 
-/* Output rows that depthwise convolution computes together; most phases of a window; most output
- * pixels of a stretch. */
+/* Limits: output rows that depthwise convolution computes together; phases of a window (columns
+ * with one remainder modulo the stride); output pixels of a stretch. */
 enum { SP_CONV_DEPTH_ROWS = 4, SP_CONV_MOST_PHASES = 8, SP_CONV_MOST_STRETCH = 1024 };
 
-/* The layout of the window of an output row's piece in scratch memory, in floats. */
+/* The layout of a window in scratch memory, in floats: the input rows of a piece of an output row.
+ * Each row has `phases` parts, `phase` floats apart; rows are `row` floats apart. */
 struct sp_conv_piece {
-    int64_t columns; /* output pixels of a piece; the last of a row may have up to a vector more */
+    int64_t columns; /* output pixels of a piece; a row's last piece may have up to a vector more */
     int64_t phases, phase;
     int64_t row;
 };
 
-/* A convolution of NCHW images that computes strips: consecutive output pixels of a row, for a tile
- * of output channels. */
+/* A convolution of NCHW images by strips: consecutive output pixels of a row, for a tile of output
+ * channels. */
 struct sp_conv_strips {
     const struct sp_conv *v;
     struct sp_conv_piece piece;
     const float *weights;
     const int64_t *taps;
     int64_t pieces; /* pieces of an output row */
-    int64_t tiles;  /* tiles of a group's output channels */
-    int64_t rows;   /* input rows per pass over y; depthwise: output rows of a window */
-    int is_aliased; /* sp_conv_is_aliased: always make a window */
-    /* For panels (direct/panels.inc): pieces are parts of the output plane as one long row. */
-    struct sp_conv_piece rows_of; /* window of input rows from which panels are copied */
-    int64_t panel;                /* distance of panels, in floats */
-    int64_t panels_floats;        /* scratch memory before that window */
-    int64_t images;               /* images computed together: more than one if pieces are whole planes */
-    int is_row;                   /* the input of a plane is one long row too */
-    int in_place;                 /* x itself serves as panels: some of its columns */
-    int64_t near_tiles;           /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap;        /* points to a zero: the offset of a single tap */
+    int64_t tiles;  /* tiles of output channels per group */
+    /* input rows of one pass over y; in depthwise convolution: output rows of a window */
+    int64_t rows;
+    int is_aliased; /* sp_conv_is_aliased is 1: always make a window */
+    /* The fields below are for panels (direct/panels.inc), whose pieces are parts of the output
+     * plane as one long row. */
+    /* layout of the window of input rows that panels are copied from */
+    struct sp_conv_piece rows_of;
+    int64_t panel; /* floats from panel to panel */
+    /* floats of all panels; in scratch memory they precede the window */
+    int64_t panels_floats;
+    /* images computed together; more than one if a piece is a whole plane */
+    int64_t images;
+    int is_row;            /* each input plane is one long row too */
+    int in_place;          /* x is read in place of packed panels */
+    int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
+    const int64_t *no_tap; /* address of a zero, the offset of a single tap */
 };
 
 struct sp_conv_kernel {
-    sp_pack_fn *pixels_nchw; /* of a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
-    sp_pack_fn *pixels_nhwc; /* as pixels_nchw, of an NHWC image */
-    int64_t lanes, run; /* lanes of a vector; half the pixels of the largest tile */
-    /* Packs weights of output channels [first, first + channels), `lanes` side by side. Returns 1
-     * if one is infinite or NaN. */
+    /* packs a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
+    sp_pack_fn *pixels_nchw;
+    sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
+    int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
+    /* Packs the weights of output channels [first, first + channels), `lanes` channels side by
+     * side. Returns 1 if a weight is infinite or NaN. */
     int (*pack)(const struct sp_conv *v, int64_t first, int64_t channels, int64_t lanes, float *to);
-    /* Tiles [t0, t1) of all images, numbered through, for all these blocks of one group. */
+    /* Computes pixel tiles [t0, t1), numbered through all images, for these blocks of one group. */
     void (*pixels)(const struct sp_conv_task *task, const struct sp_conv_block *blocks, int64_t nblocks, int64_t group,
                    int64_t t0, int64_t t1);
     int (*pack_strip)(const struct sp_conv *v, int64_t first, int64_t channels, float *to);
-    /* Pieces [u0, u1), numbered through images, rows and pieces of a row, for channel tiles [t0,
-     * t1) of a group. */
+    /* Computes pieces [u0, u1) of output rows for channel tiles [t0, t1) of a group. Pieces are
+     * numbered through images, rows and the pieces of a row. */
     void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
-    /* Pieces [u0, u1), numbered through images and the pieces of each, for tiles [t0, t1) of a
-     * group, by panels. */
+    /* Computes by panels: pieces [u0, u1) of output planes for channel tiles [t0, t1) of a group.
+     * Pieces are numbered through images and the pieces of each image. */
     void (*panels)(const struct sp_conv_strips *task, float *scratch, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
-    /* Output rows [y0, y1) of planes [p0, p1), numbered through all images. NCHW with one channel
-     * per group; two windows of `nwindow` floats. */
+    /* Depthwise, NCHW: computes output rows [y0, y1) of planes [p0, p1), numbered through all
+     * images. `window` has room for two windows of `nwindow` floats. */
     void (*depthwise_nchw)(const struct sp_conv_strips *task, float *window, int64_t nwindow, int64_t p0, int64_t p1,
                            int64_t y0, int64_t y1);
-    /* Output rows [y0, y1) of all channels. NHWC with one channel per group; wt is w transposed to
-     * [kh*kw][oc]. */
+    /* Depthwise, NHWC: computes output rows [y0, y1) of all channels of an image. wt is w
+     * transposed to [kh*kw][oc]. */
     void (*depthwise_nhwc)(const struct sp_conv *conv, const float *wt, int64_t image, int64_t y0, int64_t y1);
-    /* depthwise_nchw for 3 x 3 taps with stride 1 or 2 in both directions, without a window. Input
-     * rows have at least `narrowest` columns. */
+    /* Computes what depthwise_nchw does, without a window, for 3 x 3 taps with stride 1 or 2 in
+     * both directions. Input rows must have at least `narrowest` columns. */
     void (*depthwise_nine)(const struct sp_conv *conv, int64_t p0, int64_t p1, int64_t y0, int64_t y1);
     int64_t narrowest;
 };
 extern const struct sp_conv_kernel sp_conv_ref, sp_conv_neon, sp_conv_avx2, sp_conv_avx512;
-/* [enum sp_isa]; NULL: not in this build */
+/* indexed by enum sp_isa; NULL: the build lacks this instruction set */
 extern const struct sp_conv_kernel *const sp_conv_kernels[4];
 
 /* The algorithm that conv2d_f32 runs, which also determines the layout of packed weights. */
 enum sp_conv_form {
-    SP_CONV_PLAIN = 0, /* unpacked weights: the oracle, im2col, and direct loops that read few of them */
+    /* reads unpacked weights: the oracle, im2col, direct loops with few weights */
+    SP_CONV_PLAIN = 0,
     SP_CONV_PIXELS = 1,
     SP_CONV_STRIPS = 2,
     SP_CONV_WINOGRAD = 3,
@@ -186,23 +197,26 @@ struct sp_conv_weights {
     uint32_t is_wild; /* a weight is infinite or NaN */
 };
 
-/* The geometry of a launch's arguments. 0; 1: nothing to compute; -EINVAL. */
+/* Computes the geometry of a launch's arguments. Returns 0, 1 if there is nothing to compute, or
+ * -EINVAL. */
 int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v);
-/* Makes one long row of a 1x1 convolution with stride 1, which does not depend on rows; in NHWC of
- * all images. */
+/* Turns each image of a 1x1 convolution with stride 1 into one long row, because rows do not matter
+ * there. In NHWC all images become one row. */
 void sp_conv_flatten(struct sp_conv *v);
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 
-/* Windows. Bytes that strips need per thread; INT64_MAX: strips cannot compute this. */
+/* Returns the bytes of window that strips need per thread, or INT64_MAX if strips cannot compute
+ * this convolution. */
 int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
-/* Input rows for this many output rows. */
+/* Returns the number of input rows that `outputs` output rows of depthwise convolution need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
 int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
-/* Divides output rows for windows of this many input rows, into pieces of `wanted` pixels if that
- * is not 0. Finds each tap's place in a window. */
+/* sp_conv_cut divides output rows into pieces, so that a window of `rows` input rows fits L1; or
+ * into pieces of `wanted` pixels if that is not 0. sp_conv_pieces returns the pieces per row,
+ * sp_conv_taps the offset of each tap in a window's row. */
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes);
 int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piece, int64_t lanes);
 const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);
-/* 1 if the distance of channels lets only few of them stay in L1. */
+/* Returns 1 if input channels lie at a distance that lets only few of them stay in L1. */
 int sp_conv_is_aliased(const struct sp_conv *v);
 #endif

@@ -1,11 +1,11 @@
-/* The windows of strips and depthwise convolution: divides output rows into pieces whose input rows
- * fit L1. */
+/* Sizes of the windows of strips and depthwise convolution: divides output rows into pieces whose
+ * input rows fit L1. */
 #include "shape.h"
 
 enum {
     WINDOW_NBYTES = 24 << 10,
     LINE = 16,
-    ALIAS_NBYTES = 2048 /* channels a multiple of this apart share few sets of L1 */
+    ALIAS_NBYTES = 2048 /* channels that are a multiple of this apart share few sets of L1 */
 };
 
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes)
@@ -40,7 +40,7 @@ int sp_conv_is_aliased(const struct sp_conv *v)
     return v->cg > 32 && v->h * v->w_in * (int64_t)sizeof(float) % ALIAS_NBYTES == 0;
 }
 
-/* Bytes, or INT64_MAX for unreasonable sizes. */
+/* Returns the bytes of a window of `rows` input rows, or INT64_MAX for unreasonable sizes. */
 static int64_t window(const struct sp_conv *v, int64_t rows, enum sp_isa isa)
 {
     if ((v->kw - 1) * v->dw > INT32_MAX || rows > INT32_MAX)

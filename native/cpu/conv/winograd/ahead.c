@@ -1,13 +1,13 @@
-/* Prefetch for a Winograd convolution. While matrix products compute, this loads the image rows of
- * the next group of tiles and the output rows of this one: a line with each step of a micro-kernel.
- * The transforms touch a line or two of many rows and planes, which hardware does not predict. Many
- * prefetches at once would stall the products' own loads. */
+/* Prefetch for a Winograd convolution. While matrix products compute, this prefetches input rows of
+ * the next group of tiles and output rows of the current group, a cache line with each step of a
+ * micro-kernel. The transforms touch a line or two of many rows and planes, which hardware
+ * prefetchers do not predict. Many prefetches at once would stall the loads of the products. */
 #include "winograd.h"
 
 enum { LINE = 64 / sizeof(float) };
 
-/* The rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group cover, clipped to h
- * x w. A tile covers `m` pixels plus `extra`, shifted by (-py, -px). */
+/* Finds the rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group cover,
+ * clipped to h x w. A tile covers `m` pixels plus `extra`, shifted by (-py, -px). */
 static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t m, int64_t extra, int64_t py,
                       int64_t px, int64_t h, int64_t w, int64_t at[4])
 {
@@ -45,7 +45,7 @@ struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t fi
 {
     const struct sp_conv *const v = wino->conv;
     const int64_t image = first / (wino->across * wino->down);
-    const int64_t steps = v->c < 1 ? 1 : v->c; /* of a micro-kernel call */
+    const int64_t steps = v->c < 1 ? 1 : v->c; /* steps of a micro-kernel call */
     int64_t at[4];
     rectangle(wino, first, count, wino->m, 0, 0, 0, v->oh, v->ow, at);
     channels = sp_least(channels, v->oc - o);
@@ -68,7 +68,7 @@ int sp_wino_ahead_next(struct sp_wino_ahead *ahead, const float **line)
 {
     if (ahead->n[0] < 1 || ahead->n[1] < 1 || ahead->at[2] >= ahead->n[2])
         return 0;
-    /* Addresses as numbers: they may point behind an image's end. */
+    /* Compute addresses as numbers, because they may point beyond an image's end. */
     const int64_t floats =
         ahead->at[0] * ahead->step[0] + ahead->at[1] * ahead->step[1] + ahead->at[2] * ahead->step[2];
     *line = (const float *)((uintptr_t)ahead->from + (uintptr_t)floats * sizeof(float));

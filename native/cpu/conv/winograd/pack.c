@@ -1,13 +1,13 @@
-/* Packs the weights of a Winograd convolution: u = G w G^T, in the order of the micro-kernels'
- * reads, for each frequency one panel of output channels after the other. Plain C for all
- * instruction sets: constant weights are packed once. */
+/* Packs the weights of a Winograd convolution: u = G w G^T, in the order in which micro-kernels
+ * read them. For each matrix (frequency), one panel of output channels follows the other. Plain C
+ * serves all instruction sets, because constant weights are packed once. */
 #include "winograd.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) over the points of tile.inc and six.inc.
- * The last row, for infinity, is (0, 0, 1). */
+/* The matrices G of F(2x2) and F(4x4). Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) for
+ * point p = p_i of tile.inc and six.inc. The last row, for the point infinity, is (0, 0, 1). */
 static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 #define A 0.70710678118654752440
 #define B 1.41421356237309504880
@@ -27,8 +27,8 @@ static const double G6[8][3] = {{1, 0, 0},
                                 {1.0 / 90, 1.0 / 45, 2.0 / 45},
                                 {1.0 / 90, -1.0 / 45, 2.0 / 45},
                                 {0, 0, 1}};
-/* Stride 2: the same for two taps, the first and the last, and a row for the middle tap, which the
- * odd pixels meet. */
+/* The matrices G for stride 2: rows for two taps, the first and the last, then a row for the middle
+ * tap, by which odd pixels are multiplied. */
 static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
 static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
                                         {16.0 / 21, 0, -8.0 / 21},
@@ -44,24 +44,26 @@ struct packing {
     float *u;
 };
 
-/* Filters that are transformed together: one cache line of each matrix. The matrices lie a power of
- * two apart and would evict each other before a second visit. */
+/* Filters that are transformed together fill one cache line of each matrix. The matrices lie a
+ * power of two apart, so they would evict each other's lines before a second visit. */
 enum { TOGETHER = 16 };
 
-/* sum_k x[k] * g[k], for each of the filters. */
+/* Computes sum_k x[k] * g[k] for each of the filters. */
 static void dot(const double (*x)[TOGETHER], const double *g, double *out)
 {
     for (int l = 0; l < TOGETHER; l++)
         out[l] = x[0][l] * g[0] + x[1][l] * g[1] + x[2][l] * g[2];
 }
 
-/* Transforms `count` filters of one channel, `step` floats apart from `w` on. Writes every matrix's
- * elements to `to`, every `stride` floats. */
+/* Transforms `count` filters of one input channel, which lie `step` floats apart from `w` on.
+ * Writes the filters' elements of one matrix side by side, those of the next matrix `stride` floats
+ * further on. */
 static void transform(const struct packing *packing, const float *w, int64_t step, int64_t count, float *to, int64_t width,
                       int64_t stride)
 {
     const struct sp_wino *const wino = packing->wino;
-    double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER]; /* [column][row], [row][column] */
+    /* taps[column][row], half[row][column] */
+    double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER];
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < 9; k++)
             taps[k % 3][k / 3][l] = (double)w[l * step + k];
@@ -89,7 +91,7 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_least(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        for (int64_t o = 0; o < width; o += TOGETHER) /* a multiple of the lanes: the first channel exists */
+        for (int64_t o = 0; o < width; o += TOGETHER) /* o < channels: width is whole vectors */
             transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_least(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
                       wino->panels * v->c * wino->panel);

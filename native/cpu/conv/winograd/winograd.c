@@ -1,10 +1,10 @@
-/* The Winograd convolution's blocking and threads: groups of tiles, each transformed, multiplied
- * and transformed back while it is in the cache (winograd.h).
+/* Blocking and threads of a Winograd convolution: divides the image into groups of tiles. Each
+ * group is transformed, multiplied and transformed back while it is in the cache (winograd.h).
  *
- * With enough groups, each thread takes whole groups. A small image is one group: then the threads
- * share its input transform by blocks of channels, and after that its matrix products by panels of
- * output channels. No sum is ever split, so every bit of the output is the same for any number of
- * threads and any blocking. */
+ * With enough groups, each thread computes whole groups. A small image is one group. Then threads
+ * divide its input transform by blocks of channels, and its matrix products by panels of output
+ * channels. No sum is ever split, so the output has the same bits for any number of threads and any
+ * blocking. */
 #include "winograd.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ const struct sp_wino_kernel *const sp_wino_kernels[4] = {
 #endif
 };
 
-/* Shares of a core's L2 (512 KiB or more): a group's transformed patches, and the products before
- * their transform. Images larger than FAR_NBYTES are not in L2. */
+/* Shares of a core's L2 (512 KiB or more): V_NBYTES for a group's transformed patches, M_NBYTES for
+ * the products before the output transform. Images larger than FAR_NBYTES are not in L2. */
 enum { V_NBYTES = 512 << 10, M_NBYTES = 256 << 10, FAR_NBYTES = 768 << 10 };
 
 int sp_winograd_fits(const struct sp_conv *v, uint32_t tile)
@@ -45,7 +45,7 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     w.blocks = sp_pieces(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
     w.panels = sp_pieces(v->oc, w.panel);
-    /* Checks that all indices fit: tiles, an output channel's products, the weights in bytes. */
+    /* Check that all indices fit: tiles, an output channel's products, the weights in bytes. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
         __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
@@ -61,9 +61,9 @@ struct work {
     const struct sp_wino_kernel *kernel;
     const struct sp_wino_tile *tile;
     const float *u;
-    int64_t group, groups;     /* tiles per group, groups */
-    int far;                   /* the images are not in the cache */
-    int64_t wide;              /* panels multiplied before they are transformed back */
+    int64_t group, groups;     /* tiles per group, number of groups */
+    int far;                   /* 1: the images are not in the cache */
+    int64_t wide;              /* panels multiplied before the output transform */
     struct sp_wino_group only; /* the single group that all threads share */
     int error;
 };
@@ -74,9 +74,9 @@ struct reading {
     int turn;
 };
 
-/* Channels of matrix f per partial sum. In F(6x6), whose outputs are small differences of large
- * products, the sums round most. Each element's rounding errors grow differently on their way to an
- * output. Sums are short where both points of f count (0 and infinity twice) and neither is +-1. */
+/* Returns the channels per partial sum of matrix f. F(6x6) rounds most, because its outputs are
+ * small differences of large products. How much an error grows depends on f's two points. Returns
+ * 128 if one is +-1; else 32 if one is 0 or infinity, 64 otherwise. */
 static size_t chunk_of(const struct sp_wino *wino, int64_t f)
 {
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
@@ -85,8 +85,8 @@ static size_t chunk_of(const struct sp_wino *wino, int64_t f)
     return (size_t)128 >> sp_least(counts[f / 8] * counts[f % 8], 2);
 }
 
-/* The products of one part with matrix f of its weights, `u` (all panels): columns of panels [p0,
- * p1), all rows. */
+/* Multiplies all rows of one part by matrix f of its weights, for panels [p0, p1). `u` holds all
+ * panels of the matrix. */
 static void products(const struct work *work, const struct sp_wino_group *group, int part, int64_t f, const float *u,
                      int64_t p0, int64_t p1, struct reading *reading, float *m)
 {
@@ -95,7 +95,7 @@ static void products(const struct work *work, const struct sp_wino_group *group,
     const struct sp_wino_part *const of = &group->part[part];
     const int64_t lanes = work->kernel->lanes;
     const size_t chunk = chunk_of(wino, f);
-    /* Equal micro-tiles are better than a short last one. */
+    /* Micro-tiles of equal size are better than a short last one. */
     const int64_t call = sp_pieces(of->rows, sp_pieces(of->rows, work->kernel->rows));
     for (int64_t p = p0; p < p1; p++, m += group->products * wino->panel) {
         const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
@@ -116,18 +116,20 @@ static void products(const struct work *work, const struct sp_wino_group *group,
     }
 }
 
-/* Products and outputs of panels [first, end) of a group whose input is transformed. */
+/* Computes the products and outputs of panels [first, end) of a group whose input is
+ * transformed. */
 static int multiply(const struct work *work, const struct sp_wino_group *group, int64_t first, int64_t end)
 {
     const struct sp_wino *const wino = work->wino;
     const int64_t wide = sp_least(work->wide, end - first);
-    const int64_t panel_m = group->products * wino->panel; /* of one panel, in m */
+    const int64_t panel_m = group->products * wino->panel; /* floats of one panel in m */
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
         return -ENOMEM;
     struct reading reading = {.turn = 0};
     if (work->far)
-        reading.input = sp_wino_ahead_input(wino, group->first + group->count, group->count); /* of the next group */
+        /* input of the next group */
+        reading.input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
     for (int64_t p0 = first; p0 < end; p0 += wide) {
         const int64_t p1 = sp_least(p0 + wide, end);
         const float *u = work->u;
@@ -144,7 +146,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
     return 0;
 }
 
-/* Makes tiles [first, first + count) a group and allocates memory for its transforms. */
+/* Makes a group of tiles [first, first + count) and allocates memory for its transforms. */
 static int begin(const struct work *work, int64_t first, int64_t count, struct sp_wino_group *out)
 {
     const struct sp_wino *const wino = work->wino;
@@ -158,8 +160,8 @@ static int begin(const struct work *work, int64_t first, int64_t count, struct s
         part->products = sp_wino_matrices(wino, i);
         part->products += part->products == 64;
         group.products += part->rows * part->products;
-        /* An odd number of lines between matrices, so that a tile's stores use different sets of
-         * L1. */
+        /* Use an odd number of cache lines between matrices, so that a tile's stores use different
+         * sets of L1. */
         part->stride = (wino->blocks * part->rows | 1) * lanes;
         floats += part->stride * sp_wino_matrices(wino, i);
     }
@@ -204,18 +206,18 @@ static void one_panel(void *ctx, uint32_t index)
         __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
 }
 
-/* Chooses the tiles per group, and the panels multiplied together. */
+/* Chooses the tiles per group, and the number of panels that are multiplied together. */
 static void choose(struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_wino *const wino = work->wino;
     const int64_t most_rows = work->kernel->rows;
-    /* bytes per channel and tile */
+    /* bytes of a transformed patch per channel */
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group && wino->m == 6) { /* one group is a quarter of L2 at 64 channels */
+    if (!group && wino->m == 6) { /* one group is then a quarter of L2 at 64 channels */
         group = most_rows;
-    } else if (!group) { /* at least two micro-tiles, which halves the distant reads of weights */
+    } else if (!group) { /* at least two micro-tiles, to halve the distant reads of weights */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
@@ -226,7 +228,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_pieces(wino->tiles, group);
     work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
-    /* Not if patches and weights pass through the cache anyway. */
+    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches, and
+     * the weights, pass through the cache anyway. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }

@@ -1,57 +1,65 @@
-/* Winograd convolution: 3x3, stride 1 or 2 (m = 6: 1), dilation 1, one group, as a batch of small
- * matrix products.
+/* Winograd convolution as a batch of small matrix products: 3x3 taps, stride 1 or 2 (only 1 for m =
+ * 6), dilation 1, one group.
  *
- * F(m x m, 3x3) makes an m x m tile of outputs from an (m+2) x (m+2) patch of the image:
- * Y = A^T [ (G g G^T) . (B^T d B) ] A, where "." multiplies element by element, summed over
- * channels (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). Each
- * of the (m+2)^2 elements, a "frequency", is a matrix product of its own: tiles x channels by
- * channels x output channels.
+ * F(m x m, 3x3) computes an m x m tile of outputs from an (m+2) x (m+2) patch of the image: Y = A^T
+ * [ (G g G^T) . (B^T d B) ] A, where "." multiplies element by element, summed over channels (A.
+ * Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). Each of the
+ * (m+2)^2 elements, a "frequency", is a matrix product of its own: tiles x channels by channels x
+ * output channels.
  *
  * With stride 2 an output y[i] = g0 d[2i] + g1 d[2i+1] + g2 d[2i+2] is the sum of two convolutions.
- * The even pixels with the taps (g0, g2) have stride 1 and take F(m, 2), m + 1 "points". The odd
- * pixels meet one tap only: m plain products. Together these are 2m + 1 products of a patch of as
- * many pixels, squared in two dimensions: 81 for 16 outputs at m = 4, where direct convolution has
- * 144. The m odd products share one weight, so they are separate rows of one matrix product; rows
- * past the image's edge are left out. So there are four parts of frequencies, odd or not in either
- * dimension, and (m+2)^2 matrices of weights. Stride 1 has as many matrices, all in the first part.
+ * The first convolves the even pixels with the taps (g0, g2) at stride 1, by F(m, 2) with m + 1
+ * "points". The second multiplies each odd pixel by g1: m plain products. Together these are 2m + 1
+ * products of a patch of as many pixels, squared in two dimensions: 81 for 16 outputs at m = 4,
+ * where direct convolution has 144.
+ *
+ * The m odd products share one weight, so they are separate rows of one matrix product. Rows beyond
+ * the image's edge are left out. So the frequencies have four parts, odd or even in either
+ * dimension, and there are (m+2)^2 matrices of weights. Stride 1 has as many matrices, all in the
+ * first part.
  *
  * winograd.c divides the tiles into groups whose transformed patches stay in the L2 cache. For each
- * group it runs three steps of the instruction set (winograd.inc). */
+ * group it runs three steps of the instruction set (winograd.inc): input transform, products,
+ * output transform. */
 #ifndef SP_CPU_WINOGRAD_H
 #define SP_CPU_WINOGRAD_H
 #include "cpu/conv/shape/shape.h"
 
 enum { SP_WINO_MAX_WEIGHTS = 8, SP_WINO_PARTS = 4 };
 
-/* A convolution as tiles. Counts are in elements unless they say otherwise; none is negative. */
+/* A convolution divided into tiles. Counts are in elements unless they say otherwise. No count is
+ * negative. */
 struct sp_wino {
     const struct sp_conv *conv;
-    int64_t m, stride;           /* a tile has m x m outputs; stride of the convolution */
-    int64_t edge, frequencies;   /* side of a patch; its square, the products of a tile */
-    int64_t points;              /* frequencies per dimension that are not odd pixels */
-    int64_t parts, matrices;     /* parts; matrices of weights in all parts */
-    int64_t across, down, tiles; /* tiles per output row, per column, of all images, ordered (image, row, column) */
-    int64_t blocks;              /* channel blocks of one vector each */
-    int64_t panel, panels;       /* output channels of a panel of weights; number of panels */
+    int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
+    int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
+    int64_t points;            /* frequencies per dimension without those of odd pixels */
+    int64_t parts, matrices;   /* number of parts; number of weight matrices in all parts */
+    /* tiles per output row, tiles per output column, tiles of all images in the order (image, row,
+     * column) */
+    int64_t across, down, tiles;
+    int64_t blocks;        /* blocks of channels, each one vector */
+    int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
-/* The matrix products of a part. A row is a tile; in parts 1 and 3 one of its output columns inside
- * the image, in parts 2 and 3 one of its output rows. The rows of a tile are neighbours, columns
+/* The matrix products of a part. A row of v is a tile; in parts 1 and 3 an output column of a tile
+ * inside the image, in parts 2 and 3 an output row. The rows of a tile are neighbours, columns
  * innermost.
- * v: [matrix][channel block][row][lane], m: [row][product][column of the panel], with a product for
- * each matrix. If a part has 64 matrices, m has a gap, so that rows use different sets of L1. */
+ * v is [matrix][channel block][row][lane], m is [row][product][column of the panel], with a product
+ * for each matrix. If a part has 64 matrices, m has a gap, so that rows use different sets of
+ * L1. */
 struct sp_wino_part {
-    int64_t rows, stride; /* stride: from matrix to matrix in v, in floats */
+    int64_t rows, stride; /* stride: floats from matrix to matrix in v */
     float *v;
-    int64_t m;        /* products of a panel's columns before this part's */
-    int64_t products; /* from row to row in m */
+    int64_t m;        /* products of one panel column before those of this part */
+    int64_t products; /* products from row to row in m */
 };
 
 /* A group: tiles [first, first + count), and the memory of their parts. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
-    int64_t products; /* products of a panel's columns */
+    int64_t products; /* products of one panel column in all parts */
     struct sp_wino_part part[SP_WINO_PARTS];
 };
 
@@ -59,12 +67,13 @@ static inline int64_t sp_wino_points_of(const struct sp_wino *wino, int odd)
 {
     return odd ? 1 : wino->points;
 }
-/* Matrices of weights of a part. */
+/* Returns the number of weight matrices of a part. */
 static inline int64_t sp_wino_matrices(const struct sp_wino *wino, int part)
 {
     return sp_wino_points_of(wino, part >> 1) * sp_wino_points_of(wino, part & 1);
 }
-/* Rows of a part that belong to the tiles before this one, over all tiles. */
+/* Returns the number of a part's rows that belong to tiles before `tile`, counted over all
+ * tiles. */
 static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t tile)
 {
     const struct sp_conv *const v = wino->conv;
@@ -72,76 +81,81 @@ static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t 
     const int64_t y = tile / wino->across % wino->down;
     const int64_t image = tile / wino->across / wino->down;
     const int64_t width = part & 1 ? v->ow : wino->across;
-    /* no tile past the edge has another to its right */
+    /* only the last tile of a row crosses the edge, so the tiles before it are whole */
     const int64_t before = part & 1 ? x * wino->m : x;
     if (!(part >> 1))
         return (image * wino->down + y) * width + before;
     return (image * v->oh + y * wino->m) * width + sp_least(wino->m, v->oh - y * wino->m) * before;
 }
 
-/* m[i * row_stride + j] = sum_p v[p / lanes * v_stride + i * lanes + p % lanes] * u[p][j] for a
- * fixed number of rows i and a panel's columns j. Each sum is one of partial sums of `chunk`
- * products each, a multiple of lanes. It also prefetches ahead[p * inner], which may be any
+/* A micro-kernel: m[i * row_stride + j] = sum_p v[p / lanes * v_stride + i * lanes + p % lanes] *
+ * u[p][j] for a fixed number of rows i and a panel's columns j. Each sum adds partial sums of
+ * `chunk` products each, a multiple of lanes. It also prefetches ahead[p * inner], which may be any
  * address. */
 typedef void sp_wino_ukr_fn(size_t k, const float *v, size_t v_stride, const float *u, const float *ahead, int64_t inner,
                             size_t chunk, float *m, size_t row_stride);
 
 struct sp_wino_tile {
-    /* B^T d B of channel block `block` of the group's tiles. */
+    /* Computes B^T d B for channel block `block` of the group's tiles. */
     void (*input)(const struct sp_wino_group *group, int64_t block);
-    /* A^T m A, bias, activation and store of output channels [o, o + panel) of the group's
-     * tiles. */
+    /* Computes A^T m A, adds the bias, applies the activation and stores output channels [o, o +
+     * panel) of the group's tiles. */
     void (*output)(const struct sp_wino_group *group, const float *m, int64_t o);
 };
 
 struct sp_wino_kernel {
-    struct sp_wino_tile tile[2][3]; /* [stride - 1][m / 2 - 1] */
-    sp_wino_ukr_fn *const *ukr;     /* [(vectors - 1) * rows_max + rows - 1] */
-    int64_t lanes, rows, vectors;   /* lanes of a vector; the largest micro-tile */
+    struct sp_wino_tile tile[2][3]; /* indexed by [stride - 1][m / 2 - 1] */
+    sp_wino_ukr_fn *const *ukr;     /* indexed by [(vectors - 1) * rows_max + rows - 1] */
+    /* lanes of a vector; rows and vectors of the largest micro-tile */
+    int64_t lanes, rows, vectors;
 };
 extern const struct sp_wino_kernel sp_wino_ref, sp_wino_neon, sp_wino_avx2, sp_wino_avx512;
-/* [enum sp_isa]; NULL: not in this build */
+/* indexed by enum sp_isa; NULL: the build lacks this instruction set */
 extern const struct sp_wino_kernel *const sp_wino_kernels[4];
 
-/* 1 if Winograd can compute this convolution: tiles of 2, 4 or 6; 3x3; stride 1 (or 2, except tiles
- * of 6); dilation 1; one group. */
+/* Returns 1 if Winograd can compute this convolution: tiles of 2, 4 or 6; 3x3; stride 1 (or 2,
+ * except tiles of 6); dilation 1; one group. */
 int sp_winograd_fits(const struct sp_conv *v, uint32_t tile);
-/* 0; -EINVAL: it does not fit, or a size overflows. */
+/* Divides a convolution into tiles. Returns 0, or -EINVAL if Winograd does not fit or a size
+ * overflows. */
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out);
-/* m (2, 4 or 6) of conv2d_f32's Winograd forms. */
+/* Returns m (2, 4 or 6) of a Winograd form of conv2d_f32. */
 static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
 {
     return form == SP_CONV_WINOGRAD2 ? 2 : form == SP_CONV_WINOGRAD6 ? 6 : 4;
 }
-/* 1 if `form` is one of them. */
+/* Returns 1 if `form` is a Winograd form. */
 static inline int sp_winograd_form(enum sp_conv_form form)
 {
     return form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2 || form == SP_CONV_WINOGRAD6;
 }
 
-/* Floats of the transformed weights; 0: they exceed the address space, or Winograd does not fit. */
+/* Returns the floats of the transformed weights; 0 if they exceed the address space or Winograd
+ * does not fit. */
 int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa);
-/* u = G w G^T for all weights, [part][matrix][panel][channel][column]; columns without a channel
- * are 0. Computed in double and rounded once. */
+/* Computes u = G w G^T for all weights, as [part][matrix][panel][channel][column]. Columns without
+ * a channel are 0. Sums are in double and rounded once. */
 int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
                          float *u);
-/* The convolution with the result of pack_f32, in scratch slots A and C of its threads. 0, -EINVAL
- * or -ENOMEM. */
+/* Computes the convolution with the weights that sp_winograd_pack_f32 made, in scratch slots A and
+ * C of its threads. Returns 0, -EINVAL or -ENOMEM. */
 int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, const struct sp_tile_plan *plan,
                     struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 
-/* ahead.c: lines to prefetch, from[i*step[0] + j*step[1] + l*step[2]] for all i, j, l below
- * n[0..2]. A micro-kernel call follows each by `inner` floats a step. */
+/* The cache lines to prefetch (ahead.c): from[i*step[0] + j*step[1] + l*step[2]] for all i, j, l
+ * below n[0..2]. A micro-kernel call starts at one such address and moves `inner` floats on with
+ * each step. */
 struct sp_wino_ahead {
     const float *from;
     int64_t n[3], step[3], at[3];
     int64_t inner;
 };
-/* The input of tiles [first, first + count); no lines if they are past the last tile. */
+/* Lists the input lines of tiles [first, first + count); none if these tiles are past the last
+ * one. */
 struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t first, int64_t count);
-/* The output of these tiles in output channels [o, o + channels). */
+/* Lists the output lines of tiles [first, first + count) in output channels [o, o + channels). */
 struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t first, int64_t count, int64_t o,
                                           int64_t channels);
-/* The next line to touch; it is never read. 0: no more lines. */
+/* Gives the next address to prefetch, which must not be read. Returns 0 when there are no more. */
 int sp_wino_ahead_next(struct sp_wino_ahead *ahead, const float **line);
 #endif

@@ -1,5 +1,5 @@
-/* An injected wrong result: changes one of the dwords that a job has changed. The memory that the
- * job may write is copied before the run and compared after it. */
+/* Injects a wrong result: changes one of the dwords that a job has changed. The memory that the job
+ * may write is copied before the job runs and compared after its end. */
 #include "faults.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@ enum { MOST_NBYTES = 64 << 20 };
 
 struct range {
     const struct kmd_bo *bo;
-    uint64_t offset, nbytes, at; /* in the BO; in the copy */
+    /* offset and size of the range in the BO, and its offset in the copy */
+    uint64_t offset, nbytes, at;
 };
 
 struct kmd_before {
@@ -30,7 +31,8 @@ static bool may_write(const struct kmd_job *job, const struct kmd_mapping *m)
 static void add(struct kmd_before *before, const struct kmd_mapping *m, uint64_t *total)
 {
     struct range r = {m->bo, m->offset, (m->end - m->first) * KMD_PAGE, *total};
-    if (r.nbytes > MOST_NBYTES - *total) /* of a larger range only the beginning */
+    /* copies only the beginning of a range that is too large */
+    if (r.nbytes > MOST_NBYTES - *total)
         r.nbytes = MOST_NBYTES - *total;
     before->range[before->count++] = r;
     *total += r.nbytes;
@@ -67,7 +69,8 @@ struct kmd_before *kmd_before_job(const struct kmd_job *job)
     return before;
 }
 
-/* The index-th changed dword, or NULL after the last one; `*index` is then the rest. */
+/* Returns the changed dword number `*index`, counted from 0. If there are fewer, returns NULL and
+ * subtracts their number from `*index`. */
 static uint32_t *changed(const struct kmd_before *before, uint64_t *index)
 {
     for (uint32_t i = 0; i < before->count; i++) {
@@ -87,7 +90,8 @@ bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed)
     uint32_t *at = NULL;
     if (!before)
         return false;
-    /* counts down from the largest number: the difference is the number of changed dwords */
+    /* `left` counts down from the largest number, so the difference is the number of changed
+     * dwords */
     changed(before, &left);
     if (left != none) {
         uint64_t index = kmd_random_of(&seed, none - left);

@@ -1,25 +1,27 @@
-/* Deliberate failures: plans, corruptions, flaws; and resets. */
+/* Deliberate failures (planned injections, corruptions, planted flaws), and resets. */
 #ifndef SP_EMU_KMD_FAULTS_H
 #define SP_EMU_KMD_FAULTS_H
 #include "emu/kmd/state/state.h"
 
-/* plan.c: 0 or -ENOMEM */
+/* plan.c: adds a plan. Returns 0 or -ENOMEM. */
 int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
-/* The action planned for this ioctl (its -errno, or 0 to run it), and for this job */
+/* kmd_plan_ioctl performs the actions that are planned for this ioctl. Returns -errno if the ioctl
+ * must fail, 0 to run it. kmd_plan_job marks a new job with the actions that are planned for it. */
 int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr);
 void kmd_plan_job(struct kmd_card *card, struct kmd_job *job);
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job);
 void kmd_plan_drop(struct kmd_card *card);
 
-/* corrupt.c: copies the memory that a job may write, before it runs; NULL: out of memory, or no
- * such memory. */
+/* corrupt.c: copies the memory that a job may write, before the job runs. Returns NULL if memory is
+ * short. */
 struct kmd_before *kmd_before_job(const struct kmd_job *job);
-/* Xors a dword that has changed since; frees `before`. False: none has changed. */
+/* Xors one of the dwords that have changed since kmd_before_job, and frees `before`. Returns false
+ * if no dword has changed. */
 bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
 
-/* plant.c: flaws of memory */
+/* plant.c: starts and stops the thread of a stuck data bit. */
 int kmd_stuck_start(struct kmd_card *card);
-void kmd_stuck_stop(struct kmd_card *card); /* with `closing` set, without the lock */
+void kmd_stuck_stop(struct kmd_card *card); /* call it with `closing` set and without the lock */
 
 /* reset.c */
 void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault);

@@ -1,4 +1,4 @@
-/* Injections by tests, which a machine's user does not see. */
+/* Injections, by which tests break a machine. The driver under test does not see the calls. */
 #include "faults.h"
 
 #include "emu/cache/l2.h"

@@ -1,4 +1,5 @@
-/* Planned injections: each counts its own ioctls or jobs, and happens at its turn. */
+/* Planned injections. Each plan counts the ioctls or jobs that it is for, and acts when the count
+ * reaches its turn. */
 #include "faults.h"
 
 struct kmd_plan {
@@ -43,13 +44,13 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    /* A corruption is counted elsewhere: when a job has changed a dword. */
+    /* A corruption is counted in run.c, when a job has changed a dword. */
     if (what->action != SP_EMU_DO_CORRUPT)
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
 }
 
-/* Actions that suit both ioctls and jobs. */
+/* Performs the actions that can be planned for ioctls and for jobs. */
 static void strike(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     if (what->action == SP_EMU_DO_RESET)
@@ -128,5 +129,6 @@ void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job)
 {
     struct sp_emu_planned again = {SP_EMU_DO_CORRUPT, 1, 1, 1, {0}, job->corrupt_mask, job->corrupt_seed};
-    kmd_plan_add(card, &again); /* out of memory it is forgotten: nothing depends on it */
+    /* if memory is short the corruption is dropped; nothing depends on it */
+    kmd_plan_add(card, &again);
 }

@@ -1,5 +1,5 @@
-/* Planted flaws of memory that does not keep its contents. All other flaws are implemented where
- * they act. */
+/* Plants flaws, and runs the thread of one of them: a stuck data bit, which no single access can
+ * show. All other flaws are implemented where they act. */
 #include "faults.h"
 
 #include <time.h>
@@ -34,8 +34,8 @@ static void force(struct kmd_card *card)
     }
 }
 
-/* The emulator does not see the CPU's writes to mapped memory. So this sets the bit repeatedly,
- * faster than a writer of much data can read it back. */
+/* Thread that sets the stuck bit every 20 us, because the emulator does not see the CPU's writes to
+ * mapped memory. That is faster than a writer of much data can read the data back. */
 static void *stuck(void *argument)
 {
     const struct timespec nap = {0, 20000};

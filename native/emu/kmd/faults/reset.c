@@ -1,4 +1,4 @@
-/* Resets of any cause, and the report of a fault. */
+/* Resets, whatever their cause, and the report of a fault. */
 #include "faults.h"
 
 #include "emu/cache/l2.h"
@@ -26,7 +26,7 @@ void kmd_note_fault(struct kmd_card *card, const struct sp_emu_fault *fault)
         card->machine->options.on_fault(card->index, r);
 }
 
-/* Overwrites BOs that have a handle; of a large one only enough to notice. */
+/* Overwrites the BOs in VRAM that have a handle; of a large BO only the first 16 MiB. */
 static void lose_vram(struct kmd_card *card)
 {
     struct kmd_machine *machine = card->machine;
@@ -61,7 +61,7 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
     }
     if (card->l2)
         sp_l2_reset(card->l2, vram_lost);
-    /* otherwise running jobs are submitted again, which means that they run on */
+    /* If VRAM is not lost, the kernel submits running jobs again. Here running jobs go on. */
     reset_rings(card, vram_lost);
 }
 

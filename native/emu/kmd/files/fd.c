@@ -1,12 +1,13 @@
-/* Real descriptors. A render node is a file description of the machine's memfd whose file position
- * is its file's number. A dma-buf is a sealed memfd of the BO's size. syncobjs and sync_files are
- * ends of socket pairs; a sync_file gets a byte when it signals, so poll(POLLIN) works. All except
- * render nodes are known by inode, which duplicates keep.
+/* Real descriptors for the emulated objects. A render node is a file description of the machine's
+ * memfd; its file position is the number of its struct kmd_file. A dma-buf is a sealed memfd of the
+ * BO's size. syncobjs and sync_files are ends of socket pairs. A sync_file gets a byte when it
+ * signals, so poll(POLLIN) works. All except render nodes are identified by inode, which duplicates
+ * share.
  *
  * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which the
- * kernel releases with the last duplicate. A socket reports POLLHUP at our end. kmd_sweep checks
- * both. */
-#define _GNU_SOURCE /* OFD locks, fallocate */
+ * kernel releases with the last duplicate. For a closed socket, poll on the other end reports
+ * POLLHUP. kmd_sweep checks both. */
+#define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "files.h"
 #include "core/syscalls.h"
 #include "emu/kmd/memory/memory.h"
@@ -28,7 +29,7 @@ static int reopen(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
-/* 1 if another description than that of `fd` holds a lock on this byte. */
+/* Returns true if a file description other than that of `fd` holds a lock on this byte. */
 static bool is_locked(int fd, int64_t byte)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -41,7 +42,7 @@ static int hold_lock(int fd, int64_t byte)
     return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-/* Needs no lock. */
+/* Returns true if `fd` is a render node of the machine. The function needs no lock. */
 static bool is_node(const struct kmd_machine *machine, int fd)
 {
     struct stat st;
@@ -83,7 +84,8 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        return is_node(machine, fd); /* the lists may be inconsistent here */
+        /* in a forked child the lists of files and tokens may be inconsistent */
+        return is_node(machine, fd);
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);
     kmd_leave(machine);
@@ -119,7 +121,7 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     return rc < 0 ? rc : fd;
 }
 
-/* Keeps `ours`; identifies the token by `theirs`. */
+/* Adds a token that keeps the descriptor `ours`. The inode of `theirs` identifies the token. */
 static struct kmd_token *add_token(struct kmd_machine *machine, uint32_t kind, int ours, int theirs)
 {
     struct stat st;

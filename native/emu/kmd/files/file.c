@@ -60,5 +60,6 @@ void kmd_file_put(struct kmd_file *file)
 void kmd_file_close(struct kmd_machine *machine, struct kmd_file *file)
 {
     kmd_idr_remove(&machine->files, file->id);
-    kmd_file_put(file); /* running jobs and ioctls hold what they need */
+    /* if running jobs or ioctls still hold references, the last of them frees the file */
+    kmd_file_put(file);
 }

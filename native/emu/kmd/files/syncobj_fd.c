@@ -1,4 +1,5 @@
-/* Syncobjs as descriptors: the object itself, or its present fence as a sync_file. */
+/* Converts syncobjs to and from descriptors: the object itself, or its present fence as a
+ * sync_file. */
 #include "files.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/sync/sync.h"

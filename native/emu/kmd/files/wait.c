@@ -1,4 +1,4 @@
-/* WAIT_CS, WAIT_FENCES, FENCE_TO_HANDLE. */
+/* The ioctls WAIT_CS, WAIT_FENCES and FENCE_TO_HANDLE. */
 #include "files.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/jobs/jobs.h"
@@ -33,7 +33,8 @@ int kmd_do_wait_cs(struct kmd_file *file, void *data)
     return error;
 }
 
-/* All: waits one by one. 1: all done. 0: timed out. */
+/* Waits for all fences, one by one. Returns 1 when all have signalled, 0 at the timeout, or
+ * -errno. */
 static int wait_all(const struct kmd_file *file, struct kmd_fence *const *fences, uint32_t count, uint64_t deadline)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -138,7 +139,8 @@ int kmd_do_fence_to_handle(struct kmd_file *file, void *data)
     int rc = kmd_fence_of(file, &args->in.fence, &fence);
     if (rc < 0)
         return rc;
-    if (!fence && !(fence = kmd_fence_join(file->card->machine, NULL, 0))) /* long done: use a signalled fence */
+    /* a fence that ended long ago is not kept: a new, signalled one stands for it */
+    if (!fence && !(fence = kmd_fence_join(file->card->machine, NULL, 0)))
         return -ENOMEM;
     rc = to_handle(file, fence, what, &handle);
     kmd_fence_put(fence);

@@ -1,5 +1,5 @@
-/* CS: reads the chunks of a submission into a job. It has no effect before all checks have
- * passed. */
+/* The ioctl CS: reads the chunks of a submission into a job. It has no effect before all checks
+ * have passed. */
 #include "cs.h"
 #include "emu/kmd/state/handlers.h"
 #include "jobs.h"
@@ -28,7 +28,8 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -EINVAL;
     if (entity->error)
         return entity->error;
-    if (job->entity && job->entity != entity) /* a gang; not modelled */
+    /* gangs (IBs for several entities in one submission) are not modelled */
+    if (job->entity && job->entity != entity)
         return -EINVAL;
     if (chunk->flags & AMDGPU_IB_FLAG_CE && entity->ip != AMDGPU_HW_IP_GFX)
         return -EINVAL;
@@ -39,7 +40,8 @@ static int add_ib(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_ib *chunk)
         return -ENOMEM;
     job->ib = grown;
     job->ib[job->ibs++] = (struct sp_emu_ib){chunk->va_start, chunk->ib_bytes / 4, chunk->flags};
-    if (chunk->ib_bytes % 4) { /* amdgpu_cs_p2_ib silently drops the rest: run.c reports it */
+    /* amdgpu_cs_p2_ib silently drops the rest of the last dword; run.c reports it as a fault */
+    if (chunk->ib_bytes % 4) {
         job->ragged_va = chunk->va_start;
         job->ragged_nbytes = chunk->ib_bytes;
     }
@@ -54,7 +56,8 @@ static int add_user_fence(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_fe
         return -EINVAL;
     if (bo->nbytes != KMD_PAGE || chunk->offset > KMD_PAGE - 8 || bo->userptr)
         return -EINVAL;
-    if (chunk->offset % 8) /* gfx_v10_0_ring_emit_fence and similar functions: BUG_ON(addr & 0x7) */
+    /* the kernel has BUG_ON(addr & 0x7) in gfx_v10_0_ring_emit_fence and similar functions */
+    if (chunk->offset % 8)
         return -EINVAL;
     if (cs->job->fence_bo)
         kmd_bo_put(cs->job->fence_bo);
@@ -122,7 +125,8 @@ static int take_list(struct kmd_cs *cs, uint32_t handle)
     return 0;
 }
 
-/* Waits for other owners' use of the listed BOs; a file's own jobs do not wait for each other. */
+/* Makes the job wait for the uses of the listed BOs by other files. Jobs of one file do not wait
+ * for each other. */
 static int sync_to_others(struct kmd_cs *cs)
 {
     for (uint32_t i = 0; cs->list && i < cs->list->count; i++) {
@@ -150,7 +154,7 @@ static int note_uses(struct kmd_cs *cs)
     return rc;
 }
 
-/* At most 32 unfinished jobs per entity: the 33rd submission waits. */
+/* Waits until the entity has fewer than 32 unfinished jobs. */
 static int wait_for_room(struct kmd_cs *cs)
 {
     struct kmd_entity *entity = cs->job->entity;
@@ -176,7 +180,7 @@ static int prepare(struct kmd_cs *cs)
     int rc = sync_to_others(cs);
     if (rc < 0 || (rc = wait_for_room(cs)) < 0)
         return rc;
-    if (is_lost(cs->ctx)) /* it may have changed meanwhile */
+    if (is_lost(cs->ctx)) /* the context may have been lost during the waits */
         return -ECANCELED;
     job->fence = kmd_fence_new(machine);
     job->wait = cs->waits ? kmd_fence_join(machine, cs->wait, cs->waits) : NULL;
@@ -208,14 +212,14 @@ static int submit(struct kmd_cs *cs, uint64_t *seq)
             kmd_ctx_put(entity->ctx);
     }
     if (rc < 0) {
-        if (job->fence) /* other threads may have seen it already */
+        if (job->fence) /* other threads may already have taken the fence from a syncobj */
             kmd_fence_signal(job->fence, rc);
         return rc;
     }
     kmd_fence_put(entity->fence[entity->next_seq % KMD_ENTITY_JOBS]);
     entity->fence[entity->next_seq % KMD_ENTITY_JOBS] = kmd_fence_get(job->fence);
     *seq = entity->next_seq++;
-    cs->job = NULL; /* the ring owns it now */
+    cs->job = NULL; /* the ring owns the job now */
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The chunks of a submission with its waits and its signals. */
+/* The chunks of a submission that say what the job waits for and what it signals. */
 #include "cs.h"
 #include "jobs.h"
 #include "emu/kmd/memory/memory.h"
@@ -47,7 +47,8 @@ static int promise(struct kmd_cs *cs, uint32_t handle, uint64_t point)
     return 0;
 }
 
-/* Only one chunk of either kind may have signals. */
+/* Records the syncobjs that the job's end signals. A submission may have only one chunk with
+ * them. */
 static int promise_all(struct kmd_cs *cs, bool timeline, const void *data, size_t count)
 {
     const struct drm_amdgpu_cs_chunk_syncobj *at = data;
@@ -66,7 +67,8 @@ int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size
     int rc = 0;
     switch (chunk_id) {
     case AMDGPU_CHUNK_ID_DEPENDENCIES:
-    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES: /* "scheduled" is earlier than "done": a longer wait is allowed */
+    /* "scheduled" comes before "done"; waiting longer than necessary is allowed */
+    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES:
         for (size_t i = 0; i < nbytes / sizeof(*dep) && rc == 0; i++)
             rc = wait_job(cs, &dep[i]);
         return rc;
@@ -82,7 +84,8 @@ int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size
         return promise_all(cs, false, data, nbytes / sizeof(*sem));
     case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL:
         return promise_all(cs, true, data, nbytes / sizeof(*at));
-    case AMDGPU_CHUNK_ID_CP_GFX_SHADOW: /* only for GFX, and only with firmware that shadows */
+    /* allowed only for GFX and only with firmware that shadows registers */
+    case AMDGPU_CHUNK_ID_CP_GFX_SHADOW:
     default:
         return -EINVAL;
     }

@@ -1,4 +1,4 @@
-/* Contexts and their entities: a queue for GFX, four for COMPUTE, two for DMA (as many as the chip has rings). */
+/* Contexts and their entities: one queue for GFX, four for COMPUTE, two for DMA. */
 #include "jobs.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/sync/sync.h"
@@ -67,7 +67,8 @@ int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, st
     if (rc == 0)
         rc = kmd_entity_fence(entity, which->seq_no, out);
     if (rc == 0 && entity->error && !(*out && (*out)->signalled && (*out)->error)) {
-        kmd_fence_put(*out); /* an entity with a failed job returns only its error from then on */
+        /* once a job of an entity has failed, the entity returns only that job's error */
+        kmd_fence_put(*out);
         *out = NULL;
         rc = entity->error;
     }
@@ -81,7 +82,8 @@ static int alloc(struct kmd_file *file, int32_t priority, union drm_amdgpu_ctx *
                  priority == AMDGPU_CTX_PRIORITY_LOW || priority == AMDGPU_CTX_PRIORITY_HIGH ||
                  priority == AMDGPU_CTX_PRIORITY_VERY_HIGH;
     uint32_t id;
-    if (!valid) /* old programs left garbage there; the kernel treats it as NORMAL */
+    /* Old programs left garbage in this field; the kernel treats such a value as NORMAL. */
+    if (!valid)
         priority = AMDGPU_CTX_PRIORITY_NORMAL;
     if (priority > AMDGPU_CTX_PRIORITY_NORMAL && !card->machine->options.sys_nice)
         return -EACCES;
@@ -152,7 +154,7 @@ int kmd_do_ctx(struct kmd_file *file, void *data)
     switch (in.op) {
     case AMDGPU_CTX_OP_FREE_CTX:
         kmd_idr_remove(&file->ctxs, in.ctx_id);
-        kmd_ctx_put(ctx); /* its jobs run to their end */
+        kmd_ctx_put(ctx); /* the context's jobs run to their end */
         return 0;
     case AMDGPU_CTX_OP_QUERY_STATE:
         query(ctx, args);

@@ -1,4 +1,4 @@
-/* A job: its references, and its end. */
+/* The end of a job: drops its references, signals its fence, frees it. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/kmd/memory/memory.h"
@@ -44,7 +44,8 @@ void kmd_job_finish(struct kmd_job *job, int error)
         detach(entity);
     }
     struct kmd_fence *fence = kmd_fence_get(job->fence);
-    kmd_job_free(job); /* before its fence signals: a waiter may then count live objects */
+    /* freed before the fence signals, because a waiter may then count live objects */
+    kmd_job_free(job);
     kmd_ctx_put(ctx);
     kmd_fence_signal(fence, error);
     kmd_fence_put(fence);

@@ -8,15 +8,16 @@
 
 /* ctx.c */
 void kmd_ctx_put(struct kmd_ctx *ctx);
-/* 0 or -EINVAL */
+/* Finds the entity of a ring of a context. Returns 0 or -EINVAL. */
 int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
-/* A reference to the fence of `seq` (~0: the latest). NULL: long done. -EINVAL: a future one. */
+/* Finds the fence of submission `seq` (~0: the latest) and adds a reference. `*out` is NULL if the
+ * job ended long ago. Returns -EINVAL for a submission that has not been made yet. */
 int kmd_entity_fence(struct kmd_entity *entity, uint64_t seq, struct kmd_fence **out);
 int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, struct kmd_fence **out);
 
 /* job.c */
 void kmd_job_free(struct kmd_job *job);
-/* Removes it from its entity, signals its fence, frees it. */
+/* Removes the job from its entity, frees it and signals its fence. */
 void kmd_job_finish(struct kmd_job *job, int error);
 
 /* ring.c */
@@ -25,18 +26,19 @@ void kmd_card_start(struct kmd_card *card);
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card);
 
 /* recover.c */
-/* After a job failed with `error`: informs the context, does the resets, finishes the job. */
+/* Acts after a job failed with `error`: informs the context, does the resets, finishes the job. */
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
 
-struct kmd_ring_state { /* state of a ring's thread, outside the lock */
+struct kmd_ring_state { /* state of a ring's thread, which needs no lock */
     struct sp_emu_hwq hwq;
     struct sp_emu_exec exec;
     struct sp_watch watch;
 };
 
-/* EMIT_MEM_SYNC, at once or at the job's beginning. */
+/* Executes the EMIT_MEM_SYNC of a job, if it has one: with `queued` at the job's submission, else
+ * at its beginning. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued);
-/* run.c: unlocks while the job runs. Returns the job's error, with the reason in
- * state->exec.fault */
+/* run.c: runs a job, with the machine unlocked. Returns the job's error, whose reason is in
+ * state->exec.fault. */
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
 #endif

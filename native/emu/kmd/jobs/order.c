@@ -1,7 +1,7 @@
-/* Finds jobs without an order. A job comes after another if it waits for its fence, directly or
- * through others, or was submitted after its end. Unordered jobs of different queues must not touch
- * the same memory. Each job has an account of its accesses (emu/order), kept until no job is left
- * that could conflict. */
+/* Finds jobs that have no order between them. A job comes after another one if it waits for that
+ * job's fence, directly or through others, or was submitted after that job's end. Unordered jobs of
+ * different queues must not touch the same memory. Each job has an account of its accesses
+ * (emu/order). The account is kept until no job is left that could conflict. */
 #include "order.h"
 
 #include <stdio.h>
@@ -12,11 +12,13 @@ enum state { QUEUED, BEGUN, ENDED };
 struct account {
     struct sp_log log;
     enum state state;
-    uint64_t queue;  /* id of its queue within all contexts; 0: free */
-    uint64_t before; /* accounts of jobs that precede it, a bit each */
-    uint64_t pushed, ended; /* as numbers of submissions to the machine */
-    int blind;              /* it has begun without logging */
-    struct sp_watch *watch; /* of the thread that runs it; NULL: no thread does */
+    uint64_t queue;  /* id of the job's queue, unique among all contexts; 0: the account is free */
+    uint64_t before; /* a bit for each account whose job precedes this one */
+    /* how many submissions the machine had seen when the job was submitted, and when the job
+     * ended */
+    uint64_t pushed, ended;
+    int blind;              /* 1: the job has begun without logging its accesses */
+    struct sp_watch *watch; /* watch of the thread that runs the job; NULL: no thread does */
 };
 
 struct kmd_accounts {
@@ -34,7 +36,7 @@ static uint64_t bit_of(const struct kmd_job *job)
     return job->account ? UINT64_C(1) << (job->account - 1) : 0;
 }
 
-/* Frees accounts that no unfinished job could conflict with. */
+/* Frees the accounts of ended jobs that no unfinished job could conflict with. */
 static void tidy(struct kmd_accounts *all)
 {
     uint64_t oldest = UINT64_MAX;
@@ -50,7 +52,7 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* `jobs` without the accounts that were reused since submission number `pushed`. */
+/* Returns `jobs` without the accounts that were reused after submission number `pushed`. */
 static uint64_t still(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -72,7 +74,7 @@ void kmd_order_push(struct kmd_job *job)
     tidy(all);
     for (uint32_t i = 0; i < ACCOUNTS && !job->account; i++)
         job->account = all->at[i].queue ? 0 : i + 1;
-    if (!job->account) /* too many jobs at once: this one is not checked */
+    if (!job->account) /* too many jobs at once: this job is not checked */
         return;
     struct account *a = account_of(job);
     static const char *const names[] = {"gfx", "compute", "sdma"};
@@ -81,8 +83,9 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* A wait for its fence also waits for all earlier jobs of its queue. The job itself does not
-     * wait for those. But the jobs that its predecessor has waited for have ended. */
+    /* A wait for this job's fence also waits for all earlier jobs of its queue: `queue` has their
+     * accounts. The job itself does not wait for these jobs. But the jobs that its predecessor has
+     * waited for have ended. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -96,15 +99,17 @@ void kmd_order_push(struct kmd_job *job)
     job->fence->jobs = a->before | bit_of(job) | queue;
 }
 
-/* True if both could run at the same time and the other one logs its accesses. */
+/* Returns true if both jobs could run at the same time and the other one logs its accesses. */
 static int may_meet(const struct account *mine, const struct account *other, const struct kmd_accounts *all)
 {
     return other->queue && other->queue != mine->queue && !other->blind && !(mine->before >> (other - all->at) & 1) &&
            !(other->before >> (mine - all->at) & 1) && !(other->state == ENDED && other->ended < mine->pushed);
 }
 
-/* The kernel waits for the pipeline at a dependency on the same ring. It also does when it flushes
- * TLBs, but not for new mappings (amdgpu_vm_bo_update: flush_tlb = clear): here it never does. */
+/* Returns true if the job may begin while packets of the last job of its ring are still under way.
+ * The kernel waits for the pipeline if the job depends on a job of the same ring. It also waits
+ * when it flushes TLBs, but not for new mappings (amdgpu_vm_bo_update: flush_tlb = clear): here it
+ * never does. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {
     const struct account *mine = account_of(job), *all = job->machine->accounts->at;
@@ -153,7 +158,7 @@ void kmd_order_end(struct kmd_job *job)
     struct account *mine = account_of(job);
     if (!mine)
         return;
-    job->account = 0; /* another job may get it soon */
+    job->account = 0; /* the account may soon belong to another job */
     mine->state = ENDED;
     mine->ended = job->machine->accounts->pushes;
     tidy(job->machine->accounts);

@@ -1,6 +1,6 @@
-/* The scheduler. Entities queue jobs. The thread of each hardware ring takes the next job whose
- * dependencies are done, from its entities in turn. An entity without jobs moves to the least busy
- * ring, as in the kernel. */
+/* The scheduler. Entities queue jobs. The thread of each hardware ring runs the jobs of its
+ * entities in turn; it takes the next job whose dependencies have signalled. An entity without jobs
+ * moves to the least busy ring, as in the kernel. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/cache/unit.h"
@@ -33,7 +33,7 @@ static int attach(struct kmd_ring *ring, struct kmd_entity *entity)
     return 0;
 }
 
-/* The error of a job that must not run, or 0. */
+/* Returns the error of a job that must not run any more, or 0. */
 static int doomed(const struct kmd_job *job)
 {
     const struct kmd_ctx *ctx = job->entity->ctx;
@@ -57,7 +57,7 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
     return NULL;
 }
 
-/* Delays by a random time, or until it is cancelled. */
+/* Delays the ring by a random time, or until its job is cancelled. */
 static void dawdle(struct kmd_ring *ring)
 {
     struct kmd_machine *machine = ring->card->machine;
@@ -67,7 +67,7 @@ static void dawdle(struct kmd_ring *ring)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
 }
 
-/* Writes the word of the job's FENCE chunk past GL2. */
+/* Makes the job's end visible: writes the word of its FENCE chunk to memory, past GL2. */
 static void tell(const struct kmd_card *card, struct kmd_job *job)
 {
     kmd_order_end(job);
@@ -95,8 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         dawdle(ring);
-    /* The kernel has the word written first, then its own fence with the interrupt
-     * (amdgpu_ib_schedule). */
+    /* As in the kernel (amdgpu_ib_schedule), the word is written first. Then the kernel's own fence
+     * signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         dawdle(ring);
@@ -145,7 +145,7 @@ static int start(struct kmd_ring *ring)
     return 0;
 }
 
-/* An injection is for the next submitted job, on whichever ring a job runs first. */
+/* Gives the card's injections to a job that is being submitted, whichever ring it runs on. */
 static void take_injections(struct kmd_card *card, struct kmd_job *job)
 {
     job->recovery = card->machine->options.recovery;
@@ -199,7 +199,7 @@ void kmd_card_start(struct kmd_card *card)
     }
 }
 
-/* Called with `closing` set. */
+/* Stops the rings of a card. Call it with `closing` set. */
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
 {
     struct kmd_ring *ring;

@@ -1,5 +1,5 @@
-/* Runs one job on one ring: its IBs, one after another, by the command processor or the SDMA
- * engine. */
+/* Runs one job on one ring. The command processor or the SDMA engine executes the job's IBs, one
+ * after another. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/cache/l2.h"
@@ -30,14 +30,14 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->trace_self = machine;
 }
 
-/* SP_FLAW_RESET: a reset that reported success has left this ring dead. */
+/* Returns true with SP_FLAW_RESET: a reset that reported success has left this ring dead. */
 static bool is_dead(const struct kmd_ring *ring)
 {
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_RESET);
     return flaw && flaw->a == ring->ip && flaw->b >> ring->index & 1 && ring->card->reset_counter > 0;
 }
 
-/* A hang: only the deadline or a cancellation ends it. */
+/* Hangs until the deadline or a cancellation. */
 static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
 {
     struct kmd_machine *machine = ring->card->machine;
@@ -49,9 +49,9 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
     return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "%s", why);
 }
 
-/* Linux up to 6.19 emits it before it waits for the ring's earlier jobs (amdgpu_ib_schedule). So
- * for a job that only waits for the job before it, caches are invalidated while that one still
- * runs. SDMA rings have it since KMS 3.42. */
+/* Linux up to 6.19 emits the cache invalidation before it waits for the ring's earlier jobs
+ * (amdgpu_ib_schedule). So if a job waits only for the job before it, caches are invalidated while
+ * the earlier job still runs. SDMA rings obey EMIT_MEM_SYNC since KMS 3.42. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued)
 {
     struct kmd_card *card = job->entity->ctx->card;
@@ -72,7 +72,7 @@ static int check_ragged(struct sp_emu_exec *x, const struct kmd_job *job)
                             (unsigned long long)job->ragged_va, job->ragged_nbytes);
 }
 
-/* True if a later job of its queue may begin before its waves have ended. */
+/* Returns true if a later job of the same queue may begin before this job's waves have ended. */
 static int is_followed(const struct kmd_job *job)
 {
     struct kmd_machine *machine = job->machine;
@@ -100,8 +100,8 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
     return ring->ip == AMDGPU_HW_IP_DMA ? rc : sp_emu_cp_end(&state->hwq, x, rc, is_followed(job));
 }
 
-/* Waits for the additional time of a slowed job. A cancellation ends the wait; so does the job's
- * time limit, with -ETIME. */
+/* Waits for the additional time of a job that was slowed by injection. A cancellation ends the
+ * wait. If the job's time limit ends the wait, returns -ETIME. */
 static int drag(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
 {
     struct kmd_machine *machine = ring->card->machine;
@@ -126,7 +126,7 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         snprintf(why, sizeof why, "ring %u is dead since a reset", ring->index);
         return hang(ring, x, why);
     }
-    /* Only for the first IB: amdgpu_ib_schedule emits it once, before all IBs. */
+    /* Looks at the first IB only: amdgpu_ib_schedule emits the packet once, before all IBs. */
     if (ring->ip == AMDGPU_HW_IP_DMA && job->ib[0].flags & AMDGPU_IB_FLAG_EMIT_MEM_SYNC && sp_emu_flaw(x->chip, SP_FLAW_MEM_SYNC))
         return hang(ring, x, "the copy engine hangs at the kernel's GCR_REQ");
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;

@@ -1,12 +1,13 @@
-/* A flawed address line: pages of a BO that show other pages' contents. */
-#define _GNU_SOURCE /* MAP_FIXED over a mapping of the memfd */
+/* A flawed address line: some pages of a BO show the contents of other pages. */
+#define _GNU_SOURCE /* for MAP_FIXED over a mapping of the memfd */
 #include "memory.h"
 
 #include <sys/mman.h>
 
-enum { MOST_PAGES = 1 << 14 }; /* most pages of a BO that are checked */
+enum { MOST_PAGES = 1 << 14 }; /* most pages of a mapping that are checked */
 
-/* Maps pages whose number has the line's bit to those without it. */
+/* Maps each page whose offset in the BO has the bit of the flawed line to the page without that
+ * bit. */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
 {
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);

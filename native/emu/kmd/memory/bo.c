@@ -1,7 +1,7 @@
-/* Memory of BOs: a range of the machine's memfd that no later BO gets, so that a stale mapping sees
- * zeros and not another BO's data. Also the heap that counts it. Heaps are bookkeeping only: the
- * pages are host memory in any case. */
-#define _GNU_SOURCE /* OFD locks, fallocate */
+/* Memory of BOs. A BO is a range of the machine's memfd that no later BO gets, so that a stale
+ * mapping sees zeros and not another BO's data. Heaps (VRAM, GTT) only count bytes: all pages are
+ * host memory. */
+#define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "memory.h"
 
 #include "emu/cache/l2.h"
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Takes room in a heap; false: not enough. */
+/* Takes a BO's bytes from a heap. Returns false if there are not enough. */
 static bool charge(struct kmd_bo *bo, uint32_t domain)
 {
     struct kmd_card *card = bo->card;
@@ -45,8 +45,8 @@ static void discharge(struct kmd_bo *bo)
     bo->domain = 0;
 }
 
-/* Tries the request, then without CPU_ACCESS_REQUIRED, then in GTT: the kernel's own order. Each
- * try starts from the request, so that GEM_OP later reports the added flags. */
+/* Chooses a BO's heap in the kernel's order: as requested, then without CPU_ACCESS_REQUIRED, then
+ * in GTT. Each change is kept in the BO, so that GEM_OP reports it later. */
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;
@@ -67,10 +67,10 @@ static int place(struct kmd_bo *bo)
 
 enum { FRESH_MOST = 16 << 20 };
 
-/* Initial contents of a BO. TTM gives zeroed pages to GTT (ttm_bo_type_device:
- * TTM_TT_FLAG_ZERO_ALLOC). VRAM has other processes' data, unless clearing is requested. Linux
- * clears all of it from 6.11 on ("always allocate cleared VRAM for GEM allocations"). Of a large BO
- * only the beginning is poisoned. */
+/* Fills a new BO. TTM gives zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM
+ * has data of other processes, unless the caller asked to clear it. Linux clears all VRAM from 6.11
+ * on ("always allocate cleared VRAM for GEM allocations"). Of a large BO only the beginning is
+ * poisoned. */
 static void fill(struct kmd_bo *bo)
 {
     bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);
@@ -108,7 +108,7 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
     fill(bo);
     if (sp_emu_flaw(&card->chip.core, SP_FLAW_DIRTY))
         memset(host, 0x5a, nbytes < 1 << 24 ? nbytes : 1 << 24);
-    /* a gap, so that a read past the end of a mapping finds no neighbour */
+    /* leaves a gap, so that a read past the end of a mapping finds no other BO */
     machine->next_offset += nbytes + KMD_PAGE;
     machine->live.bos++;
     machine->live.bo_nbytes += (int64_t)nbytes;
@@ -129,7 +129,8 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
-    bo->offset = card->machine->next_offset; /* without memory: it is only a number */
+    /* The offset is only a number here, because a userptr has no memory in the memfd. */
+    bo->offset = card->machine->next_offset;
     card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;
     card->machine->live.bo_nbytes += (int64_t)nbytes;

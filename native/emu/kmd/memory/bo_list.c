@@ -1,4 +1,4 @@
-/* BO lists: made by BO_LIST, or inline in a submission. */
+/* BO lists: made by the ioctl BO_LIST, or part of a submission. */
 #include "memory.h"
 #include "emu/kmd/state/handlers.h"
 
@@ -21,13 +21,15 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Reads the entries' handles; accepts shorter and longer entries than ours. */
+/* Reads the handles of the entries. An entry may be shorter or longer than the struct known
+ * here. */
 static int read_handles(const struct drm_amdgpu_bo_list_in *in, uint32_t *handle)
 {
     const uint64_t ours = sizeof(struct drm_amdgpu_bo_list_entry);
     uint64_t used = in->bo_info_size < ours ? in->bo_info_size : ours;
     int rc = 0;
-    if (in->bo_info_size == ours) { /* the usual case: all at once */
+    /* the usual case: the entries have the known size, so one copy reads all */
+    if (in->bo_info_size == ours) {
         struct drm_amdgpu_bo_list_entry *entry = kmd_copy_array(in->bo_info_ptr, in->bo_number, sizeof(*entry), &rc);
         for (uint32_t i = 0; entry && i < in->bo_number; i++)
             handle[i] = entry[i].bo_handle;
@@ -43,7 +45,7 @@ static int read_handles(const struct drm_amdgpu_bo_list_in *in, uint32_t *handle
     return 0;
 }
 
-/* The BOs that the handles name now: a handle may name another BO later. */
+/* Finds the BOs that the handles name now, because a handle may name another BO later. */
 static int take_bos(const struct kmd_file *file, struct kmd_bo_list *list, const uint32_t *handle, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -122,7 +124,7 @@ int kmd_do_bo_list(struct kmd_file *file, void *data)
         return create(file, &in, args);
     case AMDGPU_BO_LIST_OP_DESTROY:
         list = kmd_idr_remove(&file->lists, in.list_handle);
-        kmd_bo_list_put(list); /* the kernel ignores an unknown one */
+        kmd_bo_list_put(list); /* the kernel, too, ignores an unknown handle */
         return 0;
     case AMDGPU_BO_LIST_OP_UPDATE:
         return update(file, &in);

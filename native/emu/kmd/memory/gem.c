@@ -1,4 +1,4 @@
-/* GEM_CREATE, MMAP, CLOSE, METADATA, WAIT_IDLE, OP. */
+/* The ioctls GEM_CREATE, GEM_MMAP, GEM_CLOSE, GEM_METADATA, GEM_WAIT_IDLE and GEM_OP. */
 #include "memory.h"
 #include "emu/kmd/state/handlers.h"
 
@@ -12,7 +12,7 @@ static struct kmd_bo *find(struct kmd_file *file, uint32_t handle)
     return kmd_idr_get(&file->bos, handle);
 }
 
-/* The flags that user space may set, by version of the kernel. */
+/* Returns the flags that user space may set, by version of the kernel. */
 static uint64_t settable(const struct kmd_card *card)
 {
     uint64_t mask = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | AMDGPU_GEM_CREATE_NO_CPU_ACCESS |
@@ -37,9 +37,10 @@ int kmd_do_gem_create(struct kmd_file *file, void *data)
     uint32_t handle;
     if (in.domain_flags & ~settable(file->card) || in.domains & ~(HEAPS | ON_CHIP))
         return -EINVAL;
-    if (in.domain_flags & AMDGPU_GEM_CREATE_ENCRYPTED) /* no TMZ here */
+    /* these cards have no TMZ (encrypted memory) */
+    if (in.domain_flags & AMDGPU_GEM_CREATE_ENCRYPTED)
         return -EINVAL;
-    if (in.domains & ON_CHIP) /* these generations have none */
+    if (in.domains & ON_CHIP) /* these generations have no GDS, GWS and OA */
         return in.domain_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ? -EINVAL : -ENOMEM;
     if (in.bo_size == 0)
         return -EINVAL;
@@ -124,7 +125,8 @@ int kmd_do_gem_wait_idle(struct kmd_file *file, void *data)
     if (!bo)
         return -ENOENT;
     kmd_bo_get(bo);
-    struct kmd_uses *uses = bo->private_to ? &file->uses : &bo->uses; /* ALWAYS_VALID: every job of its VM */
+    /* every job of its VM uses a BO with VM_ALWAYS_VALID */
+    struct kmd_uses *uses = bo->private_to ? &file->uses : &bo->uses;
     for (kmd_uses_prune(uses); uses->count > 0 && rc == 0; kmd_uses_prune(uses))
         rc = kmd_wait_change(file->card->machine, file->card, deadline);
     kmd_bo_put(bo);

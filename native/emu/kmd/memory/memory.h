@@ -3,29 +3,31 @@
 #define SP_EMU_KMD_MEMORY_H
 #include "emu/kmd/state/state.h"
 
-/* bo.c, gem.c */
+/* bo.c and gem.c: functions of BOs. */
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
 int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
 void kmd_bo_get(struct kmd_bo *bo);
 void kmd_bo_put(struct kmd_bo *bo);
 void kmd_bo_move_to_gtt(struct kmd_bo *bo);
-/* uses.c: records a job's use. 0 or -ENOMEM. */
+/* uses.c: records that a job uses a BO or an address space. Returns 0 or -ENOMEM. */
 int kmd_uses_add(struct kmd_uses *uses, struct kmd_fence *fence, uint64_t owner);
-void kmd_uses_prune(struct kmd_uses *uses); /* forgets signalled fences */
+void kmd_uses_prune(struct kmd_uses *uses); /* removes the uses whose fence has signalled */
 void kmd_uses_clear(struct kmd_uses *uses);
-/* userptr.c: 0; -EFAULT: the user's pages are unmapped, or read-only although the BO is writable */
+/* userptr.c: checks the pages of a userptr. Returns 0, or -EFAULT if pages are unmapped, or are
+ * read-only although the BO is writable. */
 int kmd_userptr_check(const struct kmd_bo *bo);
-/* As check, for a submission that lists the BO: walks every page, whatever the job touches
- * (amdgpu_cs_parser_bos). */
+/* Does what kmd_userptr_check does, at a submission that lists the BO. It walks every page,
+ * whatever the job touches (amdgpu_cs_parser_bos). */
 int kmd_userptr_walk(const struct kmd_bo *bo);
-/* alias.c: the effect of a flawed address line on a mapping at `at` of the memfd's [offset, offset
- * + nbytes) */
+/* alias.c: applies a flawed address line to a mapping. `at` is the address where [offset, offset +
+ * nbytes) of the memfd is mapped. */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
 
 /* space.c */
 struct sp_emu_vm *kmd_vm_new(struct kmd_machine *machine);
 void kmd_vm_put(struct sp_emu_vm *vm);
-/* The file's address space, copied if a job shares it; NULL: out of memory. */
+/* Returns the file's address space for a change. Copies it first if a job shares it. NULL: out of
+ * memory. */
 struct sp_emu_vm *kmd_vm_writable(struct kmd_file *file);
 uint32_t kmd_vm_find(const struct sp_emu_vm *vm, uint64_t page);
 int kmd_vm_insert(struct sp_emu_vm *vm, const struct kmd_mapping *mapping);

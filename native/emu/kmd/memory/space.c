@@ -1,6 +1,6 @@
 /* Address spaces. A job sees the space as it was at its submission: the real kernel also lets an
- * unmap wait for earlier jobs. So a space that a job holds is copied before a change, and reads
- * need no lock. */
+ * unmap wait for earlier jobs. So a space that a job holds is copied before a change, and a job
+ * reads its space without a lock. */
 #include "memory.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ struct sp_emu_vm *kmd_vm_writable(struct kmd_file *file)
     return file->vm;
 }
 
-/* The first mapping that ends beyond `page`. */
+/* Returns the index of the first mapping that ends beyond `page`. */
 uint32_t kmd_vm_find(const struct sp_emu_vm *vm, uint64_t page)
 {
     uint32_t low = 0, high = vm->count;
@@ -111,7 +111,7 @@ void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index)
     drop_mapping(vm, &gone);
 }
 
-/* Unmaps [first, end); keeps the outer parts of mappings that reach beyond. */
+/* Unmaps the pages [first, end). A mapping that reaches beyond the range keeps its outer parts. */
 int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
 {
     uint32_t i = kmd_vm_find(vm, first);
@@ -119,7 +119,9 @@ int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
         struct kmd_mapping *m = &vm->map[i], tail = *m;
         tail.offset += (end - m->first) * KMD_PAGE;
         tail.first = end;
-        if (m->first < first && m->end > end) { /* a hole in the middle: only this case needs memory */
+        /* the range is in the middle of a mapping; only this case needs memory for another
+         * mapping */
+        if (m->first < first && m->end > end) {
             int rc = insert_at(vm, i + 1, &tail);
             if (rc < 0)
                 return rc;

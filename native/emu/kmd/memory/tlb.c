@@ -1,5 +1,5 @@
-/* Reads a job's address space, which space.c makes. A TLB entry lives as long as its job, which
- * holds the space and so every BO. */
+/* Looks up pages in a job's address space, which space.c makes. A TLB entry stays valid until the
+ * job ends, because the job holds the space and so every BO. */
 #include "memory.h"
 
 #include "emu/cache/unit.h"
@@ -32,7 +32,8 @@ static const struct kmd_mapping *lookup(const struct sp_emu_view *view, uint64_t
         sp_emu_fault_set(fault, SP_FAULT_UNMAPPED, -EFAULT, "no page at 0x%llx", (unsigned long long)va);
         return NULL;
     }
-    /* A userptr that no submission lists is never read: its pages may be unmapped. */
+    /* A userptr that the submission does not list is never read, because its pages may be
+     * unmapped. */
     if (m->bo && !m->bo->private_to && (!view->any_bo || m->bo->userptr) && !is_listed(view, m->bo)) {
         if (fault->kind == SP_FAULT_NONE)
             fault->va = va;
@@ -50,7 +51,8 @@ static struct sp_emu_entry *entry_of(struct sp_emu_tlb *tlb, uint64_t va, uint32
     return &tlb->entry[access == SP_VM_READ ? SP_TLB_READ : SP_TLB_L2][(va >> tlb->bits) % SP_VM_TLB];
 }
 
-/* True if an access goes over the bus of a card with memory of its own. */
+/* Returns true if an access to the BO goes over the bus: the BO is in the host's memory, and the
+ * card has memory of its own. */
 static bool is_remote(const struct kmd_bo *bo)
 {
     return bo->domain == AMDGPU_GEM_DOMAIN_GTT && !(bo->card->chip.info.ids_flags & AMDGPU_IDS_FLAGS_FUSION);
@@ -78,7 +80,8 @@ uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
     bool first = fault->kind == SP_FAULT_NONE;
     const struct kmd_mapping *m = lookup(tlb->view, va, fault);
     if (m && (m->rights & access & SP_VM_RIGHTS) == (access & SP_VM_RIGHTS)) {
-        if (m->prt) /* not cached: reads and writes go to different places */
+        /* a PRT page is not cached in the TLB, because reads and writes go to different places */
+        if (m->prt)
             return (access & SP_VM_WRITE ? discarded : (uint8_t *)(uintptr_t)zeros) + va % SP_VM_PAGE;
         struct sp_emu_entry *e = entry_of(tlb, va, access);
         uint64_t place = m->offset + sp_emu_canonical(va) - m->first * SP_VM_PAGE - sp_emu_in(tlb, va);
@@ -128,7 +131,8 @@ void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va)
     uint8_t *mark = sp_emu_at(tlb, va, SP_VM_WRITE) ? sp_emu_mark_of(tlb, va) : NULL;
     if (!mark)
         return;
-    /* before the bytes, which other agents may copy at once */
+    /* The page is marked before the bytes are written, because other agents may copy the bytes at
+     * once. */
     __atomic_fetch_or(mark, SP_MARK_POISON, __ATOMIC_RELAXED);
     sp_emu_write(tlb, va, &poison, sizeof poison);
 }

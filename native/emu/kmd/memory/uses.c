@@ -1,4 +1,4 @@
-/* The unfinished jobs that use a BO or an address space. */
+/* Lists of the unfinished jobs that use a BO or an address space. */
 #include "memory.h"
 #include "emu/kmd/sync/sync.h"
 

@@ -1,4 +1,5 @@
-/* GEM_VA: map, unmap, clear, replace. The update is done when the ioctl returns; DELAY_UPDATE changes nothing here. */
+/* The ioctl GEM_VA: map, unmap, clear, replace. The update is done when the ioctl returns;
+ * DELAY_UPDATE changes nothing here. */
 #include "memory.h"
 #include "emu/kmd/state/handlers.h"
 
@@ -16,13 +17,14 @@ static int check_range(const struct kmd_file *file, uint64_t va, uint64_t nbytes
     return nbytes > top || (va & CANONICAL) > top - nbytes ? -EINVAL : 0;
 }
 
-/* Only some operations check the size. */
+/* Checks the size of a range. The operation UNMAP does not call this, because the kernel does not
+ * check the size there. */
 static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     uint64_t low_end = file->card->chip.info.virtual_address_max;
     if (va % KMD_PAGE || nbytes % KMD_PAGE || nbytes == 0)
         return -EINVAL;
-    /* not into the hole: no address could reach it */
+    /* a range must not reach into the hole between the halves, where no address could reach it */
     return va < low_end && nbytes > low_end - va ? -EINVAL : 0;
 }
 
@@ -35,7 +37,8 @@ static int check_flags(const struct kmd_card *card, uint32_t flags)
     return (flags & ~mapping) && (flags & ~prt) ? -EINVAL : 0;
 }
 
-/* gmc_v10_0_map_mtype, gmc_v10_0_get_vm_pte: a flag of the BO overrides the mapping's. */
+/* Returns true if no cache may hold the pages of a mapping. A flag of the BO overrides the MTYPE of
+ * the mapping (gmc_v10_0_map_mtype, gmc_v10_0_get_vm_pte). */
 static bool is_uncached(const struct kmd_bo *bo, uint32_t flags)
 {
     const uint64_t coherent = AMDGPU_GEM_CREATE_COHERENT | AMDGPU_GEM_CREATE_UNCACHED | AMDGPU_GEM_CREATE_EXT_COHERENT;

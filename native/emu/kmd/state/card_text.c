@@ -1,7 +1,7 @@
-/* Parses a card's text: a chip's name, then options, each after a colon.
+/* Parses the text of a card: the name of a chip, then options, each after a colon.
  * "gfx1103:kms-3.42:bar-256M".
  *
- * kms-3.N   the kernel's KMS version; below 3.42 only the number differs
+ *   kms-3.N   the kernel's KMS version; versions below 3.42 differ only in the number
  *   vram-SIZE, bar-SIZE, gtt-SIZE   the card's memory, its part visible to the CPU, and GTT;
  *           whole MiB as 256M, GiB as 8G
  *   se-N, cu-N   shader engines and compute units that work; the rest is fused off */
@@ -13,13 +13,14 @@
 
 enum option { KMS, VRAM, BAR, GTT, SE, CU, OPTIONS };
 static const char *const words[OPTIONS] = {"kms", "vram", "bar", "gtt", "se", "cu"};
-static const uint64_t MOST_NBYTES = UINT64_C(1) << 50; /* far beyond any card; sums of two do not overflow */
+/* far more than any card has; the sum of two does not overflow */
+static const uint64_t MOST_NBYTES = UINT64_C(1) << 50;
 
 struct reading {
     char *why;
     size_t room;
     uint64_t value[OPTIONS];
-    uint32_t given; /* bits of enum option */
+    uint32_t given; /* a bit of enum option for each option that was given */
 };
 
 __attribute__((format(printf, 2, 3))) static int refuse(const struct reading *r, const char *format, ...)
@@ -40,7 +41,8 @@ static int refuse_name(const struct reading *r, const char *text, size_t length)
     return refuse(r, "no chip is called '%.*s'; known are %s", (int)(length < 40 ? length : 40), text, known);
 }
 
-/* Parses a whole number at *at and moves *at behind it; -1: no number, or more than MOST_NBYTES. */
+/* Parses a whole number at *at and moves *at to the first character after it. Returns -1 if there
+ * is no number, or one above MOST_NBYTES. */
 static int64_t number(const char **at)
 {
     uint64_t value = 0;

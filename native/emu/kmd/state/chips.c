@@ -1,18 +1,18 @@
-/* The chips, as INFO describes them; each is a commercial product.
+/* The chips, as INFO describes them. Each is a commercial product.
  *
  * gfx1030, gfx1033, gfx1036, gfx1100 and gfx1150 answer as cards did: Mesa's
- * src/amd/drm-shim/amdgpu_devices.c has the replies. The reply for gfx1030 is a 6800's; units and
- * clocks are those of a 6800 XT.
+ * src/amd/drm-shim/amdgpu_devices.c has the replies. The reply for gfx1030 is that of an RX 6800;
+ * the numbers of units and the clocks are those of an RX 6800 XT.
  *
- * No replies are known of gfx1035, gfx1102 and gfx1103. Their units, engines, device and PCI
+ * No replies of gfx1035, gfx1102 and gfx1103 are known. Their units, engines, device and PCI
  * revision come from kernel logs of such machines. Family and external_rev come from Linux nv.c and
- * soc21.c, caches from kfd_crat.c, clocks and memory from publications. A clock of 0 is not
- * missing: real kernels report it for APUs. A chip has as many SDMA rings as Linux has SDMA
- * instances.
+ * soc21.c, caches from kfd_crat.c, clocks and memory from publications. A clock of 0 is not a gap:
+ * real kernels report 0 for APUs. A chip has as many SDMA rings as Linux has SDMA instances.
  *
- * These values have no source and are chosen: the disabled units of a 6800 XT; GB_ADDR_CONFIG of
- * gfx1035, gfx1102 and gfx1103, after chips with as many pipes and packers; their num_tcc_blocks;
- * firmware of gfx1035 (gfx1033's) and gfx1102 (gfx1100's); RLC and SDMA firmware of most. */
+ * These values have no source and are chosen: the disabled units of an RX 6800 XT; GB_ADDR_CONFIG
+ * of gfx1035, gfx1102 and gfx1103, after chips with as many pipes and packers; the num_tcc_blocks
+ * of these three; firmware of gfx1035 (as gfx1033) and gfx1102 (as gfx1100); RLC and SDMA firmware
+ * of most. */
 #include "state.h"
 
 #include <string.h>
@@ -21,23 +21,25 @@
 #define MEMORY(vram_mib, gtt_mib)                                                                 \
     .vram_nbytes = UINT64_C(vram_mib) << 20, .visible_nbytes = UINT64_C(vram_mib) << 20,          \
     .gtt_nbytes = UINT64_C(gtt_mib) << 20
-#define RINGS(dma) .compute_rings = 4, .dma_rings = dma /* 8 for compute; a context has 4 of them */
+/* a chip has 8 compute rings, but a context uses only 4 of them */
+#define RINGS(dma) .compute_rings = 4, .dma_rings = dma
 #define FIRMWARE(feature, me_, pfp_, mec_, rlc_, sdma_) \
     .cp_feature = feature, .me = me_, .pfp = pfp_, .mec = mec_, .rlc = rlc_, .sdma = sdma_
 
-/* The same on every chip of both generations; kmd_chip_of_kernel sets what depends on the kernel's
- * version. */
+/* Facts that are the same on every chip of both generations. kmd_chip_of_kernel sets those that
+ * depend on the kernel's version. */
 #define COMMON                                                                                                       \
     .gpu_counter_freq = 100000, .num_hw_gfx_contexts = 8, .pcie_gen = 4, .pcie_num_lanes = 16,                       \
     .virtual_address_max = UINT64_C(0x800000000000), .virtual_address_alignment = 4096, .pte_fragment_size = 2 << 20, \
     .gart_page_size = 4096, .high_va_offset = UINT64_C(0xffff800000000000), .wave_front_size = 32,                   \
     .gs_vgt_table_depth = 32, .gs_prim_buffer_depth = 1792, .max_gs_waves_per_vgt = 32
-/* No cache sizes: the discovery table of gfx10.3 has none on any kernel. */
+/* No kernel reports cache sizes of gfx10.3, because its discovery table has none. */
 #define GFX10_3 COMMON, .ce_ram_size = 65536, .gc_double_offchip_lds_buf = 1, .num_shader_visible_vgprs = 1024
 #define GFX11(vgprs, l2_kib)                                                                                        \
     COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
     .sqc_inst_cache_size = 32, .gl1c_cache_size = 256, .gl2c_cache_size = l2_kib
-#define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION /* no GANG_SUBMIT: gangs are refused here */
+/* The flags lack GANG_SUBMIT, because gangs are refused here. */
+#define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION
 #define ENGINES(se, sa, cus) .num_shader_engines = se, .num_shader_arrays_per_engine = sa, .num_cu_per_sh = cus
 #define BACKENDS(count, mask, tccs) .num_rb_pipes = count, .enabled_rb_pipes_mask = mask, .num_tcc_blocks = tccs
 #define CLOCKS(engine_min, engine_max, memory_min, memory_max)                                                     \
@@ -93,7 +95,7 @@ static const struct kmd_chip chips[] = {
         .info = {
             GFX11(1536, 6144), ENGINES(6, 2, 8), BACKENDS(24, 0xffffff, 24), CLOCKS(500, 2371, 96, 1249),
             .device_id = 0x744c, .external_rev = 1, .pci_rev = 0xc8, .family = AMDGPU_FAMILY_GC_11_0_0,
-            /* engines 4 and 5 are in columns 2 and 3 of rows 0 and 1 */
+            /* columns 2 and 3 of rows 0 and 1 are engines 4 and 5 */
             .cu_bitmap = {{0xff, 0xff, 0xff, 0xff}, {0xff, 0xff, 0xff, 0xff}, {0xff, 0xff}, {0xff, 0xff}},
             .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 384, .mall_size = UINT64_C(96) << 20,
         },
@@ -149,8 +151,9 @@ const struct kmd_chip *kmd_chip(const char *name, size_t length)
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor)
 {
     struct drm_amdgpu_info_device *info = &chip->info;
-    /* AMDGPU_VA_RESERVED_*: 2 MiB at either end; later 64 KiB below and, above, CSA, SEQ64 and trap
-     * handler. A BC-250 on Linux 6.18 reports ...ffbf0000. */
+    /* AMDGPU_VA_RESERVED_*: 2 MiB at either end. From KMD_KMS_LOW_VA on, 64 KiB at the lower end,
+     * and CSA, SEQ64 and trap handler at the upper end. A BC-250 on Linux 6.18 reports
+     * ...ffbf0000. */
     info->virtual_address_offset = kms_minor < KMD_KMS_LOW_VA ? 0x200000 : 0x10000;
     info->high_va_max = kms_minor < KMD_KMS_LOW_VA  ? UINT64_C(0xffffffffffe00000)
                         : kms_minor < KMD_KMS_USERQ ? UINT64_C(0xffffffffffbfe000)

@@ -1,4 +1,4 @@
-/* A machine's lock, clock and random numbers, and the check of its process. */
+/* A machine's lock, clock and random numbers, and the fork guard. */
 #include "state.h"
 
 #include <time.h>
@@ -30,7 +30,7 @@ uint64_t kmd_deadline(uint64_t timeout)
 
 uint64_t kmd_random_of(uint64_t *state, uint64_t below)
 {
-    /* splitmix64 (Steele, Lea, Flood, 2014) */
+    /* splitmix64 (Steele, Lea, Flood, 2014), a generator of random numbers */
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);

@@ -1,5 +1,5 @@
 /* The working compute units of a chip: cu_bitmap and the values derived from it. Units are fused
- * off in pairs, a WGP. A shader engine may be off as a whole and still count in num_shader_engines
+ * off in pairs (WGPs). A shader engine may be off completely and still count in num_shader_engines
  * (Mesa's drm-shim has a 6800 without its engine 1). */
 #include "state.h"
 
@@ -26,7 +26,7 @@ uint32_t kmd_engines(struct drm_amdgpu_info_device *info)
     return engines;
 }
 
-/* Turns off its units, and its render backends, which are ordered by engine. */
+/* Turns off an engine's units and render backends. Render backends are ordered by engine. */
 static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
 {
     uint32_t backends = info->num_rb_pipes / info->num_shader_engines;
@@ -35,7 +35,8 @@ static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
     info->enabled_rb_pipes_mask &= ~(((1U << backends) - 1) << engine * backends);
 }
 
-/* Removes engines from the second on: of two, the first is left. */
+/* Turns off engines until `left` work. The second engine is turned off first, the first engine
+ * last. */
 void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
 {
     for (uint32_t e = FIRST_OFF; kmd_engines(info) > left; e++)
@@ -43,8 +44,8 @@ void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
     kmd_count_units(info);
 }
 
-/* Drops a WGP of the fullest array of the fullest engine, not always the last: real bitmaps have
- * holes. */
+/* Turns off a WGP of the fullest array of the fullest engine. It is not always the last WGP,
+ * because real bitmaps have holes. */
 static void drop_wgp(struct drm_amdgpu_info_device *info, uint32_t turn)
 {
     uint32_t engine = 0;

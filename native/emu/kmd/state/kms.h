@@ -1,6 +1,7 @@
-/* Changes in each minor version of KMS 3 that a program can see here. Sources: the list at the top
- * of Linux amdgpu_drv.c, and the patches of fields that it does not name. Linux releases: 5.15 has
- * 42, 5.19 47, 6.0 48, 6.1 49, 6.5 and 6.6 54, 6.8 57, 6.11 58 or 59, 6.14 61, 6.15 63, 6.16 64. */
+/* Minor versions of KMS 3 in which something changed that a program can see here. Sources: the list
+ * at the top of Linux amdgpu_drv.c, and for fields that it does not name, the patches that added
+ * them. Linux releases: 5.15 has 42, 5.19 47, 6.0 48, 6.1 49, 6.5 and 6.6 54, 6.8 57, 6.11 58 or
+ * 59, 6.14 61, 6.15 63, 6.16 64. */
 #ifndef SP_EMU_KMD_KMS_H
 #define SP_EMU_KMD_KMS_H
 
@@ -13,12 +14,15 @@ enum kmd_kms {
     KMD_KMS_PCIE = 51,          /* DEV_INFO: pcie_gen, pcie_num_lanes, which were padding */
     KMD_KMS_CACHES = 52,        /* DEV_INFO: tcp_cache_size to enabled_rb_pipes_mask_hi; CONFORMANT_TRUNC_COORD */
     KMD_KMS_SHADOW = 53,        /* DEV_INFO: shadow_size to csa_alignment */
-    KMD_KMS_MAX_IBS = 54,       /* INFO MAX_IBS, a patch of April 2023 without a number of its own: at most 54 */
+    /* INFO MAX_IBS; the patch of April 2023 has no number of its own, so 54 or earlier */
+    KMD_KMS_MAX_IBS = 54,
     KMD_KMS_FAULT = 55,         /* INFO GPUVM_FAULT */
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */
-    KMD_KMS_LOW_VA = 58,        /* addresses begin at 0x10000, and more is reserved at the end: Linux 6.9, at most 58 */
-    KMD_KMS_WIPE = 59,          /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags of coherence */
-    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, at most 59 */
+    /* addresses begin at 0x10000, and more is reserved at the end: Linux 6.9, so 58 or earlier */
+    KMD_KMS_LOW_VA = 58,
+    /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags for coherent memory */
+    KMD_KMS_WIPE = 59,
+    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, so 59 or earlier */
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
     KMD_KMS_DEFAULT = 54

@@ -1,6 +1,6 @@
-/* The emulated kernel's objects, shared by all its rooms, and common code: numbers, the caller's
- * memory, the lock, the trace. `machine->lock` guards everything unless a comment says otherwise.
- * Only jobs run outside the lock, on a snapshot of the address space. */
+/* The objects of the emulated kernel, which all its folders share, and common code: numbers, the
+ * caller's memory, the lock, the trace. `machine->lock` guards everything unless a comment says
+ * otherwise. Only jobs run without the lock, on a snapshot of the address space. */
 #ifndef SP_EMU_KMD_STATE_H
 #define SP_EMU_KMD_STATE_H
 #include "include/sp_amdgpu_drm.h"
@@ -16,20 +16,22 @@
 enum { KMD_PAGE = SP_VM_PAGE, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KMD_MAX_CARDS = 32 };
 #define KMD_FOREVER UINT64_MAX
 
-struct kmd_idr { /* small integers from 1 to pointers; the lowest free one is taken */
+/* maps small integers from 1 to pointers; a new pointer gets the lowest free one */
+struct kmd_idr {
     void **slot;
     uint32_t capacity;
-    uint32_t next; /* no slot below it is free */
+    uint32_t next; /* no slot below this index is free */
 };
 
 struct kmd_fence {
     uint32_t refs;
     bool signalled;
     int error;                    /* 0 or -errno */
-    uint32_t missing;             /* a joined fence: number of fences that it still waits for */
+    uint32_t missing;             /* in a joined fence: number of fences that it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
-    uint64_t jobs;          /* jobs/order.c: accounts of jobs that have ended when it signals */
+    /* accounts of the jobs that have ended when the fence signals (jobs/order.c) */
+    uint64_t jobs;
     struct kmd_fence *next; /* next fence in a work list of fence.c: fences to signal, or to free */
     struct kmd_machine *machine;
 };
@@ -48,20 +50,21 @@ struct kmd_bo {
     uint32_t refs;
     struct kmd_card *card;
     uint64_t nbytes;
-    /* In the memfd. No later BO gets the same offset, so it identifies the memory for caches. A BO of
-     * a userptr has an offset too. */
+    /* Offset in the memfd, or for a userptr a number without memory. No later BO gets the same
+     * offset, so the offset identifies the memory for caches. */
     uint64_t offset;
     uint8_t *host;
-    uint8_t *marks; /* a byte per page: poison may be in it (vm.h); NULL: not tracked */
+    /* a byte per page: nonzero if poison may be in the page (vm.h); NULL: not tracked */
+    uint8_t *marks;
     uint64_t flags;
     uint64_t alignment;
     uint32_t domains; /* requested */
-    uint32_t domain;  /* present domain: one bit */
+    uint32_t domain;  /* the domain where the BO is now: one bit */
     bool userptr;
     bool user_readonly;
-    bool pinned; /* exported to another card: stays in GTT */
-    const struct kmd_file *private_to; /* VM_ALWAYS_VALID: the file that made it */
-    struct kmd_token *dmabuf;          /* no reference */
+    bool pinned; /* exported to another card, so the BO stays in GTT */
+    const struct kmd_file *private_to; /* with VM_ALWAYS_VALID: the file that made the BO */
+    struct kmd_token *dmabuf;          /* the dma-buf of this BO; the pointer holds no reference */
     struct kmd_uses uses;
     uint64_t metadata_flags, tiling_info;
     uint32_t metadata_nbytes;
@@ -70,32 +73,34 @@ struct kmd_bo {
 
 struct kmd_mapping {
     uint64_t first, end; /* pages */
-    struct kmd_bo *bo;   /* NULL: PRT without a BO */
-    uint64_t offset;     /* of `first` in the BO, bytes */
+    struct kmd_bo *bo;   /* NULL: a PRT range without a BO */
+    uint64_t offset;     /* offset of page `first` in the BO, in bytes */
     uint32_t rights; /* SP_VM_* */
     bool prt;
-    bool uncached; /* by MTYPE or by the BO's flags: no cache of the card holds it */
+    /* no cache of the card holds the pages, because of the MTYPE or the BO's flags */
+    bool uncached;
 };
 
-/* A snapshot of an address space. Jobs hold references; a shared one is copied before a change. */
+/* A snapshot of an address space. Each job holds a reference. A space that a job holds is copied
+ * before a change. */
 struct sp_emu_vm {
     uint32_t refs;
     uint32_t count, capacity;
-    struct kmd_mapping *map; /* by address */
+    struct kmd_mapping *map; /* mappings, sorted by address */
     struct kmd_machine *machine;
 };
 
 struct kmd_point {
     uint64_t value;
-    struct kmd_fence *fence; /* joined with all points before */
+    struct kmd_fence *fence; /* this fence signals after those of all earlier points */
 };
 
 struct kmd_syncobj {
     uint32_t refs;
-    bool timeline; /* a point was added since its fence was last replaced */
+    bool timeline; /* true if a point was added since the fence was last replaced */
     uint32_t count, capacity;
-    struct kmd_point *point; /* binary: none, or one with value 0 */
-    uint64_t reached;        /* of dropped points, which had signalled */
+    struct kmd_point *point; /* a binary syncobj has no point, or one with value 0 */
+    uint64_t reached;        /* value of the last point that was dropped because it had signalled */
     struct kmd_machine *machine;
 };
 
@@ -103,10 +108,11 @@ struct kmd_entity { /* a queue of one context */
     struct kmd_ctx *ctx;
     uint32_t ip, index;
     uint64_t next_seq;
-    int error; /* of the last failed job: drm_sched_entity_error */
-    struct kmd_fence *fence[KMD_ENTITY_JOBS]; /* of seq % 32 */
-    struct kmd_job *first, *last;             /* unfinished, in order */
-    struct kmd_ring *ring;                    /* while it has jobs */
+    int error; /* error of the last failed job (drm_sched_entity_error) */
+    struct kmd_fence *fence[KMD_ENTITY_JOBS]; /* fence of submission `seq` at index seq % 32 */
+    struct kmd_job *first, *last;             /* unfinished jobs, in the order of submission */
+    /* ring that has the entity's jobs; NULL without jobs */
+    struct kmd_ring *ring;
 };
 
 struct kmd_ctx {
@@ -123,52 +129,53 @@ struct kmd_ctx {
 struct kmd_bo_list {
     uint32_t refs;
     uint32_t count;
-    struct kmd_bo **bo; /* sorted by address */
+    struct kmd_bo **bo; /* BOs, sorted by their host addresses */
     struct kmd_machine *machine;
 };
 
 struct kmd_job {
     struct kmd_machine *machine;
     struct kmd_job *next;
-    struct kmd_entity *entity; /* holds a reference to its context */
+    struct kmd_entity *entity; /* the job holds a reference to the entity's context */
     uint64_t seq;
     struct kmd_fence *fence;
-    struct kmd_fence *wait; /* all its dependencies, joined; NULL: none */
+    struct kmd_fence *wait; /* all dependencies of the job, joined; NULL: none */
     struct kmd_bo_list *list;
     struct sp_emu_view view;
     struct sp_emu_ib *ib;
     uint32_t ibs;
-    uint64_t ragged_va; /* address of an IB whose ib_bytes are not whole dwords: */
-    uint32_t ragged_nbytes; /* 0: none */
+    uint64_t ragged_va; /* address of an IB whose ib_bytes are not whole dwords */
+    uint32_t ragged_nbytes; /* ib_bytes of an IB, if they are not whole dwords; 0: no such IB */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* the card's counter at the submission */
-    uint32_t account; /* jobs/order.c; 0: none */
-    bool synced; /* its EMIT_MEM_SYNC has been executed */
+    uint32_t account; /* number of the job's account in jobs/order.c; 0: none */
+    bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
     bool hang;
     uint32_t recovery;
-    bool bad_read; /* injected: a bad read of bad_va */
+    bool bad_read; /* injected: the job reads bad_va */
     uint64_t bad_va;
-    uint64_t slow; /* injected: factor of its duration; 0 and 1: unchanged */
-    bool corrupt;  /* injected: xors a changed dword with corrupt_mask */
+    uint64_t slow; /* injected: factor by which the job takes longer; 0 and 1: unchanged */
+    bool corrupt;  /* injected: one dword that the job changed is xored with corrupt_mask */
     uint32_t corrupt_mask;
     uint64_t corrupt_seed;
 };
 
-struct kmd_ring { /* hardware ring: a thread, started with its first job */
+struct kmd_ring { /* a hardware ring, with a thread that starts with the first job */
     struct kmd_card *card;
     uint32_t ip, index;
     bool started;
     pthread_t thread;
-    struct kmd_ring_state *state; /* state of its thread */
+    struct kmd_ring_state *state; /* state of the ring's thread */
     uint32_t load; /* jobs */
     struct kmd_job *running;
     uint32_t cancel;    /* atomic: the running job must stop */
-    bool registers_lost; /* a reset: hwq starts again */
-    struct kmd_entity **entity; /* entities with jobs here */
+    /* a reset has happened: the registers in `hwq` are reset before the next job */
+    bool registers_lost;
+    struct kmd_entity **entity; /* entities that have jobs on this ring */
     uint32_t entities, capacity;
     uint32_t turn;
-    uint32_t last_account; /* of its last job; 0: none */
+    uint32_t last_account; /* account of the ring's last job; 0: none */
 };
 
 struct kmd_chip {
@@ -184,18 +191,18 @@ struct kmd_chip {
 struct kmd_card {
     struct kmd_machine *machine;
     uint32_t index;
-    uint32_t kms_minor; /* of its kernel */
+    uint32_t kms_minor; /* minor version of the card's KMS */
     struct kmd_chip chip;
-    struct sp_l2 *l2; /* NULL: lenient about caches */
+    struct sp_l2 *l2; /* NULL: the machine is lenient about caches */
     uint64_t vram_used, visible_used, gtt_used;
     struct kmd_ring gfx, compute[4], dma[2];
-    pthread_cond_t work; /* wakes the rings' threads */
+    pthread_cond_t work; /* wakes the threads of the card's rings */
     uint32_t reset_counter, vram_lost_counter;
-    uint64_t userptr_pages; /* pages that its submissions have walked */
+    uint64_t userptr_pages; /* pages of userptrs that submissions to this card have walked */
     uint64_t evictions;
     bool unplugged, hold;
-    bool broken; /* SP_FLAW_RECOVERY, after a hung job */
-    bool stuck_started; /* the thread of SP_FLAW_BIT */
+    bool broken; /* with SP_FLAW_RECOVERY: a job has hung, and every context is refused since */
+    bool stuck_started; /* true if the thread of SP_FLAW_BIT runs */
     pthread_t stuck;
     bool hang_next;
     uint32_t hang_recovery;
@@ -208,24 +215,24 @@ struct kmd_card {
 
 struct kmd_file { /* one open of a render node */
     uint32_t refs;
-    uint32_t id; /* also its descriptor's file position */
+    uint32_t id; /* also the file position of the render node's descriptor */
     uint64_t serial;
     struct kmd_card *card;
     struct kmd_idr bos, ctxs, lists, syncobjs;
     struct sp_emu_vm *vm;
-    struct kmd_uses uses; /* of the address space: every job */
+    struct kmd_uses uses; /* uses of the address space: one for every job */
 };
 
 enum kmd_token_kind { KMD_DMABUF = 1, KMD_SYNCOBJ_FD, KMD_SYNC_FILE };
-struct kmd_token { /* a descriptor that was handed out, known by its inode */
+struct kmd_token { /* a descriptor that was handed out; its inode identifies it */
     struct kmd_token *next;
     uint32_t kind;
     uint64_t inode, device;
-    int ours; /* its other end */
+    int ours; /* the emulator's end of the dma-buf or socket pair */
     struct kmd_bo *bo;
     struct kmd_syncobj *syncobj;
     struct kmd_fence *fence;
-    bool told; /* sync_file: made readable */
+    bool told; /* sync_file: true when it has been made readable */
 };
 
 struct kmd_trace;
@@ -238,14 +245,15 @@ struct kmd_injection {
 
 struct kmd_machine {
     struct kmd_ops *ops;
-    uint32_t generation; /* of the process */
+    uint32_t generation; /* fork generation of the process that opened the machine */
     struct sp_emu_options options;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signals a fence's end, or a new fence of a syncobj */
-    uint32_t inside;        /* atomic: threads inside a call, also those that wait for the lock */
+    pthread_cond_t changed; /* signalled when a fence signals, or a syncobj gets a fence */
+    /* atomic: number of threads inside a call, including those that wait for the lock */
+    uint32_t inside;
     bool closing;
     int memfd;
-    uint64_t inode, device; /* of the memfd */
+    uint64_t inode, device; /* inode and device of the memfd */
     uint64_t next_offset;
     uint64_t next_serial;
     uint64_t random;
@@ -253,35 +261,36 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
-    struct kmd_accounts *accounts; /* jobs/order.c; NULL: none yet */
+    struct kmd_accounts *accounts; /* accounts of jobs (jobs/order.c); NULL: none yet */
     struct sp_emu_live live;
     uint32_t cards;
     struct kmd_card card[KMD_MAX_CARDS];
 };
 
 /* chips.c */
-/* Finds a chip by a name that need not be NUL-terminated; NULL: unknown. */
+/* Finds a chip by a name that need not be NUL-terminated. NULL: unknown. */
 const struct kmd_chip *kmd_chip(const char *name, size_t length);
-/* Name of the i-th chip; NULL after the last. */
+/* Returns the name of the i-th chip, or NULL after the last one. */
 const char *kmd_chip_name(uint32_t i);
-/* Changes a chip's facts to what a kernel of this version reports. */
+/* Changes a chip's facts to those that a kernel of this version reports. */
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor);
 
-/* card_text.c: a card's chip and kernel from its text and the machine's options. -EINVAL: `why` has
- * the reason */
+/* card_text.c: reads a card's chip and kernel from its text and the machine's options. Returns
+ * -EINVAL with the reason in `why`. */
 int kmd_card_read(const char *text, const struct sp_emu_options *options, struct kmd_chip *chip, uint32_t *kms_minor, char *why,
                   size_t room);
 
 /* harvest.c */
-/* Number of shader engines with working units. */
+/* Returns the number of shader engines with working units. */
 uint32_t kmd_engines(struct drm_amdgpu_info_device *info);
-/* Turns off all but `left` engines; pairs of units, with `left` even. */
+/* kmd_harvest_engines turns off all but `left` engines. kmd_harvest_units turns off pairs of units
+ * until `left` (even) are on. */
 void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left);
 void kmd_harvest_units(struct drm_amdgpu_info_device *info, uint32_t left);
 /* Computes cu_active_number from cu_bitmap. */
 void kmd_count_units(struct drm_amdgpu_info_device *info);
 
-/* The i-th ring of a card, NULL after the last. */
+/* Returns the i-th ring of a card, or NULL after the last one. */
 static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
 {
     uint32_t compute = card->chip.compute_rings, dma = card->chip.dma_rings;
@@ -292,7 +301,7 @@ static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
     return i - 1 - compute < dma ? &card->dma[i - 1 - compute] : NULL;
 }
 
-/* True if its card reports no job's end. */
+/* Returns true with SP_FLAW_INTERRUPT: the card reports the end of no job. */
 static inline bool kmd_is_silent(const struct kmd_card *card)
 {
     return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;
@@ -303,35 +312,37 @@ int kmd_idr_add(struct kmd_idr *idr, void *object, uint32_t *id);
 void *kmd_idr_get(const struct kmd_idr *idr, uint32_t id);
 void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
-/* user.c: memory of the caller, which may be unmapped */
-/* Call it once, first. 0; -errno: the two system calls are forbidden (seccomp), which would later
- * look like bad addresses. */
+/* user.c: the caller's memory, which may be unmapped. */
+/* Checks that the two system calls which reach the caller's memory are allowed. Returns -errno if
+ * not (seccomp): later such a failure would look like a bad address. Call it once, first. */
 int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
-/* 0 if every page of a range is readable, else -EFAULT. */
+/* Returns 0 if every page of a range is readable, else -EFAULT. */
 int kmd_probe_user(uint64_t from, uint64_t nbytes);
-/* A new copy of count * size bytes. NULL with *error -EFAULT, -ENOMEM or -EINVAL (more than 16
- * MiB). NULL with *error 0: no bytes. */
+/* Returns a new copy of count * size bytes. NULL with *error 0 if count is 0. NULL with *error
+ * -EFAULT, -ENOMEM, or -EINVAL for more than 16 MiB. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
 /* guard.c */
-/* Counts forks from now on, once for all machines. */
+/* Starts to count forks, once for all machines. */
 void kmd_watch_forks(void);
 uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
 uint64_t kmd_random_of(uint64_t *state, uint64_t below);
-/* Every call from outside locks by these, so that the machine is not freed during the call. */
+/* kmd_enter locks a machine, kmd_leave unlocks it. Every call from outside uses them, so that the
+ * machine is not freed during the call. */
 void kmd_enter(struct kmd_machine *machine);
 void kmd_leave(struct kmd_machine *machine);
-/* Waits for any change. -ETIME: the deadline. -ENODEV: the machine closes, or the card (NULL: none)
- * is removed. */
+/* Waits for any change of fences and syncobjs. Returns -ETIME at the deadline; -ENODEV if the
+ * machine closes or the card (NULL: none) is removed. */
 int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns);
-/* Converts the kernel's deadlines: signed, negative means no timeout. */
+/* Converts a timeout of the kernel to a deadline. The kernel's type is signed; negative means no
+ * timeout. */
 uint64_t kmd_deadline(uint64_t timeout);
 
-/* trace.c: has a lock of its own */
+/* trace.c: the trace, which has a lock of its own. */
 struct kmd_trace *kmd_trace_new(void);
 void kmd_trace_free(struct kmd_trace *trace);
 void kmd_trace(struct kmd_machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));

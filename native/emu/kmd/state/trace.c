@@ -1,5 +1,5 @@
-/* The log: a ring of lines, which the reader takes out one by one. It has its own lock, because
- * jobs write to it while they run. */
+/* The trace: a ring of lines, which the reader takes out one by one. It has a lock of its own,
+ * because jobs write lines while they run. */
 #include "state.h"
 
 #include <stdarg.h>
@@ -10,7 +10,8 @@ enum { LINES = 4096, LINE_NBYTES = 240 };
 
 struct kmd_trace {
     pthread_mutex_t lock;
-    uint64_t first, end; /* of the present lines, counted from the beginning */
+    /* numbers of the first present line and of the next one, counted from the beginning */
+    uint64_t first, end;
     char line[LINES][LINE_NBYTES];
 };
 

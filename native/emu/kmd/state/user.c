@@ -1,5 +1,5 @@
-/* copy_from_user and copy_to_user: the kernel copies for us, so a bad pointer gives -EFAULT and not
- * a signal. */
+/* copy_from_user and copy_to_user. The host's kernel makes the copy (process_vm_readv), so a bad
+ * pointer gives -EFAULT and not a signal. */
 #include "state.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ static int copy(long number, void *here, uint64_t there, size_t nbytes)
     struct iovec local = {here, nbytes}, remote = {(void *)(uintptr_t)there, nbytes};
     if (nbytes == 0)
         return 0;
-    /* Not the C library's wrapper, which sanitizers check; a bad address here is not an error of
-     * ours. */
+    /* Calls the kernel directly: sanitizers check the C library's wrapper, and would report a bad
+     * address of the caller as an error of the emulator. */
     long n = syscall(number, (long)getpid(), &local, 1L, &remote, 1L, 0L);
     return n == (long)nbytes ? 0 : -EFAULT;
 }

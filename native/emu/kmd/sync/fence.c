@@ -1,5 +1,5 @@
-/* Fences: signalled once, for ever, with or without an error. A joined fence signals after
- * others. */
+/* Fences. A fence signals once and for ever, with or without an error. A joined fence signals after
+ * several others. */
 #include "sync.h"
 
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ void kmd_fence_put(struct kmd_fence *fence)
     fence->next = NULL;
     while ((fence = dead)) {
         dead = fence->next;
-        /* never signalled: its dependents never will be either */
+        /* the fence was never signalled, so no fence that depends on it will ever signal */
         for (uint32_t i = 0; i < fence->dependents; i++) {
             struct kmd_fence *joined = fence->dependent[i];
             if (--joined->refs == 0) {
@@ -44,8 +44,9 @@ void kmd_fence_put(struct kmd_fence *fence)
     }
 }
 
-/* Signals a fence, and all joined fences that waited only for it. It uses a list, because a
- * timeline makes long chains. A fence in the list keeps the reference of its dependency. */
+/* Signals a fence, and all joined fences that waited only for it. The function uses a list, because
+ * a timeline makes long chains. A fence in the list keeps the reference that its dependency
+ * held. */
 static void settle(struct kmd_fence *fence, int error)
 {
     struct kmd_fence *ready = kmd_fence_get(fence);
@@ -88,14 +89,15 @@ void kmd_fence_signal(struct kmd_fence *fence, int error)
     settle(fence, error);
     kmd_tell_sync_files(machine);
     pthread_cond_broadcast(&machine->changed);
-    for (uint32_t i = 0; i < machine->cards; i++) /* jobs on any card that waited for it */
+    /* wakes jobs on any card that wait for the fence */
+    for (uint32_t i = 0; i < machine->cards; i++)
         pthread_cond_broadcast(&machine->card[i].work);
 }
 
 static int depend(struct kmd_fence *on, struct kmd_fence *joined)
 {
     uint32_t n = on->dependents;
-    if ((n & (n - 1)) == 0) { /* a power of two: full */
+    if ((n & (n - 1)) == 0) { /* the array is full when its length is a power of two */
         struct kmd_fence **grown = realloc(on->dependent, (n ? 2 * n : 1) * sizeof(*grown));
         if (!grown)
             return -ENOMEM;
@@ -111,7 +113,9 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
     struct kmd_fence *joined = kmd_fence_new(machine);
     if (!joined)
         return NULL;
-    joined->missing = 1; /* itself, until the end of the loop */
+    /* counts one dependency more until the end of the loop, so that the fence does not signal
+     * early */
+    joined->missing = 1;
     for (uint32_t i = 0; i < count; i++) {
         struct kmd_fence *fence = fences[i];
         if (fence && fence->signalled && !joined->error)
@@ -119,7 +123,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            joined->missing++; /* never signals; the fences it depends on drop it */
+            /* the joined fence never signals, and the fences that it depends on drop it */
+            joined->missing++;
             kmd_fence_put(joined);
             return NULL;
         }

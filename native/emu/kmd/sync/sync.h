@@ -8,10 +8,10 @@ struct kmd_fence *kmd_fence_new(struct kmd_machine *machine);
 struct kmd_fence *kmd_fence_get(struct kmd_fence *fence);
 void kmd_fence_put(struct kmd_fence *fence);
 void kmd_fence_signal(struct kmd_fence *fence, int error);
-/* Makes sync_files readable whose fence has signalled. */
+/* Makes the sync_files readable whose fence has signalled. */
 void kmd_tell_sync_files(struct kmd_machine *machine);
-/* A fence that signals after all of them, with the first error. NULL: out of memory. NULL entries
- * count as signalled. */
+/* Returns a fence that signals after all of `fences`, with the first error. NULL: out of memory. A
+ * NULL entry counts as signalled. */
 struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *const *fences, uint32_t count);
 
 /* syncobj.c */
@@ -20,9 +20,9 @@ struct kmd_syncobj *kmd_syncobj_find(struct kmd_file *file, uint32_t handle);
 int kmd_syncobj_new(struct kmd_machine *machine, struct kmd_syncobj **out);
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence);
 int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fence *fence);
-/* A reference to the fence of that point (0: of all), or NULL if it has none yet. */
+/* Returns a reference to the fence of a point (0: of all points), or NULL if it has none yet. */
 struct kmd_fence *kmd_syncobj_fence(struct kmd_syncobj *syncobj, uint64_t point);
-/* By handle; with flag WAIT_FOR_SUBMIT it waits for a fence to be set. 0, -ENOENT, -EINVAL,
- * -ETIME. */
+/* Finds the fence of a syncobj by its handle. With the flag WAIT_FOR_SUBMIT, waits until the
+ * syncobj has a fence. Returns 0, -ENOENT, -EINVAL or -ETIME. */
 int kmd_syncobj_take(struct kmd_file *file, uint32_t handle, uint64_t point, uint32_t flags, struct kmd_fence **out);
 #endif

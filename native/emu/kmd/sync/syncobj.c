@@ -1,5 +1,5 @@
-/* Syncobjs: a box for a fence, or a timeline of fences. A point of a timeline has signalled when
- * its fence and all points before it have. */
+/* Syncobjs: a syncobj holds one fence, or a timeline of fences. A point of a timeline has signalled
+ * when its fence and the fences of all earlier points have. */
 #include "sync.h"
 #include "emu/kmd/state/handlers.h"
 
@@ -57,7 +57,8 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    kmd_fence_get(fence); /* it may be the fence that is dropped */
+    /* the reference keeps the fence, because one of the points that are dropped now may hold it */
+    kmd_fence_get(fence);
     forget_points(syncobj);
     if (!fence)
         return 0;
@@ -89,7 +90,8 @@ int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fenc
     if (syncobj->count) {
         const struct kmd_point *last = &syncobj->point[syncobj->count - 1];
         parts[1] = last->fence;
-        if (last->value > value) /* unordered: the kernel, too, never lets a timeline go back */
+        /* points out of order: the kernel, too, never lets a timeline go back */
+        if (last->value > value)
             value = last->value;
     }
     struct kmd_fence *joined = kmd_fence_join(syncobj->machine, parts, 2);
@@ -171,7 +173,7 @@ int kmd_do_syncobj_destroy(struct kmd_file *file, void *data)
     return 0;
 }
 
-/* The objects of an array of handles, each with a reference; NULL and an error. */
+/* Returns the syncobjs of an array of handles. NULL with an error in `*error`. */
 static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, uint32_t count, int *error)
 {
     uint32_t *handle = kmd_copy_array(handles, count, sizeof(*handle), error);
@@ -188,7 +190,8 @@ static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, ui
         free(all);
         return NULL;
     }
-    return all; /* the lock is held until they are no longer used: no references needed */
+    /* no references are needed, because the lock is held until the objects are no longer used */
+    return all;
 }
 
 int kmd_do_syncobj_reset(struct kmd_file *file, void *data)

@@ -1,15 +1,15 @@
-/* SYNCOBJ_WAIT and SYNCOBJ_TIMELINE_WAIT. */
+/* The ioctls SYNCOBJ_WAIT and SYNCOBJ_TIMELINE_WAIT. */
 #include "emu/kmd/state/handlers.h"
 #include "sync.h"
 
 struct wait {
-    struct kmd_syncobj **syncobj; /* each with a reference */
-    uint64_t *point;              /* NULL: binary */
+    struct kmd_syncobj **syncobj; /* syncobjs to wait for; the array holds a reference to each */
+    uint64_t *point;              /* points to wait for; NULL: all syncobjs are binary */
     uint32_t count;
     uint32_t flags;
     uint64_t deadline;
-    uint32_t first; /* index of the first signalled one */
-    bool silent;    /* the card reports no end */
+    uint32_t first; /* index of the first syncobj that has signalled */
+    bool silent;    /* the card reports the end of no job (SP_FLAW_INTERRUPT) */
 };
 
 static const uint32_t ANY_KIND = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT;
@@ -42,7 +42,8 @@ static int take(struct kmd_file *file, struct wait *w, uint64_t handles, uint64_
     return rc;
 }
 
-/* 1: done. 0: not yet. -EINVAL: it has no fence, and the flags do not allow to wait for one. */
+/* Checks syncobj `i`. Returns 1 if the wait for it is over, 0 if not. Returns -EINVAL if it has no
+ * fence, and the flags do not allow to wait for one. */
 static int look(struct wait *w, uint32_t i)
 {
     bool told = !w->silent;
@@ -85,7 +86,8 @@ static int wait_all(struct kmd_file *file, struct wait *w, uint64_t handles, uin
 int kmd_do_syncobj_wait(struct kmd_file *file, void *data)
 {
     struct drm_syncobj_wait *args = data;
-    /* A timeout is absolute. The past, 0 and negative values mean: check without waiting. */
+    /* The timeout is an absolute time. For a past time, 0 or a negative value the call checks
+     * without waiting. */
     uint64_t deadline = args->timeout_nsec > 0 ? (uint64_t)args->timeout_nsec : 0;
     struct wait w = {.count = args->count_handles, .flags = args->flags, .deadline = deadline};
     if (args->flags & ~(ANY_KIND | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_DEADLINE))

@@ -1,17 +1,18 @@
-/* Conversions between bytes and channels. Source: "Data Format Conversion" of AMD's RDNA2 and RDNA3
- * ISA documents, and the rules of Direct3D 11.3 (3.2.3, data conversion) that those follow.
+/* Conversions between bytes and channels. Sources: "Data Format Conversion" of AMD's RDNA2 and
+ * RDNA3 ISA documents, and the rules of Direct3D 11.3 (3.2.3, data conversion) that those follow.
  * Normalised numbers are clamped and rounded to nearest, NaN becomes 0, integers are clamped to the
  * channel's range. Floats are rounded to nearest even; AMD does not document how a store rounds
  * small floats. */
 #include "format.h"
 #include "emu/ops/half.h"
 
-/* Formats of images only, from 0x80 (gfx10) or 0x40 (gfx11) on; 0 bits: not modelled. */
+/* Formats that only images have, from number 0x80 (gfx10) or 0x40 (gfx11) on. A row of 0 bits is
+ * not modelled. */
 static const struct sp_format_row only_images[] = {
     {{8}, SP_NUMBER_SRGB},
     {{8, 8}, SP_NUMBER_SRGB},
     {{8, 8, 8, 8}, SP_NUMBER_SRGB},
-    {{0}, 0}, /* 6E4, gfx10 only */
+    {{0}, 0}, /* format 6E4, which only gfx10 has */
     {{9, 9, 9, 5}, SP_NUMBER_SHARED_EXPONENT},
     {{5, 6, 5}, SP_NUMBER_UNORM},
     {{5, 5, 5, 1}, SP_NUMBER_UNORM},
@@ -47,12 +48,12 @@ bool sp_texel_format(uint32_t generation, bool image, uint32_t number, struct sp
         out->channels++;
     }
     out->nbytes = (uint8_t)(bits / 8);
-    /* Channels of whole bytes are accessed one by one, packed channels together. */
+    /* channels of whole bytes are accessed one by one, packed channels together */
     out->align = out->row.bits[0] % 8 || (out->channels > 1 && out->row.bits[1] % 8) ? out->nbytes : out->row.bits[0] / 8;
     return true;
 }
 
-/* 10 and 11 bits, without a sign: an exponent of five bits. */
+/* Converts a float of 10 or 11 bits (five bits of exponent, no sign) to the bits of a half. */
 static uint32_t half_of(uint32_t raw, uint32_t bits) { return raw << (15 - bits); }
 
 static uint32_t from_raw(uint32_t number, uint32_t raw, uint32_t bits)
@@ -74,14 +75,15 @@ static uint32_t from_raw(uint32_t number, uint32_t raw, uint32_t bits)
     }
 }
 
-/* NaN is 0. */
+/* Returns `x` clamped, scaled and rounded to nearest; NaN becomes 0. */
 static uint32_t rounded(float x, double low, double high, double scale)
 {
     double value = x != x ? 0 : fmin(fmax((double)x, low), high) * scale;
-    return (uint32_t)(int32_t)rint(value); /* at most 16 bits per channel */
+    /* the cast is exact, because a channel has at most 16 bits */
+    return (uint32_t)(int32_t)rint(value);
 }
 
-/* Five bits of exponent and no sign: a negative number becomes 0. */
+/* Converts to a float with five bits of exponent and no sign. A negative number becomes 0. */
 static uint32_t unsigned_float(double x, uint32_t digits)
 {
     uint32_t infinity = 31u << digits;
@@ -96,7 +98,7 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     return raw < infinity ? raw : infinity;
 }
 
-/* One copy of a long inline function. */
+/* Calls a long inline function, so that only one copy of it exists. */
 static __attribute__((noinline)) uint32_t half_from(uint32_t channel)
 {
     return sp_half_from_double((double)sp_f32(channel), 0);
@@ -127,7 +129,7 @@ static uint32_t to_raw(uint32_t number, uint32_t channel, uint32_t bits)
     }
 }
 
-/* Alpha of an sRGB format is linear. */
+/* Returns the number format of channel c. Alpha of an sRGB format is linear. */
 static uint32_t number_of(const struct sp_texel_format *f, uint32_t c)
 {
     return f->row.number == SP_NUMBER_SRGB && c == 3 ? SP_NUMBER_UNORM : f->row.number;
@@ -171,7 +173,8 @@ bool sp_texel_select(const struct sp_texel_format *f, uint32_t dst_sel, uint32_t
     return known;
 }
 
-/* Channel c comes from the first component to which a load would give it. */
+/* Reverses DST_SEL for a store: channel c comes from the first component to which a load would give
+ * it. */
 void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4])
 {
     uint32_t from[4];

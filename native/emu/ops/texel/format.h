@@ -1,5 +1,5 @@
-/* Data formats of typed buffers and images: bytes to four channels and back. A channel is a float's
- * bits or an integer. */
+/* Data formats of typed buffers and images: converts bytes to four channels and back. A channel is
+ * an integer, or the bits of a float. */
 #ifndef SP_EMU_OPS_TEXEL_FORMAT_H
 #define SP_EMU_OPS_TEXEL_FORMAT_H
 #include "emu/isa/data_formats.h"
@@ -8,29 +8,32 @@
 struct sp_texel_format {
     struct sp_format_row row;
     uint8_t nbytes, channels;
-    uint8_t align; /* bytes of the unit of memory access */
+    uint8_t align; /* bytes of one memory access, and so its alignment */
 };
 
-/* False: the number is not modelled. INVALID has no bytes. `image`: formats of images only are
- * valid too. */
+/* Finds a format by its number. Returns false if the format is not modelled. The format INVALID has
+ * no bytes. With `image`, formats that only images have are valid too. */
 bool sp_texel_format(uint32_t generation, bool image, uint32_t number, struct sp_texel_format *out);
 static inline bool sp_texel_is_integer(const struct sp_texel_format *f)
 {
     return f->row.number == SP_NUMBER_UINT || f->row.number == SP_NUMBER_SINT;
 }
 
-/* Missing channels are 0, a missing last one is 1. */
+/* sp_texel_unpack converts bytes to channels. Channels that the format lacks are 0, a missing last
+ * one is 1. sp_texel_pack converts channels to bytes. */
 void sp_texel_unpack(const struct sp_texel_format *f, const void *bytes, uint32_t channel[4]);
 void sp_texel_pack(const struct sp_texel_format *f, const uint32_t channel[4], void *bytes);
 
-/* DST_SEL, twelve bits: the source of each component of a load; a store does the inverse. False: a
- * reserved selection. */
+/* Rearranges the channels of a load by DST_SEL, which names the source of each component in twelve
+ * bits. Returns false for a reserved selection. sp_texel_unselect does the inverse for a store. */
 bool sp_texel_select(const struct sp_texel_format *f, uint32_t dst_sel, uint32_t channel[4]);
 void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4]);
-/* Halves for D16: a half float, or the low bits of an integer; and back. */
+/* Converts a channel to the 16 bits of D16: a half float, or the low bits of an integer.
+ * sp_texel_from_d16 does the inverse. */
 uint32_t sp_texel_to_d16(const struct sp_texel_format *f, uint32_t channel);
 uint32_t sp_texel_from_d16(const struct sp_texel_format *f, uint32_t half);
-/* typed.c: ends a store of packed texels; `raced` reports it to race/. 0, or the wave's stop. */
+/* typed.c: ends a store of packed texels, which `raced` reports to race/. Returns 0, or w->stop if
+ * the wave must stop. */
 int sp_texels_store(struct sp_wave *w, const struct sp_inst *i, struct sp_race_lanes *a, uint32_t (*texel)[SP_LANES],
                     int (*raced)(struct sp_wave *, const struct sp_inst *, enum sp_race_kind, const struct sp_race_lanes *));
 #endif

@@ -1,13 +1,15 @@
-/* MIMG: image loads, stores, atomics and queries. Only whole texels: filtering is not modelled.
- * Sources: "Image Memory Instructions" of AMD's RDNA2 and RDNA3 ISA documents. A load with a
- * coordinate out of range gives zeros, to which DST_SEL still adds its ones; such a store does
- * nothing. Vulkan's robustImageAccess2, which RADV promises, needs that. */
+/* MIMG: image loads, stores, atomics and queries. They access whole texels; filtering is not
+ * modelled. Sources: "Image Memory Instructions" of AMD's RDNA2 and RDNA3 ISA documents.
+ *
+ * A load with a coordinate out of range gives zeros, but components for which DST_SEL selects 1 are
+ * 1. A store with such a coordinate does nothing. Vulkan's robustImageAccess2, which RADV promises,
+ * needs that. */
 #include "emu/ops/families.h"
 #include "image.h"
 
 enum { MOST_COORDINATES = 4, DIM_1D_ARRAY = 4, DIM_2D_MSAA = 6 };
 
-/* Properties of an instruction, by its opcode. */
+/* The next functions tell properties of an instruction by its opcode. */
 static bool has_level(uint32_t op)
 {
     switch (op) {
@@ -35,9 +37,10 @@ static bool is_packed(uint32_t op)
 
 struct access {
     struct sp_image image;
-    const uint32_t *coordinate[MOST_COORDINATES]; /* registers; with A16 two coordinates in each */
+    /* registers with coordinates; with A16, two coordinates in each */
+    const uint32_t *coordinate[MOST_COORDINATES];
     uint32_t coordinates;
-    uint32_t level_now; /* the level in `level` */
+    uint32_t level_now; /* number of the level that `level` describes */
     struct sp_level level;
 };
 
@@ -71,7 +74,8 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, uint32_t coordinate
 
 static uint32_t coordinates_of(const struct sp_inst *i)
 {
-    static const uint8_t of_dim[8] = {1, 2, 3, 3, 2, 3}; /* 1D, 2D, 3D, cube, arrays of 1D and 2D */
+    /* number of coordinates by DIM: 1D, 2D, 3D, cube, arrays of 1D and 2D */
+    static const uint8_t of_dim[8] = {1, 2, 3, 3, 2, 3};
     return of_dim[i->dim] + (has_level(i->op) ? 1u : 0u);
 }
 
@@ -80,7 +84,7 @@ static uint32_t coordinate(const struct sp_inst *i, const struct access *a, uint
     return i->a16 ? a->coordinate[k / 2][lane] >> 16 * (k & 1) & 0xFFFF : a->coordinate[k][lane];
 }
 
-/* Address of a lane's texel; false: out of range. */
+/* Computes the address of a lane's texel. Returns false if a coordinate is out of range. */
 static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uint64_t *va)
 {
     const struct sp_image *m = &a->image;
@@ -109,7 +113,8 @@ static bool locate(const struct sp_inst *i, struct access *a, uint32_t lane, uin
     return true;
 }
 
-/* DMASK selects the components that have registers. */
+/* Returns the number of data registers: one for each component in DMASK; with D16, one for two
+ * components. */
 static uint32_t registers_of(const struct sp_inst *i)
 {
     uint32_t components = (uint32_t)__builtin_popcount(i->dmask);
@@ -122,7 +127,7 @@ static int check_data(struct sp_wave *w, const struct sp_inst *i)
     return check_vgprs(w, i, i->dst & 255, registers_of(i));
 }
 
-/* _PCK: the texel's dwords as in memory. */
+/* Converts a texel for the _PCK instructions: the dwords stay as they are in memory. */
 static void raw_texel(const struct sp_texel_format *f, bool sign, const uint8_t *bytes, uint32_t channel[4])
 {
     memset(channel, 0, 4 * sizeof *channel);
@@ -231,8 +236,8 @@ static enum sp_atomic atomic_of(uint32_t op)
     }
 }
 
-/* DMASK is as wide as the data: a dword or two, twice that for a comparison. Atomics support only
- * formats of 32 and 64 bits. */
+/* Executes an image atomic. DMASK is as wide as the data: one or two dwords, twice that for a
+ * comparison. Atomics support only formats of 32 and 64 bits. */
 static int atomic(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;
@@ -269,8 +274,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i)
     return 0;
 }
 
-/* Width, height, depth or layers, and levels, of the requested level; a 1D array reports its layers
- * as height. */
+/* Executes IMAGE_GET_RESINFO: width, height, depth or layers of the requested level, and the number
+ * of levels. A 1D array reports its layers as height. */
 static int resinfo(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;

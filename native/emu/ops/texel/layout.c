@@ -1,17 +1,19 @@
-/* The places of an image's texels: levels, blocks, slices. Source: AMD's address library (Mesa
- * src/amd/addrlib, ComputeSurfaceInfo and ComputeSurfaceAddrFromCoord of Gfx10Lib and Gfx11Lib).
- * The smallest level comes first. In tiled images the smallest levels share a block, the mip
- * tail. */
+/* The places of an image's texels: levels, blocks, slices. In memory the smallest level comes
+ * first. In tiled images the smallest levels share a block, the mip tail. Source: AMD's address
+ * library (Mesa src/amd/addrlib, ComputeSurfaceInfo and ComputeSurfaceAddrFromCoord of Gfx10Lib and
+ * Gfx11Lib). */
 #include "image.h"
 #include "include/sp_emu_wave.h"
 
 bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m)
 {
-    static const uint8_t volume[5][3] = {{4, 3, 3}, {3, 3, 3}, {3, 3, 2}, {3, 2, 2}, {2, 2, 2}}; /* of 1 KiB */
+    /* logarithms of the sizes of a 3D block of 1 KiB */
+    static const uint8_t volume[5][3] = {{4, 3, 3}, {3, 3, 3}, {3, 3, 2}, {3, 2, 2}, {2, 2, 2}};
     struct sp_equation *e = &m->equation;
     if (m->mode == 0) return true;
     if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
-    /* Levels of depth images enter the tail like those of wider texels, for HTILE. */
+    /* Depth images with several levels are not modelled: because of HTILE, their levels enter the
+     * tail like those of wider texels. */
     if ((m->mode & 3) == 0 && m->levels > 1) return false;
     m->block[0] = (e->block - m->texel + 1) / 2;
     m->block[1] = e->block - m->texel - m->block[0];
@@ -23,7 +25,8 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     return true;
 }
 
-/* A level's texels, and the space it takes, which is rounded up. */
+/* texels_of returns the texels of a level in one dimension. room_of returns the texels that the
+ * level takes in memory, which is rounded up. */
 static uint32_t texels_of(uint32_t size, uint32_t level) { return size >> level ? size >> level : 1; }
 static uint32_t room_of(uint32_t size, uint32_t level) { return (size + (1u << level) - 1) >> level; }
 
@@ -43,7 +46,8 @@ static void linear_level(const struct sp_image *m, uint32_t level, struct sp_lev
     }
 }
 
-/* First level in the tail; m->levels: none is. */
+/* Returns the first level in the tail, or m->levels if there is none. `*most` is the number of
+ * levels that fit into the tail. */
 static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
 {
     const struct sp_equation *e = &m->equation;
@@ -61,7 +65,7 @@ static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
     return m->levels;
 }
 
-/* Every second bit of the offset in the tail, from bit `low` on. */
+/* Returns every second bit of an offset in the tail, from bit `low` on. */
 static uint32_t every_other(uint32_t offset, uint32_t low)
 {
     uint32_t found = 0;
@@ -69,7 +73,7 @@ static uint32_t every_other(uint32_t offset, uint32_t low)
     return found;
 }
 
-/* Levels of the tail begin at micro blocks of 256 bytes. */
+/* Places a level in the tail. Levels of the tail begin at micro blocks of 256 bytes. */
 static void place_in_tail(const struct sp_image *m, uint32_t rank, uint32_t most, struct sp_level *out)
 {
     static const uint8_t thin[5][2] = {{4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};

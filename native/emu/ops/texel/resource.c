@@ -1,5 +1,6 @@
-/* The image descriptor (T#) of gfx10.3 and gfx11. Sources: "Image Resource" of AMD's RDNA2 and
- * RDNA3 ISA documents; for differences, PAL's sq_img_rsrc_t and Mesa's ac_descriptors.c. */
+/* Decodes the image descriptor (T#) of gfx10.3 and gfx11. Sources: "Image Resource" of AMD's RDNA2
+ * and RDNA3 ISA documents; for differences between the generations, PAL's sq_img_rsrc_t and Mesa's
+ * ac_descriptors.c. */
 #include "image.h"
 
 static uint32_t bits(uint32_t word, unsigned low, unsigned width) { return word >> low & ((1u << width) - 1); }
@@ -39,7 +40,8 @@ int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *m)
     m->mode = bits(d[3], 20, 5);
     m->levels = (old ? bits(d[5], 4, 4) : bits(d[1], 16, 4)) + 1;
     if (m->mode == 0 && m->type == SP_IMAGE_2D && m->levels == 1) {
-        uint32_t pitch = bits(d[4], 0, 14); /* gfx10.3 and gfx11: a custom pitch */
+        /* on gfx10.3 and gfx11 the descriptor may give another pitch than the width */
+        uint32_t pitch = bits(d[4], 0, 14);
         m->pitch = pitch ? pitch + 1 : 0;
     }
     if (m->last_level >= m->levels || m->base_level > m->last_level)

@@ -1,17 +1,18 @@
-/* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib),
- * whose patterns for these modes all follow the rules here. tests/emu/wave/test_wave_layout.py
+/* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib). All
+ * of its patterns for these modes follow the rules here. tests/emu/wave/test_wave_layout.py
  * compares offsets that the library computed.
  *
- * Standard (S) and display (D) blocks: a micro block of 256 bytes by a pattern, then coordinate
- * bits in turn. With _X the pipe bits, from bit 8 on, include their mirror bits among the next
- * bits, and slices. Render (R) and depth (Z) blocks have a table. Not modelled: _T, depth blocks of
- * gfx10, blocks of variable size, more than one sample. */
+ * In standard (S) and display (D) blocks, the low bits of an offset are a micro block of 256 bytes,
+ * given by a pattern. Coordinate bits follow in turn. In _X modes, the pipe bits, from bit 8 on,
+ * also include slice bits and their mirror bits among the following bits. Render (R) and depth (Z)
+ * blocks have a table. Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than
+ * one sample. */
 #include "swizzle.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Micro blocks, by the logarithm of a texel's bytes. */
+/* Patterns of micro blocks, by the logarithm of a texel's bytes. */
 static const char standard_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1Y2X2", "X0Y0Y1X1X2", "Y0Y1X0X1"};
 static const char display_gfx10[5][17] = {"X0X1X2Y1Y0Y2X3Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
 static const char render_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
@@ -21,7 +22,8 @@ static const char volume_gfx11[5][17] = {"X0X1Z0Y0Y1Z1X2Z2", "X0Z0Y0X1Z1Y1Z2", "
 
 enum { PIPES_SHIFT = 8 }; /* the pipe interleave of all these chips is 256 bytes */
 
-/* Adds "X4Y9" to offset bit `bit`. Returns the text after the word. */
+/* Adds the coordinate bits of a word such as "X4Y9" to offset bit `bit`. Returns the text after the
+ * word. */
 static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *text)
 {
     for (; *text != ' ' && *text != ';'; text += 2)
@@ -29,14 +31,15 @@ static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *te
     return text + 1;
 }
 
-/* Applies text number `skip` of a table. */
+/* Adds the bits of text number `skip` of a table. */
 static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
     while (skip) skip -= *text++ == ';';
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
-/* The micro block, then one coordinate after another: each time the axis' next bit. */
+/* Adds the bits of the micro block, then one coordinate after another: each time the next bit of
+ * the axis. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
@@ -53,8 +56,8 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* The pipe bits of _X: pipe bit k includes the bits that mirror it. Packers' bits include slice
- * bits, the first packer bit the highest one. */
+/* Adds bits to the pipe bits of an _X mode. Pipe bit k also includes the bits that mirror it.
+ * Packer bits include slice bits; the first packer bit includes the highest slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
@@ -69,7 +72,7 @@ static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, 
     }
 }
 
-/* Row of the tables for GB_ADDR_CONFIG; -1: none. */
+/* Returns the row of the tables for the fields of GB_ADDR_CONFIG, or -1 if there is none. */
 static int render_row(bool old, uint32_t pipes, uint32_t packers)
 {
     if (pipes == 2) return old ? packers == 2 : packers == 2 ? 0 : -1;
@@ -80,7 +83,8 @@ static int render_row(bool old, uint32_t pipes, uint32_t packers)
 bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32_t texel, uint32_t gb_addr_config,
                          struct sp_equation *out)
 {
-    /* SW_MODE: four modes (Z, S, D, R) of each size; from 16 on with exclusive or (16 to 19 are _T) */
+    /* Logarithm of a block's bytes, by SW_MODE / 4: each size has four modes (Z, S, D, R). Modes
+     * from 16 on combine bits by exclusive or (16 to 19 are _T). */
     static const uint8_t blocks[8] = {8, 12, 16, 0, 0, 12, 16, 18};
     bool old = generation == 10, standard = (mode & 3) == 1, display = (mode & 3) == 2, render = !standard && !display;
     uint32_t pipes = gb_addr_config & 7, packers = gb_addr_config >> 8 & 7;

@@ -1,13 +1,13 @@
-/* Typed buffer accesses: MUBUF with the descriptor's format, MTBUF with the instruction's. "Buffer
- * Data Format" of AMD's RDNA2 and RDNA3 ISA documents says which fields apply to which instruction.
- * DST_SEL belongs to the descriptor: MTBUF ignores it. Swizzled addresses and range checks are
+/* Typed buffer accesses. MUBUF uses the descriptor's format, MTBUF the instruction's. "Buffer Data
+ * Format" of AMD's RDNA2 and RDNA3 ISA documents says which fields apply to which instruction.
+ * DST_SEL belongs to the descriptor, so MTBUF ignores it. Swizzled addresses and range checks are
  * those of plain accesses (../buffer.c). */
 #include "emu/ops/buffer.h"
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Each group is four consecutive numbers, for one to four components; D16_HI and LDS groups have
- * one. */
+/* Groups of instructions. The opcodes of a group are four consecutive numbers, for one to four
+ * components; D16_HI and LDS groups have only one. */
 static const struct group {
     uint16_t first;
     uint8_t d16, high, store, one;
@@ -25,13 +25,13 @@ struct access {
     struct sp_texel_format format;
     uint64_t va[SP_LANES], step, inside;
     uint32_t dst_sel, count; /* components */
-    uint32_t how;            /* access of its reads */
-    uint64_t undefined;      /* lanes with an element that is not completely written */
+    uint32_t how;            /* how the instruction's reads go through the caches: SP_VM_* */
+    uint64_t undefined;      /* lanes whose element is not completely written */
     const struct group *group;
 };
 
-/* 0, or the wave's stop. An INVALID format stands for a missing buffer: loads give 0, stores do
- * nothing. */
+/* Decodes the instruction and the descriptor. Returns 0, or w->stop if the wave must stop. An
+ * INVALID format stands for a missing buffer: loads give 0, stores do nothing. */
 static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
 {
     uint32_t word3 = (uint32_t)(sp_s64(w, i, i->sbase + 2u) >> 32), number = word3 >> 12 & (w->generation == 10 ? 127 : 63);
@@ -62,7 +62,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     return (int)w->stop;
 }
 
-/* One element, dword by dword, as swizzling places them. */
+/* Reads one element, dword by dword, from the addresses that swizzling gives. */
 static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *bytes)
 {
     uint64_t va = a->va[lane];
@@ -81,7 +81,7 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
     uint32_t r[4][SP_LANES], dwords;
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
     dwords = a.group->d16 ? (a.count + 1) / 2 : a.count;
-    /* D16 keeps the other half */
+    /* keeps the other half of the registers for D16 */
     for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]);
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};

@@ -1,11 +1,12 @@
 /* roundeven of C23, only for the emulator: glibc has it since 2.25, and a wheel is linked for 2.17.
- * The host's rounding mode is the wave's, so rint would be wrong. Compilers use the CPU's
- * instruction where it exists. */
+ * rint would be wrong, because the host's rounding mode is set to that of the wave. Compilers use
+ * the CPU's instruction where there is one. */
 #include <math.h>
 
 double roundeven(double x)
 {
-    if (!(fabs(x) < 0x1p52)) /* whole already, or NaN: a signaling NaN becomes quiet */
+    /* the number is whole already, or a NaN: a signalling NaN becomes quiet */
+    if (!(fabs(x) < 0x1p52))
         return x != x ? x + x : x;
     double below = floor(x), part = x - below; /* exact */
     double odd = below - 2 * floor(below / 2);

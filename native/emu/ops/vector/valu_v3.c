@@ -1,5 +1,6 @@
-/* Vector instructions for hosts with AVX2, FMA and F16C; without FMA every fmaf is a call. O3 is 9
- * KB of the wheel and no faster (benchmarks/emu.py). */
+/* Vector instructions for hosts with AVX2, FMA and F16C. Without FMA every fmaf would be a call.
+ * The file is not compiled with O3, which adds 9 KB to the wheel and is no faster
+ * (benchmarks/emu.py). */
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function)

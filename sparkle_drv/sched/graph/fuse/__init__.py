@@ -1,7 +1,7 @@
 """Merges tasks of a graph before they are placed.
 
-The modules rewrite tasks and expressions; fold.py changes weights on the host. Nothing here chooses
-or calls a device. Called by graph; compose.py also by place.
+The modules rewrite tasks and expressions; fold.py changes weights on the host. No module here
+chooses or calls a device. graph calls this package; place calls compose.py, too.
 
     merge.py       which tasks become one: map into map, map into product, map into reduction
     compose.py     substitutes one expression into another

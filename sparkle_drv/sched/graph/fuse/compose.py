@@ -1,4 +1,5 @@
-"""Substitutes expressions into one another: the map of a map becomes one expression. Pure.
+"""Substitutes expressions into one another: the map of a map becomes one expression. All functions
+are pure.
 
 Each node keeps its type, since the result of the inner expression has the dtype of the array that
 it replaces. Names become x0, x1, ... in order of first use. Python's numbers become constants of
@@ -20,11 +21,11 @@ from sparkle_drv.ops.map import fused
 from sparkle_drv.sched.model.task import Value
 
 MOST_NODES = 256
-"""Nodes of an expression after substitution, at most."""
+"""Most nodes of an expression after substitution."""
 MOST_TEXT = 72
-"""Letters of an expression in a message, at most."""
+"""Longest text of an expression in a message, in characters."""
 LONGEST = 4000
-"""Letters of an expression as text, at most."""
+"""Longest text of an expression for `ops.map`, in characters."""
 _SIGNS = {
     "add": ("+", 10), "sub": ("-", 10), "mul": ("*", 20), "div": ("/", 20), "pow": ("**", 40),
     "lt": ("<", 5), "le": ("<=", 5), "gt": (">", 5), "ge": (">=", 5), "eq": ("==", 5),
@@ -42,17 +43,19 @@ class Expr:
     numbers: Mapping[str, Any]
 
     def joined(self, name: str, inner: Expr) -> Expr:
-        """This expression with `inner` in place of the array `name`."""
+        """Returns this expression with `inner` in place of the array `name`."""
         return _Made().result(self, {name: inner})
 
     def plain(self) -> Expr:
-        """This expression with names and numbers normalised, as the top of this file says."""
+        """Returns this expression with names and numbers normalised, as this file's
+        docstring says.
+        """
         return _Made().result(self, {})
 
     @property
     def fits(self) -> bool:
-        """Can every device that runs the parts run this, too? It must have few enough arrays and
-        live values.
+        """Whether every device that runs the parts can run this expression. It must have few enough
+        arrays and live values.
         """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False
@@ -75,7 +78,8 @@ class _Made:
 
     def __init__(self) -> None:
         self.builder = Builder()
-        self.arrays: dict[int, str] = {}  # by the value's number
+        # The name of each array in the expression, by the number of its Value.
+        self.arrays: dict[int, str] = {}
         self.reads: dict[str, Value] = {}
         self.numbers: dict[str, Any] = {}
 
@@ -85,7 +89,7 @@ class _Made:
         return Expr(self.builder.graph(root, names, "", "map"), self.reads, self.numbers)
 
     def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
-        """Copies `given`; returns the number of its last node."""
+        """Appends the nodes of `given`. Returns the number of the last one."""
         new: list[int] = []
         for node in given.graph.nodes:
             if node.op != "name":
@@ -107,13 +111,15 @@ class _Made:
     def number(self, value: Any) -> int:
         if value.__class__ in (int, float):
             return self.builder.add("number", (), value)
-        name = f"s{len(self.numbers)}"  # numpy's numbers have a dtype, so they stay names
+        name = f"s{len(self.numbers)}"  # a numpy number has a dtype, so it stays a name
         self.numbers[name] = value
         return self.builder.add("name", (), name)
 
 
 def written(graph: Graph) -> str:
-    """The expression as text, or its number of operations if the text is long."""
+    """Returns the expression as text. A text over MOST_TEXT is replaced by its number of
+    operations.
+    """
     text = as_text(graph)
     if text and len(text) <= MOST_TEXT:
         return text
@@ -121,8 +127,10 @@ def written(graph: Graph) -> str:
 
 
 def as_text(graph: Graph) -> str:
-    """The expression as `ops.map` takes it; "" if it would be longer than LONGEST."""
-    texts: list[tuple[str, int]] = []  # (text, binding strength)
+    """Returns the expression as text for `ops.map`, or "" if the text would be longer
+    than LONGEST.
+    """
+    texts: list[tuple[str, int]] = []  # (text, binding strength of its outer operator)
     for node in graph.nodes:
         given = [texts[a] for a in node.args]
         if node.op == "name":
@@ -151,5 +159,5 @@ def _number(value: Any) -> str:
 
 
 def operations(graph: Graph) -> int:
-    """Operations for each element."""
+    """Returns the number of operations for each element."""
     return sum(1 for node in graph.nodes if node.args)

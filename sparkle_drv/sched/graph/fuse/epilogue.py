@@ -1,8 +1,9 @@
-"""How much of a map behind a product the product itself can do: bias, activation, scale. Pure.
+"""Finds how much of a map that reads a product the product itself can do: bias, activation, scale.
+All functions are pure.
 
 `peel` looks for the outermost part of the expression with the form C * act(A * y + B). Here y is
-the result of the product; A, B, C are numbers or have one number per channel. The product takes
-act as its activation, B as its bias, and A as a factor of its weights. C goes into both where act
+the result of the product; A, B, C are numbers or have one number per channel. The product takes act
+as its activation, B as its bias, and A as a factor of its weights. C multiplies A and B where act
 is relu, since relu(z) * C = relu(z * C) for C > 0, or where there is no act. The rest of the
 expression reads the result of that product.
 """
@@ -21,7 +22,7 @@ _ACTIVATIONS = ("relu", "tanh", "sigmoid")
 _ALONG = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "exp", "min", "max",
                     "pow", "log"})  # fmt: skip
 """Operations that may be computed beforehand, per channel in float64. Functions with jumps are
-left out: float32's rounding could land on the other side of a jump."""
+excluded: float32's rounding could land on the other side of a jump."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Epilogue:
     """The node of the expression that the product's result replaces."""
     activation: str | None
     bias: Value | None
-    """The array that is the bias unchanged; None if the bias is folded or absent."""
+    """The array that becomes the bias unchanged. None if the bias is folded or absent."""
     fold: Fold | None
 
 
@@ -41,7 +42,7 @@ class _Not(Exception):
 
 
 def peel(product: Task, given: Expr) -> Iterator[Epilogue]:
-    """Every part that the product could take over, the largest first."""
+    """Yields every part that the product could take over, the largest first."""
     name = next(n for n, value in given.reads.items() if value.number == product.out.number)
     search = _Search(product, given, name)
     for at in range(len(given.graph.nodes) - 1, -1, -1):
@@ -64,7 +65,9 @@ class _Search:
             self.along.append(not self.depends[i] and self._is_along(node))
 
     def _is_along(self, node: Node) -> bool:
-        """Is it a number, or one number per channel, of the product's type?"""
+        """Returns whether the node is a number, or one number per channel in the
+        product's dtype.
+        """
         if node.op == "number":
             return True
         if node.op == "name":
@@ -84,7 +87,7 @@ class _Search:
         return (1,) * missing + value.shape in (wanted, (1,) * len(out.shape))
 
     def all_through(self, at: int) -> bool:
-        """Does the result depend on y only through this node?"""
+        """Returns whether the result of the expression depends on y only through node `at`."""
         reached = [False] * len(self.nodes)
         reached[-1] = True
         for i in range(len(self.nodes) - 1, -1, -1):
@@ -94,7 +97,7 @@ class _Search:
         return self.depends[at] and at != self.y and not reached[self.y]
 
     def match(self, at: int) -> Epilogue:
-        """The epilogue that ends at this node. Raises _Not if there is none."""
+        """Returns the epilogue that ends at node `at`. Raises _Not if there is none."""
         steps = []
         i = at
         while i != self.y:
@@ -119,7 +122,7 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """(operation of the node, its operand without y, its operand that depends on y)."""
+        """Returns (operation of node `i`, its operand without y, its operand that depends on y)."""
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]
         others = [a for a in args if not self.depends[a]]
@@ -137,7 +140,9 @@ class _Search:
 
 
 class _Line:
-    """scale * y + shift, as nodes of a builder; None stands for 1 and 0."""
+    """The linear function scale * y + shift, as nodes of a builder. A `scale` of None means 1, a
+    `shift` of None means 0.
+    """
 
     def __init__(self, search: _Search) -> None:
         self.search = search
@@ -147,7 +152,7 @@ class _Line:
         self.shift: int | None = None
 
     def take(self, op: str, other: int) -> None:
-        """Applies `op` with the operand `other` to the line."""
+        """Applies `op` with the operand `other` to the linear function."""
         add = self.builder.add
         if op in ("neg", "from"):
             self._times("mul", add("number", (), -1))
@@ -177,7 +182,7 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """(the array that is the bias unchanged, the fold to compute beforehand)."""
+        """Returns the array that becomes the bias unchanged, and the Fold to compute beforehand."""
         product = self.search.product
         old = product.reads.get("bias")
         if product.fold is not None:

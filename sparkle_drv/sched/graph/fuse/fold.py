@@ -2,8 +2,8 @@
 
 The computation is in float64 and rounds once, so each weight is off by half an ulp. A sum of k
 terms then moves by 0.3 eps * sqrt(k) of a term; the tolerance is 4 eps * sqrt(k)
-(ops/ref/close.py). A fold is refused where a weight would leave the range of normal numbers, since
-this bound does not hold there.
+(ops/ref/close.py). This bound holds for normal numbers only, so a fold is refused where a weight
+would leave their range.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ Host = npt.NDArray[Any]
 
 
 def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
-    """The arrays that a product with a fold reads in place of `task.folded`; None if they cannot
-    take it. `given` maps numbers of values to arrays.
+    """Returns the arrays that a product with a Fold reads in place of the operands `task.folded`.
+
+    Returns None if the weights or the bias cannot take the fold. `given` maps numbers of values to
+    arrays.
     """
     fold = task.fold
     assert fold is not None
@@ -49,17 +51,18 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
         total = total if shift is None else total + shift
         found["bias"] = rounded = total.astype(task.out.dtype)
-    # A bias that is not finite stays so; one that overflows only by rounding refuses the fold.
+    # A bias that was not finite stays. If only the rounding made a bias overflow, the fold is
+    # refused.
     return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
 
 
 def _host(given: Any) -> Host:
-    """The elements of a numpy array or a ContextConstant."""
+    """Returns the elements of a numpy array or a ContextConstant."""
     return given.host() if isinstance(given, ContextConstant) else given
 
 
 def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host | None:
-    """The value of an expression per channel, float64 [channels]."""
+    """Returns the value of an expression per channel: float64 [channels]."""
     if graph is None:
         return None
     found: list[Any] = []
@@ -74,7 +77,9 @@ def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host
 
 
 def _normal(made: Host, before: Host) -> bool:
-    """Is each weight still a normal number, or unchanged because it was 0 or not finite?"""
+    """Returns whether each weight is still a normal number, or unchanged because it was 0 or not
+    finite.
+    """
     least = np.finfo(made.dtype).tiny
     normal = np.isfinite(made) & (np.abs(made) >= least)
     same = (before == 0) | ~np.isfinite(before)

@@ -1,9 +1,10 @@
-"""Changes of layout in a graph: which cancel, and which other work can avoid. Pure.
+"""Changes of layout in a graph: finds which cancel, and which vanish if other work changes its
+layout. All functions are pure.
 
-A change that undoes an earlier one is removed (`cancelled`). Convolutions work in either layout,
-and maps work in any. `relaid` moves connected convolutions and maps to the other layout where fewer
-bytes change their layout that way. This happens between two changes, or where results are smaller
-than operands. Its worth depends on the devices: place/plans.py compares both ways.
+`cancelled` removes a change that undoes an earlier one. Convolutions work in two layouts, maps in
+any. `relaid` moves connected convolutions and maps to the other layout where fewer bytes change
+their layout that way. This happens between two changes, or where results are smaller than operands.
+Whether it saves time depends on the devices: place/plans.py compares both versions.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from sparkle_drv.sched.model.task import Task, Value, needed
 OTHER = {"NCHW": "NHWC", "NHWC": "NCHW"}
 """The layouts that convolutions work in, each with the other one."""
 _TURN = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
-"""To a layout: the axis in the other layout that each of its axes comes from."""
+"""For each target layout, the axes of the other layout in the order of the target's axes."""
 
 
 def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """`tasks` without changes of layout that only undo an earlier one."""
+    """Returns `tasks` without changes of layout that only undo an earlier one."""
     made: dict[int, Task] = {}
     same: dict[int, Value] = {}
     left = []
@@ -40,7 +41,7 @@ def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
 
 
 def _back(before: Task, task: Task) -> bool:
-    """Does `task` restore the operand of `before`, to the last byte?"""
+    """Returns whether `task` restores the operand of `before` to the last byte."""
     x, first, second = before.reads["a"], before.options, task.options
     ways = (first["source"], first["target"]) == (second["target"], second["source"])
     padded = len(x.shape) == 5 and first["channels"] not in (None, x.shape[1] * x.shape[4])
@@ -53,8 +54,8 @@ def _reading(task: Task, same: dict[int, Value]) -> Task:
 
 
 def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
-    """`tasks` with fewer bytes that change their layout; None if there is no such way. New values
-    get numbers from `free` on.
+    """Returns `tasks` with fewer bytes that change their layout, or None if no such version exists.
+    New values get numbers from `free` on.
     """
     now = list(tasks)
     while True:
@@ -69,12 +70,14 @@ def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Ta
 
 
 def changed_nbytes(tasks: Sequence[Task]) -> int:
-    """Bytes that changes of layout read and write."""
+    """Returns the bytes that changes of layout read and write."""
     return sum(t.reads["a"].nbytes + t.out.nbytes for t in tasks if t.op == "layout")
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """By name, what the task reads in the layout that it works in; {} if it needs one layout."""
+    """Returns the operands of a task that must have the layout it works in, by name. Returns {} if
+    the task cannot work in another layout.
+    """
     out = task.out
     if task.op == "conv2d" and task.options["algo"] == "auto":
         return {"x": task.reads["x"]}
@@ -87,7 +90,7 @@ def _images(task: Task) -> dict[str, Value]:
 
 
 def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
-    """Connected groups of tasks in one layout: they read or make the same images."""
+    """Yields connected groups of tasks in one layout: tasks that read or make the same images."""
     group: dict[int, set[int]] = {}
     by_value: dict[int, int] = {}
     for i, task in enumerate(tasks):
@@ -111,8 +114,10 @@ def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
 def _flipped(
     tasks: Sequence[Task], part: frozenset[int], outputs: frozenset[int], free: int
 ) -> list[Task]:
-    """`tasks` with those of `part` in the other layout. Changes of layout are added at the borders
-    of `part`, except where a task already made the change.
+    """Returns `tasks` with those of `part` in the other layout.
+
+    Changes of layout are added at the borders of `part`, except where a task already made the
+    change.
     """
     here = str(tasks[min(part)].out.layout)
     there = OTHER[here]
@@ -158,7 +163,7 @@ def _flipped(
 
 
 def _changes(task: Task, source: str, target: str) -> bool:
-    """Is the task a change from `source` to `target`?"""
+    """Returns whether the task is a change from `source` to `target`."""
     return task.op == "layout" and (task.options["source"], task.options["target"]) == (
         source,
         target,
@@ -166,7 +171,9 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """By value that `part` makes: the first change to the other layout that reads it."""
+    """Returns the first change to the other layout that reads a value of `part`, by the value's
+    number.
+    """
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}
     for task in tasks:

@@ -1,9 +1,9 @@
-"""Merges tasks of a graph before they are placed. Pure.
+"""Merges tasks of a graph before they are placed. All functions are pure.
 
-First each map goes into the only map that reads it, if both have the same shape. Then each product
-takes over what it can of the only map that reads it (epilogue.py). Then each map goes into the only
-reduction that reads it. An output stays an array of its own. Fewer bytes move, and results stay
-within the tolerances of `ops`.
+First each map is merged into the only map that reads it, if both have the same shape. Then each
+product takes over what it can of the only map that reads it (epilogue.py). Then each map is merged
+into the only reduction that reads it. An output of the graph stays an array of its own. Fewer bytes
+move, and results stay within the tolerances of `ops`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .epilogue import Epilogue, peel
 SCALING = 2
 """Cost of scaling a byte of weights on the host, relative to a byte of a result."""
 Holds = Callable[[Task], bool]
-"""Can the present weights of this product take its fold?"""
+"""Says whether the present weights of this product can take its fold."""
 
 
 def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
-    """`tasks` merged into fewer, in the same topological order. New values get numbers from `free`
-    on, above those of `tasks`.
+    """Returns `tasks` merged into fewer, in the same topological order.
+
+    New values get numbers from `free` on, above those of `tasks`.
     """
     free = max(free, unused(tasks))
     left = _maps_into(plain(tasks, outputs), outputs, "map")
@@ -34,13 +35,13 @@ def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int
 
 
 def unused(tasks: Sequence[Task]) -> int:
-    """The first number above those of all values."""
+    """Returns the first number above those of all values."""
     numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
     return max(numbers, default=0) + 1
 
 
 def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """The unmerged tasks that `outputs` need; equal expressions are written alike."""
+    """Returns the unmerged tasks that `outputs` need. Equal expressions get equal graphs."""
     return needed([_plain(task) for task in tasks], outputs)
 
 
@@ -54,7 +55,9 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """By value: (the task of one of `ops` that makes it, the only task that reads it)."""
+    """Returns (task, reader) by the number of a value, for tasks of `ops` whose value has only one
+    reader.
+    """
     reading = readers(tasks)
     return {
         task.out.number: (i, reading[task.out.number][0])
@@ -87,7 +90,7 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
     part = Expr(inner.expression, inner.reads, inner.numbers)
     if outer.op == "map":
         if inner.out.shape != outer.out.shape:
-            return None  # broadcasting would compute it again for each copy
+            return None  # broadcasting would compute the inner map again for each copy
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
@@ -127,7 +130,9 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
 
 
 def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
-    """[product with an epilogue, the rest of the map if any]; [] if it can take nothing."""
+    """Returns the product with an epilogue and, if anything is left of the map, the rest as a task.
+    Returns [] if the product can take nothing.
+    """
     assert given.expression is not None
     if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
         return []
@@ -156,10 +161,10 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 
 
 def _pays(task: Task, whole: bool) -> bool:
-    """Is it cheaper to scale the weights than the result?
+    """Returns whether it is cheaper to scale the weights than the result.
 
-    Not if a map is left, which could scale at no cost. Constant weights are scaled once; others in
-    each run, on the host, in a few passes.
+    It is not if a part of the map is left, since that part could scale at no cost. Constant weights
+    are scaled once; others in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]
@@ -168,7 +173,7 @@ def _pays(task: Task, whole: bool) -> bool:
 
 
 def _part(expr: Expr, at: int) -> Graph:
-    """The part of the expression that ends with this node."""
+    """Returns the part of the expression that ends with node `at`."""
     builder = Builder()
     for node in expr.graph.nodes:
         builder.add(node.op, node.args, node.value)
@@ -176,7 +181,9 @@ def _part(expr: Expr, at: int) -> Graph:
 
 
 def _rest(expr: Expr, at: int, value: Value) -> Expr | None:
-    """The expression with `value` in place of the node `at`; None if that is all of it."""
+    """Returns the expression with `value` in place of node `at`, or None if `at` is its
+    last node.
+    """
     last = len(expr.graph.nodes) - 1
     if at == last:
         return None

@@ -21,7 +21,7 @@ from sparkle_drv.sched.model.traffic import traffic
 
 
 def class_of(task: Task) -> tuple[Class, float]:
-    """(class, size) of a task."""
+    """Returns the class of work of a task, and its size."""
     if task.op == "gemm":
         (m, k), n = task.reads["a"].shape, task.out.shape[1]
         return gemm_class(m, n, k, task.out.dtype)
@@ -35,5 +35,6 @@ def class_of(task: Task) -> tuple[Class, float]:
         return reduce_class(task.options["op"], a.dtype), float(a.nbytes)
     size = float(traffic(task, fuses=True).nbytes)
     count = math.prod(task.common)
-    nbytes = size / count if count and size else 1.0  # of nothing any number is right
+    # An empty array has no bytes per element: any number will do.
+    nbytes = size / count if count and size else 1.0
     return task_class(task.op, task.expression, task.reads, task.numbers, nbytes), size

@@ -1,4 +1,4 @@
-"""A graph in micro-batches: chooses their number by predicted seconds, and makes its plan."""
+"""Chooses the number of micro-batches of a graph by predicted seconds, and makes the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def decide_cut(
     outs: Mapping[int, Any],
     count: int | str,
 ) -> Decided:
-    """As `decide`, in `count` micro-batches; "auto" takes the number with the least predicted time.
+    """Decides as plans.decide does, for a graph in `count` micro-batches. "auto" takes the number
+    with the least predicted time.
 
     Raises ValueError, before any measurement, where the batch cannot be cut that way.
     """
@@ -82,7 +83,10 @@ def _chosen(
     works: Mapping[int, Sequence[Work]],
     counts: Sequence[int],
 ) -> tuple[pipeline.Chosen, float]:
-    """(the chosen number of micro-batches among `counts`, the bound); `works` by rows of a part."""
+    """Returns the chosen number of micro-batches among `counts`, and the lower bound in seconds.
+
+    `works` maps the rows of a micro-batch to the work of each task.
+    """
     reads, refused = reads_of(batch.tasks), refused_of(executor, uris, batch.tasks)
     once = frozenset(i for i, t in enumerate(batch.tasks) if t.out.number not in batch.cut)
 
@@ -90,7 +94,9 @@ def _chosen(
         return place_graph.stated(executor.costs, works, reads, uris, refused)[0]
 
     def later(rows: int) -> Problem:
-        """The problem of a part behind the first: uncut operands are there already."""
+        """Returns the problem of a micro-batch after the first: operands that are not cut are on
+        the device already.
+        """
         made = []
         for task, work in zip(batch.tasks, works[rows], strict=True):
             outside = (v for v in task.arrays if v.kind != "made")

@@ -1,4 +1,4 @@
-"""From tasks to a plan: asks for probes of unknown classes, places, and checks memory."""
+"""Makes a plan from tasks: asks for probes of unknown classes, places, and checks memory."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ class Decided:
     tasks: Sequence[Task]
     steps: Steps
     works: Sequence[Work]
-    """By task."""
+    """The work of each task."""
     placed: place_graph.Placed
     layers: Sequence[int] = ()
-    """By task: the task that it is a micro-batch of; () without micro-batches."""
+    """For each task, the layer that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Has a device's speed changed since, or is a trial due on an unused device?"""
+        """Returns whether to place again: a device's speed has changed since, or a trial is due on
+        an unused device.
+        """
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
         if self.layers:
@@ -68,8 +70,10 @@ def decide(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> Decided:
-    """The best of `choices`, which compute the same; ties go by order. Raises Impossible."""
-    # Measure everything first: a replay uses the costs known after the last measurement.
+    """Returns the plan of the fastest of `choices`, lists of tasks that compute the same. Of
+    equally fast ones the first counts. Raises Impossible if no device can do a task.
+    """
+    # All is measured first: a replay uses the costs known after the last measurement.
     all_works = [works_of(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     with executor.deciding:
         return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
@@ -114,7 +118,7 @@ def works_of(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> list[Work]:
-    """The Work of each task; measures classes that are not known yet."""
+    """Returns the Work of each task. Classes that are not known yet are measured."""
     works = []
     for task in tasks:
         kind, size = class_of(task)
@@ -123,7 +127,8 @@ def works_of(
         place = _out_place(task.out, outputs, given, outs)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place))
     places = {place for work in works for x in work.operands for place in x.places}
-    ways.know(executor, places.union(uris), uris)  # results go from one of `uris` to another
+    # A result goes from one of `uris` to another of them.
+    ways.know(executor, places.union(uris), uris)
     return works
 
 
@@ -148,11 +153,11 @@ def one_way(
             )  # fmt: skip
             return made, noted
         lacking.append(short)
-    raise Impossible(f"graph: it does not fit: {'; or '.join(dict.fromkeys(lacking))}")
+    raise Impossible(f"graph: the memory does not suffice: {'; or '.join(dict.fromkeys(lacking))}")
 
 
 def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
-    """By task: the tasks that make what it reads."""
+    """Returns for each task the tasks that make what it reads."""
     making = {task.out.number: i for i, task in enumerate(tasks)}
     return [[making[v.number] for v in task.arrays if v.number in making] for task in tasks]
 
@@ -160,7 +165,9 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """By (task, URI): why the device cannot do the task, for a reason of the task's own."""
+    """Returns why a device cannot do a task, by (task, URI), where the task itself excludes the
+    device.
+    """
     return {
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
         for i, task in enumerate(tasks)
@@ -181,13 +188,14 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """The place where an output is wanted; "" for anywhere. With numpy operands only, that is the
-    host, as for single calls.
+    """Returns the place where an output is wanted, "" for anywhere.
+
+    The place is the host if all operands are numpy arrays, as for single calls.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):
         return ""
-    # Test the class: numpy's arrays have a `device`, too.
+    # The test is by class: numpy's arrays have a `device`, too.
     return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
 
 
@@ -200,10 +208,10 @@ def _once(
     layers: Sequence[int],
     schedule: Schedule,
 ) -> Schedule:
-    """`schedule` with operands counted once per device, as they are brought.
+    """Returns `schedule` with each operand counted once per device.
 
-    The placer takes task after task and counts an operand for each of its readers. Only the first
-    reader on a device pays for it.
+    The placer counts the transfer of an operand for each task that reads it. Only the first reader
+    on a device pays for it.
     """
     seconds = [list(row) for row in problem.seconds]
     there: set[tuple[int, int]] = set()
@@ -275,7 +283,7 @@ def _with_steps(
 
 
 def _short(executor: LocalExecutor, made: Decided) -> str:
-    """Which devices have too little memory, and by how much; "" if none."""
+    """Returns which devices have too little memory, and by how much; "" if none."""
     found = []
     for uri, memory in made.kept.plan.memory.items():
         there = executor.costs.nodes[uri].memory_nbytes

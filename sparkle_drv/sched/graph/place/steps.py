@@ -1,8 +1,9 @@
-"""The steps of a placed graph, in the order in which they begin, and the memory they share. Pure.
+"""The steps of a placed graph, in the order in which they begin, and the memory that they share.
+All functions are pure.
 
-A step brings an array to a device or does a task there. A result for another device is brought
-there just before its reader. By then all earlier steps have begun, so waiting for the result holds
-up nothing.
+A step copies an array to a device or runs a task there. A result for another device is copied just
+before the task that reads it. By then all earlier steps have begun, so waiting for the result
+delays none of them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from sparkle_drv.sched.model.task import Task, Value
 from .reuse import Item, Memory, pack
 
 Key = tuple[int, str]
-"""A value on a device: (number, URI)."""
+"""(number, URI) of a value on a device."""
 
 
 @dataclass(frozen=True)
 class Bring:
-    """Brings `value` to `uri`, from the device `source`, or from outside if that is ""."""
+    """The step that copies `value` to `uri`, from the device `source`. A `source` of "" means from
+    outside the graph.
+    """
 
     value: Value
     uri: str
@@ -33,7 +36,7 @@ class Bring:
 
 @dataclass(frozen=True)
 class Do:
-    """Does one of the tasks, on `uri`."""
+    """The step that runs task number `task` on `uri`."""
 
     task: int
     uri: str
@@ -44,12 +47,13 @@ class Do:
 
 @dataclass(frozen=True)
 class Steps:
-    """All steps, and the memory that they share on each device."""
+    """All steps of a graph, and the memory that they share on each device."""
 
     steps: tuple[Bring | Do, ...]
     memory: Mapping[str, Memory]
     offsets: Mapping[Key, int]
-    """Where in that memory a value lies, in bytes; missing values have memory of their own."""
+    """Offsets of values in that memory, in bytes. A value without an entry has memory of
+    its own."""
     values: Mapping[int, Value]
 
     @property
@@ -61,8 +65,10 @@ class Steps:
 def steps(
     tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int], ahead: bool = False
 ) -> Steps:
-    """The steps that do `order`. Outputs and results of reductions have memory of their own.
-    `ahead`: a copy to a device may run during the task before its reader.
+    """Returns the steps for the tasks of `order`. Outputs and results of reductions have memory of
+    their own.
+
+    `ahead` says that a copy to a device may run during the task before the one that reads it.
     """
     made: list[Bring | Do] = []
     home: dict[int, str] = {}
@@ -90,7 +96,7 @@ def _with_memory(
     begin: dict[Key, int] = {}
     end: dict[Key, int] = {}
     makes: dict[Key, Bring | Do] = {}
-    doing: dict[str, int] = {}  # by URI: its last task so far
+    doing: dict[str, int] = {}  # the last task of each device so far, by URI
     for at, step in enumerate(made):
         if isinstance(step, Bring):
             if step.source:
@@ -102,7 +108,8 @@ def _with_memory(
         else:
             doing[step.uri] = at
             task = tasks[step.task]
-            for value in task.reads.values():  # also weights that a fold replaces: they may be here
+            # Weights that a fold replaces are read, too: they may be in shared memory.
+            for value in task.reads.values():
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
                 begin[task.out.number, step.uri] = at
@@ -130,14 +137,16 @@ def _with_memory(
 
 
 def _elsewhere(step: Bring) -> bool:
-    """Does the step bring a core.Array of another device?"""
+    """Returns whether the step copies a core.Array of another device."""
     return step.value.kind not in ("numpy", "constant", "context", step.uri)
 
 
 def _over(
     tasks: Sequence[Task], step: Bring | Do, begin: Mapping[Key, int], end: Mapping[Key, int]
 ) -> Key | None:
-    """An operand of a map that its result may overwrite: this is its last reader."""
+    """Returns an operand of a map that the result may overwrite, because the map is its last
+    reader. None if there is no such operand.
+    """
     if isinstance(step, Bring) or tasks[step.task].op != "map":
         return None
     out = tasks[step.task].out
