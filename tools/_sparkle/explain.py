@@ -113,7 +113,7 @@ def _filled(
     needed = sum(math.prod(s) for s in shapes) * kind.itemsize
     most = max(device.info.memory_nbytes for device in ctx.devices)
     if needed > most:
-        raise MemoryError(f"the operands are {needed} bytes, the largest device has {most}")
+        raise MemoryError(f"the operands are {needed} bytes, the devices have {most} at most")
     made: list[Any] = [(chance.random(s) * 2 + 1).astype(kind) for s in shapes]
     if args.place is None:
         return lambda: made

@@ -62,7 +62,7 @@ def check_define(name: str) -> None:
     """Raises UsageError for a name that -D must not give."""
     images.check_name(name)
     if name in (*GROUP_NAMES, GROUP_AXIS):
-        raise UsageError(f"-D {name}: --group-size defines that name; expected another name")
+        raise UsageError(f"-D {name}: --group-size gives that name; expected another name")
     if name in arith.KEYWORDS:
         raise UsageError(f"-D {name}: --where uses that word; expected another name")
 
