@@ -1,5 +1,7 @@
-"""The environment of gpu_run.py's steps: our package from the kit, its dependencies from the
-machine or the kit, and the vendor's OpenGL where the loader finds it. Only the standard library.
+"""Makes the environment of gpu_run.py's steps. It uses only the standard library.
+
+The package comes from the kit, and its dependencies from the machine or the kit. The vendor's
+OpenGL is put where the loader finds it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _kit.packed import unpack
 
-# Package of a wheel, and the module that shows its presence.
+# Each package that the kit has as a wheel, and the module whose import shows that it is installed.
 NEEDED = {
     "cffi": "_cffi_backend",
     "pycparser": "pycparser",
@@ -25,18 +27,19 @@ NEEDED = {
     "pyelftools": "elftools",
     "numpy": "numpy",
 }
-TRY_S = 120  # a cold disk reads numpy slowly
+TRY_S = 120  # timeout of a trial import; numpy takes long from a cold disk
 VENDORS = ("/usr/share/glvnd/egl_vendor.d", "/etc/glvnd/egl_vendor.d")  # libglvnd's default folders
 EGL_VENDOR = "libEGL_nvidia.so.0"
-TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")  # variables to report
+# prefixes of the environment variables to report
+TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")
 
 
 class Unfit(Exception):
-    """The kit cannot work with this Python. The text is the reason."""
+    """Says that the kit cannot work with this Python. The text is the reason."""
 
 
 def commit(kit: Path) -> str:
-    """The description of the kit's package."""
+    """Returns the kit's text about the commit that its package was built from. Raises Unfit."""
     try:
         return (kit / "commit").read_text().strip()
     except (OSError, ValueError) as error:
@@ -50,9 +53,9 @@ def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
         raise
     except FileNotFoundError as error:
         raise Unfit(f"the kit is damaged: {error}") from error
-    except OSError as error:  # no room, most likely
+    except OSError as error:  # most likely the disk is full
         raise Unfit(f"the kit cannot be unpacked in {site}: {error}") from error
-    except Exception as error:  # lzma.LZMAError has no name in a Python without lzma
+    except Exception as error:  # lzma.LZMAError cannot be named in a Python without lzma
         raise Unfit(f"the kit is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -64,7 +67,7 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
                 unpack(kit / "numpy.tar.xz", python, site)
             except KeyError:
                 raise Unfit(f"the kit has no numpy for Python {python}") from None
-            except ImportError as error:  # a Python that was built without lzma
+            except ImportError as error:  # this Python was built without lzma
                 raise Unfit(
                     f"Python {python} has no numpy and cannot unpack one: {error}"
                 ) from None
@@ -73,25 +76,27 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
 
 
 def _missed(env: dict[str, str], work: Path) -> str:
-    """The error of a Python's imports in this environment; "" when they work."""
+    """Returns the error of importing the packages in this environment; "" when the imports work."""
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
     try:
-        done = subprocess.run(  # -c takes modules of the current folder first, a checkout's too
+        done = subprocess.run(  # -c also imports from the current folder, such as a checkout
             command, env=env, cwd=work, capture_output=True, text=True, timeout=TRY_S
         )
     except subprocess.TimeoutExpired:
         return f"no import within {TRY_S} s"
     if not done.returncode:
         return ""
-    # A damaged library may end the process by a signal, which says nothing.
+    # A damaged library may end the process by a signal, and then stderr is empty.
     return (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
 
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
-    """The steps' environment. The machine's packages are used, unless they do not work."""
+    """Returns the environment of the steps. The machine's packages are used, unless they do not
+    work.
+    """
     if "t" in getattr(sys, "abiflags", ""):
-        raise Unfit("the package's extensions do not fit a free-threaded Python")
+        raise Unfit("the package's extensions cannot run in a free-threaded Python")
     site = work / "site"
     site.mkdir()
     env = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
@@ -105,7 +110,7 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
     if fake:
         env["SPARKLE_LIBCUDA"] = str(fake)
     _unpack(kit, [p for p, m in NEEDED.items() if importlib.util.find_spec(m) is None], site)
-    if _missed(env, work):  # too old, or broken
+    if _missed(env, work):  # the machine's packages are too old, or broken
         _unpack(kit, list(NEEDED), site)
     if why := _missed(env, work):
         raise Unfit(f"the kit does not work with Python {platform.python_version()}: {why}")
@@ -113,7 +118,9 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
 
 
 def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str, str]:
-    """Adds the GL loader if there is none, and the vendor's entry, which containers may lack."""
+    """Returns variables that make OpenGL work: the kit's GL loader if the machine has none, and the
+    vendor's entry, which containers may lack.
+    """
     more: dict[str, str] = {}
     folders = [env.get("LD_LIBRARY_PATH", "")]
     if not _found("libEGL.so.1", env):
@@ -122,7 +129,8 @@ def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str,
         vendor = _found(EGL_VENDOR, env)
         if not vendor and (driver := _found("libcuda.so.1", env)):
             beside = Path(driver).parent / EGL_VENDOR
-            if beside.is_file():  # outside the loader's path, as are the libraries that it needs
+            # the vendor's library and those that it needs lie outside the loader's path
+            if beside.is_file():
                 vendor = str(beside)
                 folders.insert(0, str(beside.parent))
         if vendor:
@@ -145,7 +153,9 @@ for line in open("/proc/self/maps"):
 
 
 def _found(library: str, env: dict[str, str]) -> str:
-    """The file that the dynamic loader takes for this name; "" when it finds none."""
+    """Returns the path of the file that the dynamic loader finds for this name; "" when it finds
+    none.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _PATH, library], env=env, capture_output=True, text=True,
         timeout=TRY_S,
@@ -154,7 +164,7 @@ def _found(library: str, env: dict[str, str]) -> str:
 
 
 def describe(logs: Path, env: dict[str, str], fake: bool) -> None:
-    """The facts about the machine, for the archive."""
+    """Writes the facts about the machine into `logs`, for the archive."""
     told = {
         "python": sys.version, "executable": sys.executable, "platform": platform.platform(),
         "cores": os.cpu_count(), "fake": fake,

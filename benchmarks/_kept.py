@@ -1,6 +1,6 @@
-"""What a killed benchmark leaves: files that are always whole, and no child processes.
+"""Keeps files whole and ends child processes when a benchmark is killed.
 
-The benchmarks of gpu_run.py write their results with it after each part.
+The benchmarks of gpu_run.py write their results with this module after each part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _libc = ctypes.CDLL(None)
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """Replaces a file's content at once. A device or a pipe is written to directly.
+    """Replaces a file's content at once. A device file or a pipe is written to directly.
 
     The package's kept.put does more, but gpu_run.py runs before the package is available.
     """
@@ -35,14 +35,18 @@ def write(path: str | Path, content: str | bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Removes the temporary files of a killed `write`, or of the package's kept.replace."""
+    """Removes the temporary files that a killed `write`, or the package's kept.replace, left
+    behind.
+    """
     for left in folder.glob(".new-*"):
         with contextlib.suppress(OSError):
             left.unlink()
 
 
 def end_with_parent(parent: int) -> None:
-    """For preexec_fn: the kernel kills this process when its parent ends, for whatever reason."""
+    """Makes the kernel kill this process when its parent ends, for whatever reason. For use as
+    preexec_fn.
+    """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent ended before that call, which then has no effect
+    if os.getppid() != parent:  # if the parent had already ended, prctl has no effect
         os._exit(1)

@@ -1,16 +1,16 @@
 """Is this checkout slower than an earlier commit? Both are measured in turn, row by row.
 
 REV is built in build/against/<commit>, from git's files. Two processes, one for each build, are
-pinned to the same CPUs. They take turns, one sample each, in a new random order every round. Each
-result is compared with float64 before it is timed. So disturbances of the machine affect both. A
-ratio is the median of the rounds' ratios, this checkout over REV, with an interval of 95 %. Above 1
-this checkout is slower.
+pinned to the same CPUs. They take turns, one sample each, in a new random order every round, so
+that disturbances of the machine affect both. Each result is compared with float64 before it is
+timed. A ratio is the median of the rounds' ratios, this checkout over REV, with an interval of 95
+%. A ratio above 1 means that this checkout is slower.
 
     python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py, and launches
     python benchmarks/against.py main 'gemm f32' '^launch'  # rows whose names match
     python benchmarks/against.py v1 --check 1.03            # exit 3 if a row is slower for certain
 
-Weights are `ops.constant` in a build that has it, else read-only arrays.
+Weights are made by `ops.constant` in a build that has this function, otherwise as read-only arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
+if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
     hop()
 
 import argparse
@@ -43,24 +43,26 @@ from _cpu_peers.station import Lost, Station
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build" / "against"
 BUILD_S = 900.0
-"""Limit of a build in seconds; it takes some 70 s on two cores."""
+"""Limit of a build in seconds. A build takes some 70 s on two cores."""
 BEFORE = "before"
 
 
 def commit(rev: str) -> str:
-    """The full hash of a commit. Raises UsageError."""
+    """Returns the full hash of a commit. Raises UsageError."""
     command = ["git", "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise UsageError("REV: expected git on this machine, it is not installed") from None
+        raise UsageError("REV: expected git on this machine, but it is not installed") from None
     if found.returncode:
         raise UsageError(f"REV: expected a commit of this repository, got {rev!r}")
     return found.stdout.strip()
 
 
 def built(sha: str) -> Path:
-    """The folder of a commit with its extensions, built once. Raises UsageError."""
+    """Returns the folder of a commit with its extensions, which are built once. Raises
+    UsageError.
+    """
     where = BUILDS / sha
     stamp = where / "built"
     if stamp.exists():
@@ -82,7 +84,7 @@ def built(sha: str) -> Path:
 
 
 class Build:
-    """A Station by the name of its build: both run the same peer, ours."""
+    """A Station that is named after its build. Both builds run the same peer: this package."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class Build:
         folder: Path,
         before: Sequence[Path] = (),
     ) -> None:
-        """`before`: folders that its process imports from first."""
+        """Starts the process. It imports from the folders `before` first."""
         self.name = name
         own = folder / name
         (own / "home").mkdir(parents=True)
@@ -103,7 +105,7 @@ class Build:
         self._station = Station(OURS, threads, cpus, env, own)
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """As Station.ask."""
+        """Sends a request, as Station.ask does."""
         return self._station.ask(do, **request)
 
     def close(self) -> None:
@@ -112,18 +114,22 @@ class Build:
 
 
 def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
-    """Checks that a child imports this build, and not an installed one. Raises UsageError."""
+    """Raises UsageError if a child process imports another sparkle_drv than this build, such as an
+    installed one.
+    """
     command = [sys.executable, "-c", "import sparkle_drv; print(sparkle_drv.__file__)"]
     found = subprocess.run(
         command, env=env, cwd=cwd, capture_output=True, text=True, check=True, timeout=60
     )
     there = Path(found.stdout.strip()).parents[1]
     if there.resolve() != package.resolve():
-        raise UsageError(f"expected the package of {package}, a child imports that of {there}")
+        raise UsageError(f"expected the package of {package}, got that of {there} in a child")
 
 
 def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
-    """The rows whose names match one of the patterns; all without patterns. Raises UsageError."""
+    """Returns the rows whose names match one of the patterns, or all rows if there is no pattern.
+    Raises UsageError.
+    """
     every: list[cases.Case | cases.Launch] = [*cases.all_cases().values(), *cases.LAUNCHES.values()]
     try:
         wanted = [re.compile(pattern) for pattern in patterns]
@@ -138,7 +144,9 @@ def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
 def compared(
     of: Any, builds: Sequence[Build], settings: measure.Settings, folder: Path
 ) -> dict[str, Any]:
-    """A row: this checkout's ways, each with its time and ratio, or the reason for having none."""
+    """Measures one row. Returns this checkout's ways, each with its time and ratio, or the reason
+    why it has none.
+    """
     given: dict[str, Any] = {}
     want = np.empty(0)
     if isinstance(of, cases.Case):
@@ -173,7 +181,7 @@ def _said(entry: dict[str, Any]) -> str:
 
 
 def told(row: dict[str, Any]) -> Iterator[str]:
-    """The lines of a row."""
+    """Yields the text lines of a row."""
     for way, found in row["ways"].items():
         name = f"{row['case']:38} {way:8}"
         if "why" in found:
@@ -186,7 +194,6 @@ def told(row: dict[str, Any]) -> Iterator[str]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's parser."""
     top = argparse.ArgumentParser(
         prog="against.py", description=(__doc__ or "").partition("\n")[0],
         epilog="exit codes: 0 well, 1 a row has no ratio, 2 usage, 3 with --check: a row is slower",
@@ -201,7 +208,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures and prints. Returns the exit code."""
+    """Measures and prints the rows. Returns the exit code."""
     allowed = sorted(os.sched_getaffinity(0))
     if not 1 <= args.threads <= len(allowed):
         raise UsageError(f"--threads: expected 1 to {len(allowed)}, got {args.threads}")
@@ -229,7 +236,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code."""
+    """Runs the command line. Returns the exit code."""
     try:
         return run(parser().parse_intermixed_args(argv))
     except (UsageError, Lost) as error:

@@ -1,17 +1,17 @@
-"""The host's cost of submitting one recorded dispatch again, beside vkQueueSubmit of stock RADV.
+"""Host time of submitting one recorded dispatch again, compared with vkQueueSubmit of stock RADV.
 
 RADV submits a command buffer that was recorded once, on the same emulated GPU. The dispatch is a
-vecadd of 1000 floats on a compute queue; every side is verified before and after.
+vecadd of 1000 floats on a compute queue. The result of every side is verified before and after.
 
-A program in C reads the clock before and after each call. The time of the ioctls inside the
-emulated kernel driver is measured there, in the same way for all (emu/kmd/seam_time.c), and
-subtracted. Each submission is waited for before the next. A repetition is a fresh process for each
-side, in a new random order, and gives one number: the median of its submissions.
+A program in C reads the clock before and after each call. The emulated kernel driver measures the
+time that its ioctls take, in the same way for all sides (emu/kmd/seam_time.c). That time is
+subtracted. Each submission has ended before the next one starts. A repetition is a new process for
+each side, in a new random order. It gives one number: the median of its submissions.
 
-RADV's program is tests/radv/vk_compute.c. Ours (amdgpu_submit.c) makes the calls of
+RADV's program is tests/radv/vk_compute.c. Ours, amdgpu_submit.c, makes the calls of
 `queue.submit(commands)` in C. It also calls two Python functions as the interpreter does: `go()`,
-which `queue.prepare` made, and `queue.submit(commands)`, which makes a fence, too. The first RADV
-found, the system's if it has one, sets the targets.
+which `queue.prepare` returned, and `queue.submit(commands)`, which also makes a fence. Targets are
+ratios to the first RADV that is found: the system's, if there is one.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}  # largest ratios to the first RADV
+# largest ratios to the first RADV that still meet the target
+TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}
 N = 1000
-WARM_UP = 100  # submissions of a process that do not count
+WARM_UP = 100  # first submissions of a process, which do not count
 TIMEOUT_S = 120
 HELPER = ROOT / "benchmarks" / "kernels" / "amdgpu_submit.c"
 
 
 class Functions(ctypes.Structure):
-    """struct functions of amdgpu_submit.c."""
+    """The C struct `functions` of amdgpu_submit.c."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("resend", "submit", "wait", "seam"))
 
 
 class One(ctypes.Structure):
-    """struct taken."""
+    """The C struct `taken` of amdgpu_submit.c: what one submission took."""
 
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "inside_ns", "ioctls"))
 
@@ -71,7 +72,9 @@ Taken = list[tuple[int, int, int]]  # per submission: ns, ns in the emulated ker
 
 
 def helper() -> Path:
-    """amdgpu_submit.c, compiled again when it is newer."""
+    """Returns the library made from amdgpu_submit.c, which is compiled again when the
+    source is newer.
+    """
     made = ROOT / "build" / "amdgpu_submit.so"
     if not made.exists() or made.stat().st_mtime < HELPER.stat().st_mtime:
         made.parent.mkdir(exist_ok=True)
@@ -86,7 +89,7 @@ def told(out: Any) -> Taken:
 
 
 def from_c(call: Any, count: int) -> Taken:
-    """Submissions by the helper, of the records that `queue.submit(commands)` hands over."""
+    """Makes `count` submissions in C, with the records that `queue.submit(commands)` hands over."""
     submit_again = ctypes.CDLL(str(helper())).submit_again
     submit_again.restype = ctypes.c_int64
     submit_again.argtypes = (
@@ -102,8 +105,11 @@ def from_c(call: Any, count: int) -> Taken:
 
 
 def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> Taken:
-    """Submissions by `function(*args)`, which the helper calls. `wait` takes its result."""
-    call_again = ctypes.PyDLL(str(helper())).call_again  # PyDLL raises the error that is set
+    """Makes `count` submissions by calling the Python function `function(*args)` from C. `wait`
+    gets each result.
+    """
+    # unlike CDLL, PyDLL raises the Python error that was set
+    call_again = ctypes.PyDLL(str(helper())).call_again
     call_again.argtypes = (
         *(ctypes.POINTER(Functions), ctypes.py_object, ctypes.POINTER(ctypes.py_object)),
         *(ctypes.c_size_t, ctypes.py_object, ctypes.c_size_t, ctypes.POINTER(One)),
@@ -115,9 +121,11 @@ def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> 
 
 
 def ours(chip: str, way: str, count: int) -> int:
-    """The program of one process of ours: a line per submission, as vk_compute prints them."""
+    """Runs this package's side in its own process. Prints a line per submission, as
+    vk_compute does.
+    """
     import sparkle_drv as sp
-    from sparkle_drv.testing import calls  # also registers emu:
+    from sparkle_drv.testing import calls  # the import also registers emu:
 
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(N, np.float32) for _ in range(2))
@@ -153,7 +161,9 @@ def ours(chip: str, way: str, count: int) -> int:
 
 
 def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Name -> (command, environment) of one process. Raises radv.mesa.Absent without any RADV."""
+    """Returns the command and environment of one process for each side by name. Raises
+    radv.mesa.Absent if there is no RADV.
+    """
     me = (sys.executable, str(Path(__file__).resolve()), "--submissions", str(count))
     found: dict[str, tuple[tuple[str, ...], Any]] = {
         name: ((*me, "--ours", chip, way), None) for way, name in WAYS.items()
@@ -170,7 +180,9 @@ def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ..
 
 
 def measured(command: tuple[str, ...], environment: Any) -> tuple[float, float]:
-    """(ns outside the emulated kernel driver, ioctls) per submission: medians of a process."""
+    """Runs one process. Returns the medians per submission: ns outside the emulated kernel driver,
+    and ioctls.
+    """
     code, said = radv.run(command, environment)
     lines = said.strip().splitlines()
     if code or not lines or not lines[-1].startswith("right "):
@@ -180,7 +192,7 @@ def measured(command: tuple[str, ...], environment: Any) -> tuple[float, float]:
 
 
 def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """{chip: {side: one (ns, ioctls) for each repetition}}"""
+    """Measures all sides. Returns {chip: {side: one (ns, ioctls) for each repetition}}."""
     program, order = radv.build_program(), random.Random(args.seed)
     helper()
     all_sides = {chip: sides(chip, args.submissions, program) for chip in args.chips}
@@ -195,7 +207,7 @@ def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, floa
 
 
 def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
-    """A row for each chip and side: ns, ioctls, and the ratio to each RADV."""
+    """Returns a row for each chip and side: ns, ioctls, and the ratio to each RADV."""
     made = []
     for chip, known in found.items():
         peers = [name for name in known if name.startswith("RADV")]

@@ -6,13 +6,13 @@ Copies: a transpose, a shard of columns, every second column and reversed column
 float32 matrix, and a transpose of four dimensions. Each line is numpy's time over ours; above 1 the
 device is faster. The device copies in its own memory: nothing crosses a bus.
 
-Operators: `np.sin(x) + y * 2` over `ops.map` of the same text, both waited for; below 1 operators
-are faster. Then `x + y` of 8 elements in microseconds: "build" until it returns, "run" until its
-fence has ended. They are medians of single calls.
+Operators: the time of `np.sin(x) + y * 2` over that of `ops.map` with the same text, each until its
+result is there; below 1 operators are faster. Then the us of `x + y` with 8 elements: "build" until
+the expression returns, "run" until its fence has ended. They are medians of single calls.
 
 Ratios are medians, measured in turns, with the interval that holds the true median with 95 %. Each
-result is compared before it is timed. Exit codes: 0, 1 a wrong result or more than one launch, 2
-usage, 3 no such device.
+result is compared with numpy's before it is timed. Exit codes: 0 well, 1 a wrong result or more
+than one launch, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CALLS = 5000
 
 
 def cases(size: int) -> dict[str, tuple[np.ndarray, View, np.ndarray]]:
-    """By name: an array, a view of it, and the same view by numpy."""
+    """Returns by name an array, a view of it, and numpy's view that should be equal."""
     x = np.random.default_rng(1).standard_normal((size, size), np.float32)
     whole, half, last = View.of(x.shape), size // 2, size // 16
     four = x.reshape(last, 16, 16, last)
@@ -51,11 +51,13 @@ def cases(size: int) -> dict[str, tuple[np.ndarray, View, np.ndarray]]:
 
 
 def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: int) -> list[float]:
-    """numpy's time over the device's, one a round. SystemExit for a wrong result."""
+    """Returns numpy's time over the device's for each round. Raises SystemExit for a
+    wrong result.
+    """
     x, view, wanted = case
     out, found = np.empty(view.shape, x.dtype), []
     with dev.array(x) as src, dev.empty(view.shape, x.dtype) as dst:
-        for turn in range(rounds + 1):  # the first one warms up
+        for turn in range(rounds + 1):  # the first turn warms up
             start = time.perf_counter()
             np.copyto(out, wanted)
             middle = time.perf_counter()
@@ -67,7 +69,7 @@ def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: in
             if turn:
                 found.append((middle - start) / (end - middle))
             elif not np.array_equal(dst.numpy(), out):
-                raise SystemExit(f"{dev.uri}: {view} is wrong; nothing is timed")
+                raise SystemExit(f"{dev.uri}: the copy of {view} is wrong; nothing is timed")
     return found
 
 
@@ -78,14 +80,16 @@ def ended(x: Any) -> Any:
 
 
 def operators(dev: sp.Device, size: int, rounds: int) -> list[float]:
-    """The time of operators over that of a map, one a round. SystemExit for a wrong result."""
+    """Returns the time of operators over that of ops.map for each round. Raises SystemExit for a
+    wrong result.
+    """
     given, found = np.random.default_rng(1).standard_normal((2, size), np.float32), []
     with dev.array(given[0]) as x, dev.array(given[1]) as y:
         ways: list[Callable[[], Any]] = [
             lambda: ended(np.sin(x) + y * 2),
             lambda: ended(sp.ops.map(dev, "sin(x) + y * 2", x=x, y=y)),
         ]
-        for turn in range(rounds + 1):  # the first one warms up
+        for turn in range(rounds + 1):  # the first turn warms up
             took = [0.0, 0.0]
             for way in (turn % 2, 1 - turn % 2):
                 before, start = dev.default_queue.submitted, time.perf_counter()
@@ -96,14 +100,19 @@ def operators(dev: sp.Device, size: int, rounds: int) -> list[float]:
                     made.numpy(), np.sin(given[0]) + given[1] * 2, 1e-5, 1e-5
                 )
                 if not right or (turn and launches != 1):
-                    raise SystemExit(f"{dev.uri}: wrong, or {launches} launches; nothing is timed")
+                    raise SystemExit(
+                        f"{dev.uri}: expected a right result by one launch, got "
+                        f"right={bool(right)} by {launches}; nothing is timed"
+                    )
             if turn:
                 found.append(took[0] / took[1])
     return found
 
 
 def median_us(call: Callable[[], object]) -> float:
-    """Of single calls: other programs take the core away from a few."""
+    """Returns the median us of single calls. The median ignores the few calls in which other
+    programs had the core.
+    """
     took = []
     for _ in range(CALLS):
         start = time.perf_counter()

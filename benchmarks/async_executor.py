@@ -1,11 +1,11 @@
 """What submitting ahead saves: frames that go to a device, through a kernel and back.
 
-A frame is done one step at a time (synchronous), or several are submitted at once (batched). The
-third way is a ring of three slots (triple-buffered). The table has for each device the time of a
-frame and frames per second. It also has the overhead of a kernel: the part of a frame's time that
-is not the kernel's. Everything is verified against numpy first, then timed interleaved. `--fake`
-replaces NVIDIA's driver by the fake one (`make fake-cuda`): its times are made up, the host's are
-real.
+The first way waits for each step of a frame before the next (synchronous). The second submits
+several frames at once (batched). The third uses a ring of three slots (triple-buffered). The table
+has for each device the time of a frame and frames per second. It also has the overhead of a kernel:
+a frame's time without the kernel's. Every way is verified against numpy first, then the ways are
+timed in turns. `--fake` replaces NVIDIA's driver by the fake one (`make fake-cuda`): its times of
+copies and kernels are made up, those of the host are real.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ FAKE = ROOT / "build/fake/libcuda.so.1"
 def summary(
     seconds: dict[str, list[float]], alone: list[float], frames: int, seed: int
 ) -> list[dict[str, Any]]:
-    """A dict for each way: medians of a frame's seconds and of its overhead; the overhead's share
-    of the synchronous one with its 95 % bootstrap interval (from six rounds on)."""
+    """Returns a dict for each way: the medians of a frame's seconds and of its overhead, and the
+    share of its overhead in the synchronous one. From six rounds on, the share has a 95 % bootstrap
+    interval.
+    """
     kernel_s = float(np.median(alone))
     over = {way: [max(0.0, s / frames - kernel_s) for s in seconds[way]] for way in WAYS}
     first = over[WAYS[0]]
@@ -121,7 +123,7 @@ def _whole(text: str) -> int:
 
 
 def one_device(uri: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Measures and prints one device. Returns its part of --json."""
+    """Measures one device and prints its table. Returns the device's part of --json."""
     with sp.open(uri) as dev, Work(dev, args.n, args.seed) as work:
         seconds, alone = measure(work, args.frames, args.rounds)
         name = dev.info.name

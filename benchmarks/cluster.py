@@ -1,16 +1,16 @@
-"""The cost of a device of another machine, beside bare Zenoh and a bare `ssl` socket.
+"""The cost of a device of another machine, compared with plain Zenoh and a plain `ssl` socket.
 
     python benchmarks/cluster.py [--rounds 15] [--mib 64] [--asks 300] [--json F]
 
-It needs root and iproute2: it makes two network namespaces, with mutual TLS on every side. In each
-round each side sends --asks requests of 100 bytes, one after the other, and --mib MiB in chunks of
-128 KiB. The order of the sides rotates. A ratio is that of medians with its 95 % bootstrap
-interval.
+The script needs root and iproute2, because it makes two network namespaces. Every side uses mutual
+TLS. In each round each side sends --asks requests of 100 bytes, one after the other, and --mib MiB
+in chunks of 128 KiB. The order of the sides rotates. A ratio is one of medians, with its 95 %
+bootstrap interval.
 
-* `ssl`: a bare socket; `zenoh`: bare Zenoh in exactly our configuration; `engine`: our transport.
+* `ssl`: a socket of Python; `zenoh`: Zenoh alone, configured as ours; `engine`: our transport.
 * `device`: the cpu device of a node. `ask` asks for its clock, `bulk` is an upload, `down` a
-  download. `launch` is the client's time for a prepared launch; `hundred` are 100 of them and one
-  wait, also as a number of `ask`s.
+  download. `launch` is the client's time for a prepared launch. `hundred` is the time of 100 such
+  launches and one wait, which is also given as a multiple of `ask`.
 
 Exit codes: 0 well, 1 a side failed, 2 usage, 3 no namespaces here.
 """
@@ -72,7 +72,7 @@ Found = dict[str, dict[str, list[float]]]
 
 
 def measure(rounds: int, mib: int, asks: int) -> Found:
-    """Figure -> side -> one sample per round."""
+    """Returns for each figure and side one sample per round."""
     network, machines = Network("a", "b"), []
     found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
     found |= {figure: {"device": []} for figure, _ in OF_DEVICES}
@@ -113,14 +113,14 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
 
 
 def certify(homes: dict[str, Path], address: str) -> None:
-    """Certificates of the client `a` and the node `b`, as `sparkle certs` makes them."""
+    """Makes certificates of the client `a` and the node `b`, as `sparkle certs` does."""
     ca = authority.init(str(homes["a"]))
     files.write(homes["a"] / "cluster", ca.issue("a", "client", ()))
     files.write(homes["b"] / "cluster", ca.issue("b", "node", (address,)))
 
 
 def answer(machine: Machine, figure: str, heard: int) -> float:
-    """The figure in the next line of a process."""
+    """Waits for the process's next line and returns the figure in it."""
     until = time.monotonic() + 90
     while time.monotonic() < until and machine.process.poll() is None:
         if len(machine.lines) > heard:

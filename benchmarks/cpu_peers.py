@@ -1,14 +1,14 @@
-"""The speed of the cpu device's gemm, conv2d and map from Python, beside libraries of other makers.
+"""The speed of the cpu device's gemm, conv2d and map from Python, compared with other libraries.
 
-One run measures ours, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, if installed (`make
-peers`). Each is a pinned process of its own for each number of threads. They take turns, sample by
-sample, while all others sleep. Every result is compared with float64 before it is timed. The lines
-that the package must reach stand at the end.
+One run measures this package, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, if installed
+(`make peers`). Each library has a pinned process for each number of threads. The processes take
+turns, sample by sample: while one computes, all others sleep. Every result is compared with float64
+before it is timed. The targets that the package must reach stand at the end.
 
     python benchmarks/cpu_peers.py                           # all, at most 12 minutes
     python benchmarks/cpu_peers.py --only 'gemm f32' --threads 1
 
-A whole run is kept under benchmarks/results/.
+A complete run is written to benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
+if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
     hop()
 
 import argparse
@@ -39,7 +39,7 @@ BUDGET_S = 690.0
 
 
 def placed(text: str) -> dict[int, list[int]]:
-    """{threads: the CPUs that they are pinned to}. Raises UsageError."""
+    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError."""
     allowed = sorted(os.sched_getaffinity(0))
     try:
         counts = [int(word) for word in (text or "1,2").split(",")]
@@ -84,7 +84,7 @@ def _main(args: argparse.Namespace) -> int:
         "env": env.describe(), "label": args.label, "quick": args.quick, "seed": args.seed,
         "removed": environment.removed(os.environ), "cpus": {str(t): c for t, c in cpus.items()},
     }  # fmt: skip
-    shared = Path("/dev/shm")  # operands are passed through memory
+    shared = Path("/dev/shm")  # a file system in memory, for the operands
     where = str(shared) if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sparkle-peers-", dir=where) as folder:
         there = crew.Crew(names, cpus, Path(folder))
@@ -101,7 +101,7 @@ def _main(args: argparse.Namespace) -> int:
 def _peers(
     args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
 ) -> dict[str, Any]:
-    """Measures, and fills the document's part."""
+    """Runs the measurement. Returns the document's part about the peers and rows."""
     base = measure.QUICK if args.quick else measure.Settings()
     settings = measure.Settings(base.case_s, base.fewest, base.most, args.seed)
     rows: list[dict[str, Any]] = []
@@ -123,7 +123,7 @@ def _peers(
 
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
-    """Writes the files and the text. Returns the exit code."""
+    """Prints the text and writes the files. Returns the exit code."""
     whole = study.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
     kept = study.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
@@ -141,7 +141,7 @@ def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Reports a child's error. The results that it should have measured are missing."""
+    """Prints the error of a child process, whose results are then missing."""
     try:
         yield
     except RuntimeError as error:

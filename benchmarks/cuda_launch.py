@@ -1,10 +1,10 @@
 """The cost of a launch on cuda:0 to its caller: C, `prepare()()`, and `Queue.launch` with 0, 4 and
 16 arguments. cuda.bindings, with its own handling of arguments, is added if installed.
 
-All run in one process and one primary context, interleaved, in bursts that fill no ring of a
-driver. The wait behind each burst is not counted. `--fake` takes the fake driver, whose launch
-costs under 40 ns, so the rest is the binding's cost. Kernels are empty. The checks: each launch was
-accepted, and the last one of a burst is reached.
+All rows run in one process and one primary context, in turns. Launches come in bursts that are too
+short to fill a driver's ring. The wait after each burst is not counted. `--fake` uses the fake
+driver, whose launch costs under 40 ns: the rest is the binding's cost. Kernels are empty. The
+script checks that each launch was accepted, and that the last launch of a burst ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ import sparkle_drv as sp  # noqa: E402
 
 FAKE = ROOT / "build/fake/libcuda.so.1"
 COUNTS = (0, 4, 16)
-Burst = Callable[[int], float]  # number of launches -> ns per launch
+Burst = Callable[[int], float]  # makes that number of launches, returns ns per launch
 
 
 def timed(call: Call, sync: Call) -> Burst:
@@ -56,14 +56,15 @@ def timed(call: Call, sync: Call) -> Burst:
         sync()
         return taken / count
 
-    # Each row has code of its own, as its user has. CPython 3.11 specialises a call for the object
-    # that it called there before, so rows that took turns in one place cost 12 ns more.
+    # Each row gets its own code object, as in a user's program. CPython 3.11 specialises a call
+    # site for the object that was called there before. Rows that shared one call site would cost 12
+    # ns more.
     burst.__code__ = burst.__code__.replace()
     return burst
 
 
 def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
-    """Bursts by name of the row."""
+    """Returns the bursts of a peer by the name of their row."""
     peer.init()
     memory: list[object] = [peer.device(4096) for _ in range(4)]
     rows = {}
@@ -77,7 +78,9 @@ def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
 
 
 def baseline(library: str, folder: Path) -> Burst | None:
-    """cuLaunchKernel with 4 arguments from a loop in C. None: there is no compiler."""
+    """Returns a burst of cuLaunchKernel with 4 arguments from a loop in C, or None if there is no
+    compiler.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None
@@ -91,7 +94,7 @@ def baseline(library: str, folder: Path) -> Burst | None:
         got = ctypes.c_void_p()
         code = getattr(cuda, call)(ctypes.byref(got), *args)
         if code:
-            raise sp.DriverCallError(f"C baseline: {call}: {code}")
+            raise sp.DriverCallError(f"C baseline: {call} returned {code}")
         return got.value or 0
 
     stream = ctypes.c_void_p(take("cuStreamCreate", 1))
@@ -106,14 +109,14 @@ def baseline(library: str, folder: Path) -> Burst | None:
         ns = float(made.burst(entry, ctypes.c_void_p(kernel), stream, args, count))
         cuda.cuStreamSynchronize(stream)
         if ns < 0:
-            raise sp.DriverCallError(f"C baseline: cuLaunchKernel: {-ns:.0f}")
+            raise sp.DriverCallError(f"C baseline: cuLaunchKernel returned {-ns:.0f}")
         return ns
 
     return burst
 
 
 def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
-    """Bursts by row, and the version of cuda.bindings; "" when it is not installed."""
+    """Returns the bursts by row, and the version of cuda.bindings; "" when it is not installed."""
     ours = Sparkle()
     ours.start()
     rows = of_peer("sparkle_drv", ours)
@@ -129,7 +132,7 @@ def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
 
 
 def measure(rows: dict[str, Burst], rounds: int, launches: int) -> dict[str, list[float]]:
-    """ns of each round by row; interleaved, in an order that rotates."""
+    """Returns the ns of each round by row. Rows are timed in turns, in an order that rotates."""
     names = list(rows)
     for name in names:
         rows[name](launches)
@@ -142,7 +145,7 @@ def measure(rows: dict[str, Burst], rounds: int, launches: int) -> dict[str, lis
 
 
 def peer_of(name: str, taken: dict[str, list[float]]) -> list[float] | None:
-    """The samples of the same row of cuda.bindings."""
+    """Returns the samples of the row of cuda.bindings that corresponds to a row of this package."""
     return taken.get(name.replace("sparkle_drv", "cuda.bindings")) if "sparkle" in name else None
 
 
@@ -193,7 +196,7 @@ def main() -> int:
         if not FAKE.exists():
             options.error(f"--fake: {FAKE} is not there; make fake-cuda builds it")
         library = os.environ["SPARKLE_LIBCUDA"] = str(FAKE)
-        ctypes.CDLL(library)  # cuda.bindings finds it by this name, too
+        ctypes.CDLL(library)  # afterwards cuda.bindings finds the loaded library by its name
     try:
         Outputs(args.json).check()
         with tempfile.TemporaryDirectory() as folder:

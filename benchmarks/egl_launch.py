@@ -1,15 +1,16 @@
-"""The cost of a launch beside moderngl: three buffers and one scalar, a group of eight threads.
+"""The cost of a launch compared with moderngl: three buffers, one scalar, a group of eight threads.
 
 Both sides have the same GLSL text and run in this process. Each is verified first, launch by
-launch. Then samples of both are taken in turn, in a new random order each round, so that a busy
+launch. Then samples of both are taken in turns, in a new random order each round, so that a busy
 moment affects both. A sample is a loop of launches whose scalar changes every time. It gives two
 numbers per launch: the caller's time until the loop was over, and the time until the last launch
-had ended. moderngl's launches return only when llvmpipe has computed. Ours are computed by the
-thread that owns the context. So on one core the second number counts, on two the first.
+had ended. A launch of moderngl returns only when llvmpipe has computed. Our launches are computed
+by the thread that owns the context. On one core, compare the second number; on two cores, the
+first.
 
-LP_NUM_THREADS is 0: llvmpipe computes in the thread that calls it. The script sets the variable and
-starts itself again, before any driver reads it. `--sets` changes the buffers as well, as a program
-with several sets would.
+LP_NUM_THREADS=0 makes llvmpipe compute in the thread that calls it. The script sets the variable
+and starts itself again, before any driver reads it. `--sets` changes the buffers from launch to
+launch as well, as a program with several sets of buffers would.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ void main()
 
 @dataclass
 class Case:
-    """`loop` makes `launches` launches. `finish` returns when the last of them has ended."""
+    """One way to launch. `loop` makes `launches` launches. `finish` returns when the last of them
+    has ended.
+    """
 
     name: str
     peer: str
@@ -88,12 +91,14 @@ BIND_SET_RUN, RUN, FINISH_EACH = "bind, set, run", "run alone", "bind, set, run,
 
 
 class Theirs:
-    """moderngl as in its own documentation, with attributes looked up before the loop."""
+    """The side of moderngl, used as in its own documentation, with attributes looked up before the
+    loop.
+    """
 
     def __init__(self, inputs: Values) -> None:
         import moderngl
 
-        untyped: Any = moderngl  # its stubs lack this argument and methods of buffers
+        untyped: Any = moderngl  # moderngl's type stubs lack this argument and methods of buffers
         self.context = untyped.create_standalone_context(backend="egl", require=430)
         self.shader = self.context.compute_shader(f"#version 430 core\n{GLSL}")
         self.scalar = self.shader["a"]
@@ -110,8 +115,9 @@ class Theirs:
         return np.frombuffer(y.read(), np.float32)
 
     def cases(self, launches: int) -> list[Case]:
-        """The cases to measure. Their loops are written out, because calling a helper would cost as
-        much as binding a buffer."""
+        """Returns the cases to measure. Each loop is written out, because calling a helper would
+        cost as much as binding a buffer.
+        """
         scalar, run, finish = self.scalar, self.shader.run, self.context.finish
         work = [(*self.sets[i % len(self.sets)], SCALARS[i % 7]) for i in range(launches)]
         few = work[: launches // 10]
@@ -145,7 +151,7 @@ class Theirs:
 
 
 class Ours:
-    """The same by sparkle_drv."""
+    """The side of sparkle_drv, with the same work."""
 
     def __init__(self, dev: sp.Device, inputs: Values) -> None:
         zero = np.zeros(WIDTH, np.float32)
@@ -154,7 +160,7 @@ class Ours:
         self.sets = [[dev.array(b) for b in (zero, x, z)] for x, z in inputs]
 
     def one(self, index: int, a: float) -> list[np.ndarray]:
-        """Each way of launching in turn, over poisoned memory."""
+        """Launches once in each way, over poisoned memory. Returns the results."""
         y, x, z = self.sets[index]
         kernel, queue = self.kernel, self.queue
         listed = sp.Commands().dispatch(kernel, y, x, z, a, groups=1)
@@ -213,21 +219,24 @@ class Ours:
 
 
 def verified(theirs: Theirs, ours: Ours, inputs: Values) -> bool:
-    """Do both sides compute a*x + z for every set and scalar, in each way of launching?"""
+    """Returns whether both sides compute a*x + z for every set and scalar, in each way
+    of launching.
+    """
     for index, (x, z) in enumerate(inputs):
         for a in SCALARS:
             want = np.float64(a) * x + z
             for who, y in [("moderngl", theirs.one(index, a))] + [
                 ("sparkle_drv", y) for y in ours.one(index, a)
             ]:
-                if not np.allclose(y, want, rtol=4e-7, atol=1e-6):  # one rounding or two
+                # tolerance for one rounding (FMA) or two
+                if not np.allclose(y, want, rtol=4e-7, atol=1e-6):
                     print(f"{who}: expected {want}, got {y} (a = {a})", file=sys.stderr)
                     return False
     return True
 
 
 def take(cases: list[Case], rounds: int, seed: int) -> None:
-    """One sample of each case per round, after one that does not count."""
+    """Takes one sample of each case per round, after a first round that does not count."""
     order = random.Random(seed)
     for number in range(rounds + 1):
         for case in order.sample(cases, len(cases)):

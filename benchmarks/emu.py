@@ -3,10 +3,10 @@
     python benchmarks/emu.py [--json] [--chip gfx1100] [--repeat 15] [--threads 1]
 
 Strict and lenient machines take turns, so that a disturbance of the host affects both. Lane
-operations are instructions times active lanes, as the emulator counts them. Times are wall clock
-from submission to completion: the median, and the best for the host's ability. On a host with other
-users the processor's time says more. A ratio, strict to lenient, is that of medians of the
-processor's time with its 95 % bootstrap interval.
+operations are instructions times active lanes, as the emulator counts them. Times are wall-clock
+time from submission to completion: the median, and the best, which shows what the host can do. On a
+host with other users the CPU time says more. The ratio of strict to lenient is one of medians of
+CPU time, with its 95 % bootstrap interval.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparkle_drv.testing.emulated_kernels import Kernels
 from sparkle_drv.testing.emulated_options import LENIENT
 from sparkle_drv.testing.emulator import Gpu, Machine
 
-KERNELS = Path(__file__).parent / "kernels"  # build.sh makes them
+KERNELS = Path(__file__).parent / "kernels"  # folder of the binaries that build.sh makes
 ALU_ROUNDS, MOVE_ROUNDS, GROUPS, SIZE = 500, 200, 32, 256
 PAGE_DWORDS, SCATTER_GROUPS = 1024, 64
 GOALS = {
@@ -42,7 +42,9 @@ MODES = {"strict": [], "lenient": sorted(LENIENT)}
 
 
 def alu_oracle(a: np.ndarray) -> np.ndarray:
-    """The kernel `alu`: float32, with its fused steps done in double and rounded once."""
+    """Computes what the kernel `alu` computes, in float32. A fused step is done in float64 and
+    rounded once.
+    """
     f32, f64 = np.float32, np.float64
     x, y, z, w = (a + f32(k) for k in range(4))
     k = np.arange(a.size, dtype=np.uint32)
@@ -70,7 +72,7 @@ def scatter_oracle(s: np.ndarray) -> np.ndarray:
 
 
 def workloads() -> dict[str, tuple[list[np.ndarray], np.ndarray, int, int, int]]:
-    """name: inputs, expected output, integer argument, groups, threads per group."""
+    """Returns by name: inputs, expected output, integer argument, groups, threads per group."""
     r = np.random.default_rng(1)
     a = r.standard_normal(GROUPS * 64).astype(np.float32)
     m = r.integers(0, 1 << 32, GROUPS * 64 * MOVE_ROUNDS, dtype=np.uint32)
@@ -85,7 +87,7 @@ def workloads() -> dict[str, tuple[list[np.ndarray], np.ndarray, int, int, int]]
 
 
 class Rig:
-    """A machine with one kernel after another loaded on it."""
+    """An emulated machine on which one kernel after another is loaded."""
 
     def __init__(self, chip: str, threads: int, lenient: list[str], stack: ExitStack) -> None:
         machine = Machine([chip], threads=threads, job_limit_s=60, lenient=lenient)
@@ -95,7 +97,7 @@ class Rig:
         self.kernels = stack.enter_context(Kernels(self.gpu, chip, code))
 
     def load(self, name: str) -> int:
-        """Lane operations of a launch, after its result was checked."""
+        """Loads a kernel and checks its result. Returns the lane operations of a launch."""
         self.name = name
         inputs, want, self.number, self.groups, self.size = workloads()[name]
         self.buffers = [self.gpu.buffer(array.nbytes) for array in [*inputs, want]]
@@ -105,11 +107,11 @@ class Rig:
         self.launch()
         got = np.frombuffer(self.buffers[-1].map, want.dtype)[: want.size]
         if not np.array_equal(got, want):
-            raise SystemExit(f"{name}: wrong result, nothing timed")
+            raise SystemExit(f"{name}: the result is wrong; nothing is timed")
         return int(self.machine.lane_ops() - before)
 
     def launch(self) -> tuple[float, float]:
-        """Seconds of wall clock, and of the processor."""
+        """Launches once. Returns the seconds of wall-clock time and of CPU time."""
         start, cpu = time.perf_counter(), time.process_time()
         buffers, how = self.buffers, {"size": self.size, "timeout_s": 60}
         self.kernels.launch(self.name, [*buffers, self.number], self.groups, **how)

@@ -1,4 +1,5 @@
-"""The conformance suite on one device, without pytest: for machines with nothing installed.
+"""Runs the conformance suite on one device, without pytest: for machines where nothing is
+installed.
 
 python benchmarks/gpu_conformance.py cuda:0 --json conformance.json
 """
@@ -69,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    if not __debug__:  # the checks are assert statements, which -O leaves out
+    if not __debug__:  # python -O removes assert statements, which are the checks
         os.environ.pop("PYTHONOPTIMIZE", None)
         os.execv(sys.executable, [sys.executable, *sys.argv])
     sys.exit(output.guarded("gpu_conformance.py", lambda: main(sys.argv[1:])))

@@ -5,10 +5,13 @@
 * copy, copy_f32 and saxpy_f32: bytes read and written per second, as a share of the rate of the
   driver's own copy on the device;
 * gemm and conv2d: TFLOP/s, after samples of the result agreed with float64;
-* overlap: the share of the shorter of a copy from pinned memory and a kernel that is hidden;
-* overhead: the time of a kernel of 10 us beyond its 10 us, waited for each time, and in a pipeline.
+* overlap: a copy from pinned memory runs beside a kernel; the figure is how much of the shorter of
+  the two is hidden;
+* overhead: the time that a kernel of 10 us takes beyond its 10 us, with a wait after each kernel,
+  and in a pipeline.
 
-Times are the host's, around many calls and one wait: the cost of work that is queued ahead.
+The host measures times around many calls and one wait: they are the cost of work that is queued
+ahead.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh has no environment to restart in
+if "--no-hop" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
     hop()
 
 import argparse
@@ -46,11 +49,11 @@ Row = dict[str, Any]
 
 
 class Wrong(Exception):
-    """A wrong result. It is not timed."""
+    """Says that a result is wrong. The row is not timed."""
 
 
 def timed(queue: sp.Queue, go: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Median seconds of one call when calls are queued one behind the other."""
+    """Returns the median seconds of one call when many calls are queued one after the other."""
 
     def once(count: int) -> float:
         start = time.perf_counter()
@@ -65,7 +68,7 @@ def timed(queue: sp.Queue, go: Callable[[], object], rounds: int = ROUNDS) -> fl
 
 
 def close_to(what: str, got: Any, want: Any, kernel: str, terms: int) -> None:
-    """Raises Wrong for the first element beyond the kernel's tolerance."""
+    """Raises Wrong for the first element whose error exceeds the kernel's tolerance."""
     rms = float(np.sqrt(np.mean(np.square(want)))) if terms > 1 else None
     found = ref.mismatch(np.asarray(got), np.asarray(want), ref.tolerance(kernel, k=terms), rms)
     if found.index is not None:
@@ -73,7 +76,9 @@ def close_to(what: str, got: Any, want: Any, kernel: str, terms: int) -> None:
 
 
 def bandwidth(dev: sp.Device, n: int) -> list[Row]:
-    """The driver's copy, then kernels that read and write n elements of f32."""
+    """Returns the rows of the driver's copy, and of kernels that read and write n
+    elements of f32.
+    """
     rng, queue = np.random.default_rng(1), dev.default_queue
     x, y = (rng.standard_normal(n, np.float32) for _ in range(2))
     rows: list[Row] = []
@@ -81,7 +86,7 @@ def bandwidth(dev: sp.Device, n: int) -> list[Row]:
         copy = sp.Commands().copy(c.buffer, a.buffer)
         queue.submit(copy).wait()
         if not np.array_equal(c.numpy(), x):
-            raise Wrong("copy by the driver: expected the elements of x, got others")
+            raise Wrong("copy by the driver: expected the elements of x, got other values")
         best = 8 * n / timed(queue, lambda: queue.submit(copy))
         rows.append({"name": "copy by the driver", "n": n, "gb_s": best / 1e9, "share": 1.0})
         with dev.kernel("copy_f32") as k, dev.kernel("saxpy_f32") as s:
@@ -101,7 +106,9 @@ def bandwidth(dev: sp.Device, n: int) -> list[Row]:
 
 
 def gemm(dev: sp.Device, dtype: str, size: int) -> Row:
-    """size^3. Every sampled element of the result is compared."""
+    """Measures a product of size^3. Sampled elements of the result are compared with
+    float64 first.
+    """
     rng, queue, name = np.random.default_rng(2), dev.default_queue, f"gemm_{dtype}"
     kind = np.float32 if dtype == "f32" else np.float64
     a, b = (rng.standard_normal((size, size)).astype(kind) for _ in range(2))
@@ -120,7 +127,9 @@ def gemm(dev: sp.Device, dtype: str, size: int) -> Row:
 
 
 def conv2d(dev: sp.Device, n: int, c: int, side: int, oc: int, window: int) -> Row:
-    """Stride 1, the image keeps its size. Every sampled output is compared."""
+    """Measures a convolution of stride 1 whose image keeps its size. Sampled outputs are compared
+    with float64 first.
+    """
     rng, queue, pad = np.random.default_rng(3), dev.default_queue, window // 2
     x = rng.standard_normal((n, c, side, side), np.float32)
     w = rng.standard_normal((oc, c, window, window), np.float32)
@@ -146,14 +155,16 @@ def conv2d(dev: sp.Device, n: int, c: int, side: int, oc: int, window: int) -> R
 
 
 def steps_for(queue: sp.Queue, kernel: sp.Kernel, y: sp.Buffer, seconds: float) -> int:
-    """Steps of busy_u32 that take about so long."""
+    """Returns the number of steps with which busy_u32 takes about `seconds`."""
     base = 1 << 12
     each = timed(queue, queue.prepare(kernel, y, base, groups=1), 3) / base
     return max(1, min(1 << 30, int(seconds / each)))
 
 
 def overlap(dev: sp.Device, nbytes: int) -> Row:
-    """A copy from pinned memory beside a kernel of about the same length, on two queues."""
+    """Measures a copy from pinned memory beside a kernel of about the same length, on
+    two queues.
+    """
     with (
         dev.queue() as work, dev.queue() as move, dev.kernel("busy_u32") as k, dev.buffer(4) as y,
         dev.buffer(nbytes) as to, dev.buffer(nbytes, sp.Memory.HOST) as of,
@@ -183,7 +194,9 @@ def overlap(dev: sp.Device, nbytes: int) -> Row:
 
 
 def chain(iters: int) -> int:
-    """The result of busy_u32: x = 1664525 x + 1013904223 from 1, `iters` times, by squaring."""
+    """Returns what busy_u32 computes: x = 1664525 x + 1013904223, applied to 1 `iters` times, by
+    repeated squaring.
+    """
     a, c, factor, term = 1, 0, 1664525, 1013904223
     while iters:
         if iters & 1:
@@ -193,7 +206,9 @@ def chain(iters: int) -> int:
 
 
 class Slot:
-    """Input and output in pinned memory, and the list that computes one from the other."""
+    """Input and output in pinned memory, and the commands that compute the output from
+    the input.
+    """
 
     def __init__(self, dev: sp.Device, kernel: sp.Kernel, iters: int) -> None:
         self.given, self.taken = (dev.buffer(4096, sp.Memory.HOST) for _ in range(2))
@@ -203,7 +218,9 @@ class Slot:
 
 
 def overhead(dev: sp.Device) -> Row:
-    """us of a kernel of KERNEL_US beyond itself: one by one, and three in flight."""
+    """Measures the us that a kernel of KERNEL_US takes beyond KERNEL_US: one at a time, and with
+    three in flight.
+    """
     with dev.kernel("busy_u32") as k, dev.buffer(4) as y:
         queue = dev.default_queue
         iters = steps_for(queue, k, y, KERNEL_US * 1e-6)
@@ -236,8 +253,9 @@ def overhead(dev: sp.Device) -> Row:
 
 
 def measure(dev: sp.Device, quick: bool, keep: Callable[[list[Row]], None]) -> list[Row]:
-    """All rows. A wrong or failed row has an "error" in place of figures. `keep` gets the rows so
-    far after each part."""
+    """Returns all rows. A row that is wrong or failed has an "error" in place of figures. After
+    each part, `keep` gets the rows so far.
+    """
     n = 1 << 12 if quick else 1 << 26
     sizes = {"f32": [64], "f64": [64]} if quick else {"f32": [1024, 4096, 8192], "f64": [4096]}
     images = [(1, 4, 8, 16, 3)] if quick else [(32, 64, 56, 64, 3), (32, 256, 14, 256, 3)]
@@ -260,7 +278,7 @@ def measure(dev: sp.Device, quick: bool, keep: Callable[[list[Row]], None]) -> l
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The rows as Markdown, and whether they meet their goals."""
+    """Returns the rows as Markdown, with a note whether they meet their goals."""
     head = f"{result['driver']}. Commit {result['commit'] or 'unknown'}, {result['date']}."
     fake = " **A fake driver: no GPU took part.**" * result["fake"]
     lines = [

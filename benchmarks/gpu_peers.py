@@ -1,15 +1,16 @@
-"""The cost of calling an NVIDIA GPU from Python, beside C and the other ways to do it.
+"""The cost of calling an NVIDIA GPU from Python, compared with C and with other Python libraries.
 
-One run starts every installed peer (_gpu_peers/) in a fresh process, one after another, five times
-over, in an order that rotates. The table has the median of the five. Measured are import, opening
-the device and a first kernel, launches of 0, 4 and 16 arguments, and launch and wait. Graphs,
-copies, allocation and compiling PTX follow.
+One run starts every installed peer (_gpu_peers/) in a new process, one after another, five times
+over, in an order that rotates. The table has the median of the five. The figures are: import;
+opening the device and a first kernel; launches with 0, 4 and 16 arguments; a launch with its wait;
+graphs; copies; allocation; compiling PTX.
 
     python benchmarks/gpu_peers.py --json peers.json --md peers.md
     python benchmarks/gpu_peers.py --libcuda build/fake/libcuda.so.1 --quick    # labelled fake
 
-A figure that has taken a second gets no more rounds. The fake driver moves bytes and runs nothing:
-its figures show only the binding's cost. Large copies (without --quick) are page faults.
+A figure that has taken a second gets no more rounds. The fake driver copies bytes but runs no
+kernel: its figures show only the binding's cost. Its large copies (without --quick) measure page
+faults.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh has no environment to restart in
+if "--no-hop" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
     hop()
 
 import argparse
@@ -48,18 +49,20 @@ from sparkle_drv import assets
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE.parent / "benchmarks/_gpu_peers/baseline.c"
 SCHEMA = 1
-CHILD_S = 40.0  # limit of one repetition of one peer
-TRIES = 2  # failures in a row after which a peer is absent: the first may be a cold disk's
+CHILD_S = 40.0  # limit of one repetition of one peer, in seconds
+TRIES = 2  # a peer that fails so often in a row is absent; a cold disk may cause the first failure
 Runs = dict[str, list[dict[str, Any]]]  # each peer's results, one per repetition
 LIBRARY = "libcuda.so.1"
 
 
 class Failed(Exception):
-    """The run cannot begin. The text is the reason."""
+    """Says that the run cannot begin. The text is the reason."""
 
 
 def baseline(folder: Path, given: str) -> Path | None:
-    """The C baseline's program: the given one, else compiled into `folder`. None without gcc."""
+    """Returns the program of the C baseline: the given one, or one compiled into `folder`. None
+    without gcc.
+    """
     if given:
         return Path(given)
     compiler = shutil.which("gcc") or shutil.which("cc")
@@ -74,9 +77,12 @@ def baseline(folder: Path, given: str) -> Path | None:
 
 
 def environment(libcuda: str, cache: Path) -> dict[str, str]:
-    """The children's environment: one driver for all, and a compile cache that starts empty."""
+    """Returns the environment of the child processes: one driver for all, and a compile cache that
+    starts empty.
+    """
     env = {**os.environ, "CUDA_CACHE_PATH": str(cache), "CUDA_CACHE_MAXSIZE": str(1 << 30)}
-    package = Path(assets.__file__).resolve().parents[1]  # the package that runs here
+    # folder of the sparkle_drv that this process runs
+    package = Path(assets.__file__).resolve().parents[1]
     paths = [env.get("PYTHONPATH", ""), str(HERE), str(package)]
     env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if libcuda:
@@ -98,7 +104,9 @@ class Runner:
             (folder / f"empty{count}.ptx").write_bytes(images.empty(count).rstrip(b"\0"))
 
     def once(self, name: str) -> dict[str, Any]:
-        """The peer's output. {"absent": why} when it is missing, {"failed": why} when it failed."""
+        """Runs one repetition and returns the peer's output: {"absent": why} when the peer is
+        missing, {"failed": why} when it failed.
+        """
         tag = f"{name}_{secrets.token_hex(4)}"
         born = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         if name == "c":
@@ -107,7 +115,8 @@ class Runner:
             library = self.libcuda or LIBRARY
             command = [str(self.compiled), library, born, str(self.jit), tag, str(self.folder)]
         else:
-            # As a module: a script's own folder comes first in sys.path, and has a torch.py.
+            # Run as a module, because a script's own folder comes first in sys.path, and that
+            # folder has a torch.py.
             command = [sys.executable, "-m", "_gpu_peers.child", name, born, str(self.jit), tag]
         return self._told([*command, *self.quick])
 
@@ -133,7 +142,7 @@ class Runner:
 
 
 def given_up(runs: Sequence[dict[str, Any]]) -> bool:
-    """Is a peer with these runs not started again?"""
+    """True if a peer with these runs is not started again."""
     return bool(runs) and (
         "absent" in runs[-1] or (len(runs) >= TRIES and all("failed" in r for r in runs[-TRIES:]))
     )
@@ -147,7 +156,7 @@ def run(
     told: Runs | None = None,
     keep: Callable[[Runs], None] = lambda told: None,
 ) -> Runs:
-    """Each peer's results, one per repetition, including `told` by an earlier call.
+    """Returns each peer's results, one per repetition, including `told`, those of an earlier call.
 
     A repetition does not begin if it would end after `budget_s`, judged by the longest one so far.
     `keep` is called after each run of a peer.
@@ -164,7 +173,7 @@ def run(
             if len(told[name]) > repetition or given_up(told[name]):
                 continue
             if time.monotonic() - begun > budget_s:
-                return told  # at most CHILD_S late
+                return told  # the run is at most CHILD_S late
             one = runner.once(name)
             told[name].append(one)
             keep(told)
@@ -175,7 +184,9 @@ def run(
 
 
 def summary(told: Runs) -> dict[str, Any]:
-    """For each peer its version, the median of each figure and all samples; or why it is absent."""
+    """Returns for each peer its version, the median of each figure and all samples, or the reason
+    why it is absent.
+    """
     peers: dict[str, Any] = {}
     for name, runs in told.items():
         good = [one for one in runs if "values" in one]
@@ -198,7 +209,9 @@ def summary(told: Runs) -> dict[str, Any]:
 
 
 def earlier(path: str, known: dict[str, Any], quick: bool) -> Runs:
-    """The runs in a file of an earlier call on the same device, driver and commit; else {}."""
+    """Returns the runs in a file of an earlier call on the same device, driver and commit;
+    otherwise {}.
+    """
     try:
         result = json.loads(Path(path).read_text())
         same = all(result[key] == known[key] for key in ("device", "driver", "label", "commit"))

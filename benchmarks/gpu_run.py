@@ -1,12 +1,13 @@
-"""Every measurement that needs a real GPU, on a machine with only Python and a driver.
+"""Runs every measurement that needs a real GPU, on a machine with only Python and a driver.
 
-It runs the conformance suite on cuda:0 and on the vendor's OpenGL. It measures the rates of
-kernels, and the cost of calls beside the installed peers. It needs the kit of `make gpu-kit`, but
-no network, no compiler and none of our packages. benchmarks/gpu_run.sh starts it.
+The script runs the conformance suite on cuda:0 and on the vendor's OpenGL. Then it measures the
+rates of kernels, and the cost of calls compared with the installed peers. It needs the kit of `make
+gpu-kit`, but no network, no compiler and no installed package. benchmarks/gpu_run.sh starts it.
 
-A call begins a step only if the step's limit fits into the rest of --call-s, so peers get a call of
-their own. Call it again with the same OUT, or with --resume and the archive of the first call: it
-goes on where that ended. OUT receives at most eight files; the logs are in the archive.
+A call begins a step only if the step's limit fits into the rest of --call-s. The step with the
+peers therefore needs a second call. A call with the same OUT, or with --resume and the archive of
+the first call, goes on where the first call ended. OUT receives at most eight files; the archive
+has the logs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import _gpu_site  # makes tools/ importable
+import _gpu_site  # the import makes tools/ importable
 import _kept
 from _console import output
 
@@ -45,18 +46,20 @@ TOP = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Step:
-    """A script of this folder. Words of `{out}`, `{logs}`, `{kit}`, `{fake}` are replaced."""
+    """A script of this folder and its options. `{out}`, `{logs}`, `{kit}` and `{fake}` in its words
+    are replaced by paths.
+    """
 
     name: str
-    limit_s: int  # on a GPU: nine minutes at most
+    limit_s: int  # on a GPU; nine minutes at most
     fake_limit_s: int
     words: str
-    more: str  # on a GPU
+    more: str  # words that are added on a GPU
     fake_more: str
 
 
-# The first four minutes show whether it works, the last eight how fast it is. The limits are
-# guesses until a GPU has been seen. Over the fake driver all four steps take half a minute.
+# The first four minutes show whether the package works, the last eight how fast it is. The limits
+# are guesses until a GPU has been measured. On the fake driver all four steps take half a minute.
 STEPS = (
     Step(
         "conformance-cuda", 150, 110,
@@ -80,35 +83,41 @@ STEPS = (
         "--budget-s 430", "--budget-s 100 --libcuda {fake} --quick --repetitions 1",
     ),
 )  # fmt: skip
-FOLDER = "sparkle-gpu-run-"  # beginning of temporary folders' names; the process id follows
-GRACE_S = 5  # from SIGTERM to SIGKILL
-LOCK_S = 2.0  # a killed step ends in milliseconds
+FOLDER = "sparkle-gpu-run-"  # start of the names of temporary folders; the process id follows
+GRACE_S = 5  # seconds from SIGTERM to SIGKILL
+LOCK_S = 2.0  # seconds to wait for a lock; a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
-    """SIGTERM or Ctrl-C: the results are packed, then the call ends. No error handler catches
-    it.
+    """Raised by SIGTERM or Ctrl-C: the results are packed, then the call ends. As a BaseException
+    it passes handlers of Exception.
     """
 
 
 class Results:
-    """OUT: the steps that have ended, their files, and all of it in one archive."""
+    """The content of the folder OUT: the steps that have ended, their files, and an archive of
+    everything.
+    """
 
     def __init__(self, out: Path, logs: Path, key: dict[str, str]) -> None:
         self.out, self.logs, self.key = out, logs, key
         self.steps: dict[str, dict[str, Any]] = {}
-        self.whole = True  # until something cannot be written
+        self.whole = True  # False once something cannot be written
         _kept.sweep(out)
 
     def files(self) -> list[Path]:
-        """The files of the steps and of this program. OUT may hold other files, too."""
+        """Returns the files of the steps and of this program in OUT, which may also
+        hold other files.
+        """
         return [self.out / name for name in (*(f"{s.name}.json" for s in STEPS), SUMMARY, LINES)]
 
     def take_up(self, archive: Path | None) -> None:
-        """Goes on with an earlier call's results: in OUT, or in this archive of it."""
+        """Reads the results of an earlier call, from OUT or from its archive, so that this call
+        continues it.
+        """
         with contextlib.suppress(OSError, ValueError):
             if self._take_up((self.out / SUMMARY).read_text()):
-                archive = archive or self.out / ARCHIVE  # for the logs
+                archive = archive or self.out / ARCHIVE  # OUT has no logs; the archive has them
         if archive is None:
             return
         try:
@@ -118,7 +127,9 @@ class Results:
             print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """Returns False for another run's results, whose archive is kept beside the new one."""
+        """Takes over the steps of a summary. Returns False if it belongs to another run,
+        whose archive is kept beside the new one.
+        """
         key, steps = read_summary(summary)
         if key == self.key:
             self.steps |= steps
@@ -155,7 +166,7 @@ class Results:
         }  # fmt: skip
         try:
             self.save()
-        except OSError as error:  # the steps to come may find room again
+        except OSError as error:  # a later step may find free space again
             self.whole = False
             output.complain(PROG, self.out, error)
 
@@ -184,7 +195,9 @@ class Results:
 
 
 def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
-    """The key and the steps. ValueError: `save` has not written this."""
+    """Returns the key and the steps of a summary. Raises ValueError if the text was not written by
+    `save`.
+    """
     try:
         told = json.loads(text)
         for one in told["steps"].values():
@@ -196,8 +209,10 @@ def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """OSError: another call works in this folder. A killed call's lock ends with it and with the
-    step that it was starting, so this waits for a lock.
+    """Locks the folder against other calls. Raises OSError if another call works in it.
+
+    Waits up to LOCK_S for the lock: a killed call's lock ends only with the step that it was
+    starting.
     """
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     until = time.monotonic() + LOCK_S
@@ -208,9 +223,11 @@ def alone(out: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise OSError(errno.EBUSY, "another call is at work there", str(out)) from None
+                    raise OSError(
+                        errno.EBUSY, "another call is at work in this folder", str(out)
+                    ) from None
                 time.sleep(0.02)
-            except OSError:  # a file system without locks
+            except OSError:  # the file system has no locks
                 break
         yield
     finally:
@@ -218,7 +235,7 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: Path) -> int:
-    """The exit status of a step; 124 when it took longer than its limit."""
+    """Runs a step. Returns its exit status, or 124 when it took longer than its limit."""
     with log.open("ab") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
@@ -228,7 +245,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
             return child.wait(limit_s)
         except subprocess.TimeoutExpired:
             return 124
-        finally:  # after Stopped, too
+        finally:  # also after Stopped
             if child.poll() is None:
                 child.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -238,7 +255,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
 
 
 def run(results: Results, args: argparse.Namespace, env: dict[str, str]) -> None:
-    """Runs the named steps, else those that have not ended."""
+    """Runs the steps that --steps names; without it, those that have not ended yet."""
     begun = time.monotonic()
     values = {"out": results.out, "logs": results.logs, "kit": args.kit, "fake": args.fake}
     for step in STEPS:
@@ -281,7 +298,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settled(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments with absolute paths. SystemExit: it cannot begin."""
+    """Returns the arguments with absolute paths. Raises SystemExit if the run cannot begin."""
     args = parser().parse_args(argv)
     known = [step.name for step in STEPS]
     if strange := [name for name in args.steps if name not in known]:
@@ -307,7 +324,7 @@ def _refused(why: str) -> int:
 
 
 def sweep() -> None:
-    """Removes the folders of killed calls: 60 MiB each, if numpy came from the kit."""
+    """Removes the folders of killed calls. Each has 60 MiB if numpy came from the kit."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         number = left.name.removeprefix(FOLDER).partition("-")[0]
         if not Path("/proc", number).exists():
@@ -332,7 +349,9 @@ def stoppable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code. A reader of standard output that leaves ends no step."""
+    """Runs the command line and returns the exit code. If the reader of stdout goes away, the steps
+    go on.
+    """
     return output.guarded(PROG, lambda: _main(argv))
 
 

@@ -4,28 +4,29 @@
                                    [--rounds 300] [--rules] [--json F]
 
 Simulated: mean regret after the start-up probes and after --calls calls. Regret is the true time of
-the chosen device over that of the best, less one. Also: how much faster than the best single
-device, and the regret left 20 calls after the busiest device has become three times slower.
+the chosen device over that of the best, minus one. Two more figures: how much faster the scheduler
+is than the best single device, and the regret 20 calls after the busiest device became three times
+slower.
 
 Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device.
 * The regret of the choice after the probes.
-* After --calls calls: as many calls of each size as runs of the operation on the chosen device, all
-  in turns at random. Then the regret of these calls, including those that explore.
-* The error |log(predicted / measured)|: each call's plan predicts before the call; measured is the
-  median of those runs. The figure is the median of a size's calls, and of all sizes.
-* Beside it the machine's own difference: the same of the medians of every other run and of the
-  rest.
+* The regret after --calls calls: calls of each size, and as many runs of the operation on the
+  chosen device, in random order. The regret is that of these calls, including those that explore.
+* The error |log(predicted / measured)|: each call's plan predicts before the call; `measured` is
+  the median of those runs. The figure is the median of a size's calls, and of all sizes.
+* The machine's own variation for comparison: the same |log|, of the median of every other run and
+  the median of the rest.
 
 Cost: the time of a call beyond that of `ops` on the same device, for a shape that the Context has
 seen. Both use `out` if the operation has it, and take turns. The figure is the median, with the
 interval that holds the true median with 95 %.
 
-Trace: the share of the time of a loop of mixed calls that its spans cover: all spans, and those
-alone that are not whole calls. The document must be valid, and its replay the same.
+Trace: the share of a loop of mixed calls that the trace's spans cover, by time. One figure counts
+all spans, the other leaves out spans of whole calls. The document must be valid, and its replay
+must decide the same.
 
-Rules, with
---rules: regret and cost without each of the scheduler's rules in turn, on --machines simulated
-machines (sparkle_drv/testing/rules.py).
+Rules (with --rules): the regret and the cost without each of the scheduler's rules in turn, on
+--machines simulated machines (sparkle_drv/testing/rules.py).
 
 Exit codes: 0 well, 1 a wrong trace, 2 usage, 3 no such device.
 """
@@ -59,7 +60,7 @@ from sparkle_drv.testing.juggler import Caller
 
 
 def simulated(machines: int, calls: int) -> dict[str, float]:
-    """The figures of the simulated part, means over all machines."""
+    """Returns the figures of the simulated part: means over all machines."""
     callers = [Caller(seed) for seed in range(machines)]
     return {
         "regret after the probes": mean(c.regret(100) for c in callers),
@@ -70,7 +71,9 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
 
 
 def cost(rounds: int) -> dict[str, str]:
-    """The cost of being placed, on the cpu device, including measured runs and decisions."""
+    """Measures what placing costs a call on the cpu device, including measured runs and
+    decisions.
+    """
     chance = np.random.default_rng(7)
     a, b, c = chance.standard_normal((3, 16, 16)).astype(np.float32)
     large, other, whole = chance.standard_normal((3, 512, 512)).astype(np.float32)
@@ -89,10 +92,12 @@ def cost(rounds: int) -> dict[str, str]:
         for name, op, calls, given, named in cases:
             placed = partial(getattr(ctx, op), *given, **named)
             plain = partial(getattr(ops, op), ctx.device, *given, **named)
-            for _ in range(6):  # as many as the Context measures
+            for _ in range(6):  # a Context measures the first six calls of a shape
                 got = np.array(placed())
             if not np.array_equal(got, plain()):
-                raise SystemExit(f"{name}: the Context and ops differ; nothing is timed")
+                raise SystemExit(
+                    f"{name}: the results of the Context and of ops differ; nothing is timed"
+                )
             pairs = [_pair((placed, plain), calls, i % 2 == 1) for i in range(rounds)]
             if calls > 1:
                 values, unit = [1e6 * (ours - theirs) for ours, theirs in pairs], "us"
@@ -104,8 +109,8 @@ def cost(rounds: int) -> dict[str, str]:
 
 
 def keeping(rounds: int) -> dict[str, str]:
-    """Microseconds of a product of 16 cubed beyond that of `ops`, without the rules that keep
-    plans.
+    """Measures the us that a Context adds to a product of 16 cubed by `ops`, without the rules that
+    keep plans.
     """
 
     def figures() -> str:
@@ -121,7 +126,9 @@ def keeping(rounds: int) -> dict[str, str]:
 
 
 def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
-    """The shares of a trace's time that its spans cover. Raises SystemExit for a wrong trace."""
+    """Returns the shares of a loop's time that the spans of its trace cover. Raises SystemExit for
+    a wrong trace.
+    """
     chance = np.random.default_rng(7)
     pairs = [chance.standard_normal((2, n, n)).astype(np.float32) for n in (16, 64, 128, 256)]
     x = chance.standard_normal((1, 16, 28, 28)).astype(np.float32)
@@ -152,7 +159,7 @@ def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
 
 
 def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> tuple[float, float]:
-    """Seconds of one call of each, one way after the other."""
+    """Times both ways, one after the other. Returns the seconds of one call of each."""
     taken = [0.0, 0.0]
     for i in (1, 0) if turned else (0, 1):
         way = ways[i]
@@ -164,7 +171,9 @@ def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> t
 
 
 def _interval(values: list[float]) -> tuple[float, float, float]:
-    """(low, median, high): order statistics half * 1.96 * sqrt(n) beside the median."""
+    """Returns (low, median, high). low and high are the order statistics half * 1.96 * sqrt(n)
+    places beside the median.
+    """
     ranked, n = sorted(values), len(values)
     beside = 0.98 * math.sqrt(n)
     low, high = int(max(0, n / 2 - beside)), int(min(n - 1, n / 2 + beside))
@@ -172,7 +181,7 @@ def _interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints all parts."""
+    """Measures and prints all parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--machines", type=int, default=200, help="simulated machines; 0: none")
     parser.add_argument("--devices", default="cpu,egl:0", help="URIs of the real part; '': none")

@@ -1,4 +1,4 @@
-"""How near does the mesh come to the optimum? Plans of collectives, transports, and real ones.
+"""How near does the mesh come to the optimum? Plans, transports, and runs on real devices.
 
     python benchmarks/mesh.py [--only plans] [--sets 200] [--simulate] [--rounds 15]
                               [--devices cpu:c0,cpu:c1] [--json F]
@@ -9,18 +9,19 @@ Sections, each a module of _mesh/:
   - The share of the lower bound for 64 MiB: on equal ports, on two unequal sets (50, 50, 50,
     12.5 and 50, 50, 25, 25 MB/s), and on --sets sets of 2 to 16 ports of 10 MB/s to 1 GB/s,
     drawn by seed (sparkle_drv/testing/collectives.py `unequal`).
-  - 4 KiB compared with the messages that must follow one another.
-  - 1 KiB to 256 MiB compared with the best single algorithm.
-  - Seconds of planning.
-  Beside that bound stands the known one of ports alone, n max(1 / b_min, 2 (p - 1) / sum b).
-  --simulate runs each plan on simulated devices, too: 4 MiB over ports of a sixteenth of the rate
-  take as long as 64 MiB.
+  - The plan for 4 KiB, compared with the time of the messages that must follow one another.
+  - The plans for 1 KiB to 256 MiB, compared with the best single algorithm.
+  - The seconds of planning.
+
+  The known bound from the ports alone, n max(1 / b_min, 2 (p - 1) / sum b), is printed for
+  comparison. --simulate also runs each plan on simulated devices. There 4 MiB go over ports of a
+  sixteenth of the rate, which takes as long as 64 MiB.
 * `real`: all_reduce of --devices, compared with numpy's `a += b; b[:] = a` on the same memory.
-* `graphs`: a graph with a chain for each of --devices, compared with pinned processes that do a
-  chain each.
-* `transports`: on GPUs of the fake driver. A staged copy compared with its slower leg and with one
-  chunk at a time; a copy over a third GPU compared with one over the host; bytes that transports
-  moved.
+* `graphs`: a graph with one chain for each of --devices, compared with pinned processes that run
+  one chain each.
+* `transports`: on GPUs of the fake driver. A staged copy, compared with its upload alone and with a
+  copy of one chunk at a time. A copy over a third GPU, compared with one over the host. The bytes
+  that each transport moved.
 
 For ratios of times the sides are timed in turns, --rounds times. The figure is the median, with the
 interval that holds the true median with 95 %.

@@ -2,10 +2,10 @@
 and 4 slots.
 
 A step prepares a batch on the host (numpy) and multiplies it on the device (gemm, with the copies
-to and from its memory). Then it consumes the result on the host. Host and device work are made
-about equal. Everything is verified against float64 first, then timed interleaved. llvmpipe, the cpu
-device and numpy have one thread each, so that two threads on two cores overlap. The script starts
-itself again with that environment, before any driver reads it.
+to and from the device's memory). Then it consumes the result on the host. Host and device work are
+made about equal. Every loop is verified against float64 first, then the loops are timed in turns.
+llvmpipe, the cpu device and numpy have one thread each, so that two threads on two cores overlap.
+The script sets their environment variables and starts itself again, before any driver reads them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ import sparkle_drv as sp  # noqa: E402
 
 
 def summary(rounds: list[Round], seed: int) -> list[dict[str, Any]]:
-    """A dict for each depth: medians, and the ratio to the serial loop with its 95 % bootstrap
-    interval, which needs at least six rounds.
+    """Returns a dict for each depth: medians, and the ratio to the serial loop. The ratio has a 95
+    % bootstrap interval if there are at least six rounds.
     """
     alone = [taken[0].seconds for taken in rounds]
     rows = []
@@ -178,7 +178,7 @@ def report(
     rounds: list[Round],
     aside: list[Round],
 ) -> int:
-    """Prints and writes the results. Returns the exit code."""
+    """Prints the results and writes the files. Returns the exit code."""
     where, (host_s, device_s) = env.describe(), step_s
     rows = summary(rounds, args.seed)
     print(

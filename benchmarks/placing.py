@@ -3,10 +3,10 @@
     python benchmarks/placing.py [--tasks 8,20,40,100] [--graphs 6] [--json F]
 
 The methods are those of sparkle_drv/sched/decide/schedule.py, the changes of improve.py, and the
-search of exact.py. The graphs are placed without each of them in turn. The figures are the number
-of graphs whose schedule is then longer (by more than 0.1 %), by how much on average and at worst,
-and the number of those with a shorter one. The last figure is the time of placing. If no graph
-becomes longer without a method, it does not belong in the package.
+search of exact.py. The script leaves out one method at a time and places the graphs without it. The
+figures are the number of graphs whose schedule is then longer (by more than 0.1 %), by how much on
+average and at worst, and the number of graphs with a shorter one. The last figure is the time of
+placing. A method without which no schedule is longer does not belong in the package.
 
 Exit codes: 0 well, 2 usage.
 """
@@ -26,7 +26,7 @@ from sparkle_drv.testing.placements import measured
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints a table for each number of tasks."""
+    """Places the graphs and prints a table for each number of tasks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tasks", default="8,20,40,100", help="tasks per graph, with commas")
     parser.add_argument("--graphs", type=int, default=6, help="graphs of each form")

@@ -2,7 +2,8 @@
 
     python benchmarks/pool_stalls.py [--threads N] [--size N] [--calls N] [--json FILE]
 
-It times a gemm of the cpu device on N threads (default: all), call by call, in these surroundings:
+The script times a gemm of the cpu device on N threads (default: all), call by call, in these
+surroundings:
 
     alone         nothing else
     omp between   an OpenMP region before each call, in the same thread: its threads may still spin
@@ -44,7 +45,7 @@ import sparkle_drv as sp
 TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_cpu_peers/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
-SURROUNDINGS = {  # name -> OMP_WAIT_POLICY
+SURROUNDINGS = {  # the OMP_WAIT_POLICY of each surrounding
     "alone": "",
     "omp between": "",
     "omp passive": "passive",
@@ -78,7 +79,7 @@ def main() -> int:
 
 
 def compiled(folder: Path) -> Path | None:
-    """The OpenMP library. None: gcc cannot make one."""
+    """Compiles the OpenMP library. Returns its path, or None if gcc cannot make one."""
     library = folder / "libteam.so"
     command = ["gcc", "-O2", "-fopenmp", "-shared", "-fPIC", "-o", str(library)]
     try:
@@ -119,7 +120,7 @@ def report(args: argparse.Namespace, team: Path | None) -> int:
 
 
 class Gemm:
-    """A product on a cpu device of its own, checked once."""
+    """A product on its own cpu device. The result is checked once."""
 
     def __init__(self, size: int, threads: int | None) -> None:
         rng = np.random.default_rng(1)
@@ -135,7 +136,7 @@ class Gemm:
 
 
 def measured(name: str, args: argparse.Namespace) -> list[float]:
-    """The percentiles of one surrounding, in us."""
+    """Measures one surrounding. Returns the percentiles of its calls, in us."""
     ours = Gemm(args.size, 1 if name == "one thread" else args.threads)
     uses_team = "omp" in name or "region" in name or name == "one thread"
     team: Any = ctypes.CDLL(args.team) if uses_team else None

@@ -1,14 +1,14 @@
 """How often are `bench.py compare` and against.py wrong? They compare kernels with themselves and
-with a slower form, beside busy loops.
+with a slower form, while busy loops load the machine.
 
     python benchmarks/self_compare.py                # compare: 100 times with itself, 20 planted
     python benchmarks/self_compare.py --against 20   # against.py: so often with itself and planted
     python benchmarks/self_compare.py --load 0       # on the machine as it is
 
-compare: each results file comes from its own process. The kernel is compiled here with cc; its slow
-form computes 15 % of its elements twice. `copy_f32` in a cache and `gemm_f32` are compared with
-themselves only. against.py: both builds are this checkout; the slow one spins for 5 % of each block
-of calls.
+`bench.py compare`: each results file comes from its own process. The kernel is compiled with cc by
+this script; its slow form computes 15 % of its elements twice. `copy_f32` in a cache and `gemm_f32`
+are compared with themselves only. against.py: both builds are this checkout; the slow build spins
+for 5 % of each block of calls.
 
 Exit codes: 0 the goals hold, 1 they do not, 2 usage.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
+if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
     hop()
 
 import argparse
@@ -83,10 +83,10 @@ WORDS = (
 
 
 def compiled(folder: Path, extra: float) -> Path:
-    """A folder of its own with work.so and its reference. Raises UsageError."""
+    """Makes a folder with work.so and its reference. Raises UsageError."""
     compiler = shutil.which("cc")
     if compiler is None:
-        raise UsageError("expected a C compiler called cc on this machine")
+        raise UsageError("expected a C compiler named cc on this machine")
     folder.mkdir()
     (folder / "work.c").write_text(SOURCE)
     (folder / "reference.py").write_text(REFERENCE)
@@ -97,7 +97,7 @@ def compiled(folder: Path, extra: float) -> Path:
 
 @contextlib.contextmanager
 def load(loops: int) -> Iterator[None]:
-    """Runs so many busy loops meanwhile."""
+    """Keeps `loops` busy loops running while this context is open."""
     spin = [sys.executable, "-c", "while True: pass"]
     running = [subprocess.Popen(spin) for _ in range(loops)]
     try:
@@ -109,7 +109,7 @@ def load(loops: int) -> Iterator[None]:
 
 
 def measured(where: Path, out: Path, timeout_s: float) -> dict[str, object]:
-    """The results of the user's kernel, measured by a process."""
+    """Measures the user's kernel in a process of its own. Returns the results."""
     words = ["kernel", "work.so:work", *WORDS, "--ref", "reference.py:work"]
     return _results(where, words, out, timeout_s)
 
@@ -121,7 +121,7 @@ def _results(where: Path, words: Sequence[str], out: Path, timeout_s: float) -> 
 
 
 def compared(args: argparse.Namespace, folder: Path) -> bool:
-    """Do the goals of `compare` hold? Prints its verdicts."""
+    """Prints the verdicts of `bench.py compare`. Returns whether its goals hold."""
     same, slow = compiled(folder / "same", 0.0), compiled(folder / "slow", PLANTED)
     own: Counter[str] = Counter()
     planted: Counter[str] = Counter()
@@ -167,7 +167,7 @@ timeit.Timer = Timer
 
 
 def interleaved(args: argparse.Namespace, folder: Path) -> bool:
-    """Do the goals of against.py hold? Prints its verdicts."""
+    """Prints the verdicts of against.py. Returns whether its goals hold."""
     (case,) = against.chosen([f"^{CASE}$"])
     (folder / "spin").mkdir()
     (folder / "spin" / "sitecustomize.py").write_text(SPIN.format(PLANTED_BUILD))
@@ -193,7 +193,6 @@ def interleaved(args: argparse.Namespace, folder: Path) -> bool:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's parser."""
     top = argparse.ArgumentParser(
         prog="self_compare.py", description=(__doc__ or "").partition("\n\n")[0]
     )
@@ -207,7 +206,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit code."""
+    """Runs the command line. Returns the exit code."""
     args = parser().parse_args(argv)
     try:
         with tempfile.TemporaryDirectory(prefix="sparkle-self-") as name, load(args.load):

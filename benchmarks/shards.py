@@ -4,17 +4,18 @@
 
 Sections, each a module of _shards/:
 
-* `real`: gemm of --side on cpu:c0 + cpu:c1, compared with cpu. Half of it on cpu:c0 + cpu:c1/ref,
-  compared with the work over the sum of both rates. A quarter on cpu + egl:0, which share cores,
-  compared with the best of each alone and of both; with the plan's prediction.
+* `real`: a gemm of extent --side on cpu:c0 + cpu:c1, compared with cpu. A gemm of half that extent
+  on cpu:c0 + cpu:c1/ref, compared with the work over the sum of both rates. A gemm of a quarter of
+  the extent on cpu + egl:0, which share cores, compared with the best of each device alone and of
+  both, and with the plan's prediction.
 * `simulated`: plans on --seeds machines of 2 to 8 devices with rates within 50x and work of 2 ms or
   more (sparkle_drv/testing/shards). The figures: the gap to the lower bound, and the seconds of a
-  player of plans over the predicted ones. Rates of 100, 40, 20 and 5, as planned, and up to
-  20 % wrong.
-* `faults`: a device that freezes or becomes 100x slower in mid-run, compared with a
-  plan that knew it; launches that stall. The same through calls on simulated devices with a
-  virtual clock, with a count of pieces that were written twice.
-* `planning`: microseconds of a plan of 5 devices, and what a seen shape adds to ctx.gemm.
+  player, which simulates a run of the plan, over the predicted ones. One machine has rates of 100,
+  40, 20 and 5, as planned, and up to 20 % wrong.
+* `faults`: a device freezes or becomes 100x slower during the run, compared with a plan that knew
+  of the fault; launches stall. The same with calls on simulated devices with a virtual clock.
+  Pieces that were written twice are counted.
+* `planning`: the us of a plan of 5 devices, and what planning adds to ctx.gemm of a known shape.
 
 For ratios of times the sides are timed in turns, --rounds times, or fewer if they take long. The
 figure is the median, with the interval that holds the true median with 95 %.

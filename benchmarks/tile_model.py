@@ -1,14 +1,15 @@
 """How far is the tile model's plan of a product from the best that a search finds, on the cpu?
 
-It measures every product of benchmarks/cpu_peers.py with each instruction set of this CPU, on one
-thread. b may change, or it stays and may be packed once. A search races the model's plan, plans far
-from it and plans around the best so far (as `bench.py tune` does); each is verified before it is
-timed. A duel with new samples shows how far the model's plan is from the best found.
+The script measures every product of benchmarks/cpu_peers.py with each instruction set of this CPU,
+on one thread. The operand b may change, or it stays and may be packed once. A search times the
+model's plan, plans far from it and plans near the best so far (as `bench.py tune` does). Each plan
+is verified before it is timed. A last comparison with new samples shows how far the model's plan is
+from the best found.
 
     python benchmarks/tile_model.py                              # all, in 8 minutes
     python benchmarks/tile_model.py --only 'f32 512x' --isa avx2 --budget-s 20
 
-A whole run is kept under benchmarks/results/.
+A complete run is written to benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _hop import hop
 
-if "sparkle_drv" not in sys.modules:  # a test that imports this file needs no restart
+if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
     hop()
 
 import argparse
@@ -41,7 +42,7 @@ KINDS = ("fresh", "kept")
 
 
 def sets() -> list[str]:
-    """The instruction sets of this CPU, the best first."""
+    """Returns the instruction sets of this CPU, the best first."""
     with sp.open("cpu") as dev:
         return [isa for isa in measure.GFLOPS if isa in dev.info.features]
 
@@ -66,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 def _main(args: argparse.Namespace) -> int:
     told = results.finite(_measured(args, _todo(args)))
     whole = study.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
-    whole &= args.budget_s >= BUDGET_S  # with less, searches are cut short
+    whole &= args.budget_s >= BUDGET_S  # a smaller budget cuts searches short
     name = "tile_model" if whole else ""
     kept = study.keep(args, "tile_model.py", told, report.markdown(told), name)
     well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])
@@ -74,13 +75,13 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
-    """The rows to measure. Raises UsageError."""
+    """Returns the rows to measure. Raises UsageError."""
     there = sets()
     isas = study.words(args.isa, there, "--isa") if args.isa else there
     kinds = study.words(args.b, KINDS, "--b")
     todo = measure.todo(study.select(args.only), isas, kinds)
     if not todo:
-        raise UsageError(f"--only: no product has {args.only!r} in its name")
+        raise UsageError(f"--only: no product has a name that matches {args.only!r}")
     return todo
 
 
@@ -96,7 +97,7 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
                 rows.append(row)
                 print(" | ".join(report.cells(row)), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        pass  # the results so far are written
+        pass  # the document keeps the results so far
     shows = [line.as_json() for line in report.lines(rows)]
     return {**told, "rows": rows, "shows": shows, "interrupted": len(rows) < len(todo)}
 

@@ -1,8 +1,9 @@
 """Exits with 0 when EGL initialises at least one display that the egl backend would try.
 
 _packages.py runs this file as a child process, since a driver may crash. The system's Python runs
-it, because nothing is built yet. It makes no GL context: Mesa's displays always give one. Names and
-values are those of EGL 1.5, EGL_EXT_platform_device and EGL_MESA_platform_surfaceless.
+it, because nothing is built yet. The file makes no GL context, because a display of Mesa always
+supports one. Names and values are those of EGL 1.5, EGL_EXT_platform_device and
+EGL_MESA_platform_surfaceless.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
-"""First lines of every tool: restart it in the checkout's own environment, under any Python.
+"""The first lines of every tool: start it again in the checkout's own environment, under any
+Python.
 
-`from _hop import hop; hop()` comes before any import that needs a package. An old Python 3 can
-read this file. In an installed package (`python -m sparkle_drv bench`) `hop` does nothing.
+`from _hop import hop; hop()` comes before any import that needs a package. An old Python 3 can read
+this file. In an installed package (`python -m sparkle_drv bench`) `hop` does nothing.
 """
 
 import os
@@ -11,7 +12,9 @@ _MARK = "SPARKLE_HOPPED"
 
 
 def hop() -> None:
-    """Starts the running tool again with .venv/bin/python, or says what to do and exits 1."""
+    """Starts the running tool again with .venv/bin/python. If there is no such environment, says
+    what to do and exits with 1.
+    """
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     checkout = os.path.exists(os.path.join(root, "pyproject.toml"))
     if not checkout or "sparkle_drv" in sys.modules:
@@ -21,7 +24,8 @@ def hop() -> None:
         os.environ.pop(_MARK, None)
         return
     ready = os.path.exists(os.path.join(venv, "sparkle-stamp"))
-    # exec keeps the process id. Our mark with this id means: the restart did not help, so stop.
+    # exec keeps the process id. If the mark holds this id, the tool was already started again
+    # without effect, so it stops.
     if not ready or os.environ.get(_MARK) == str(os.getpid()):
         state = "is broken" if ready else "is not ready"
         sys.stderr.write("%s %s; `make bench` in %s sets everything up\n" % (venv, state, root))

@@ -1,7 +1,7 @@
 """The Debian packages that `make bench` and `make test` need, one row each.
 
-A package counts as present when its purpose is met; dpkg is not asked. setup_env.py installs the
-missing ones, or prints one line that names them. A test that needs a package asks
+A package counts as present when what it is needed for is there; dpkg is not asked. setup_env.py
+installs the missing packages, or prints one line that names them. A test that needs a package calls
 tests/kits/packages.py, which reads this table and skips with the package's name.
 """
 
@@ -17,30 +17,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-STAMP = ROOT / ".venv" / "sparkle-stamp"  # exists when .venv is complete
-# Resolved: inside .venv this is still the machine's Python, so make does not delete its own .venv.
+STAMP = ROOT / ".venv" / "sparkle-stamp"  # a file that exists when .venv is complete
+# Links are followed, so that in .venv this is the machine's Python. Otherwise make would delete its
+# own .venv.
 PYTHON = Path(sys.executable).resolve()
 VERSION = "python{}.{}".format(*sys.version_info)
 
 
 class Package(NamedTuple):
     name: str
-    use: str  # the first step that needs it: "build", "bench" or "test"
+    use: str  # the first step that needs the package: "build", "bench" or "test"
     present: "Callable[[], bool]"
 
 
 def command(name: str) -> "Callable[[], bool]":
-    """Present when this command is on PATH."""
+    """Returns a check whether this command is on PATH."""
     return lambda: shutil.which(name) is not None
 
 
 def file(pattern: str) -> "Callable[[], bool]":
-    """Present when a file matches this pattern."""
+    """Returns a check whether a file matches this pattern."""
     return lambda: bool(glob.glob(pattern))
 
 
 def library(name: str) -> "Callable[[], bool]":
-    """Present when the dynamic linker finds this library."""
+    """Returns a check whether the dynamic linker finds this library."""
 
     def found() -> bool:
         try:
@@ -57,13 +58,17 @@ def has_compiler() -> bool:
 
 
 def has_venv() -> bool:
-    """Can this Python make an environment with pip? A complete .venv needs no second one."""
+    """True if this Python can make an environment with pip. With a complete .venv no second
+    environment is needed.
+    """
     look = (str(PYTHON), "-c", "import ensurepip, venv")
     return STAMP.exists() or subprocess.run(look, capture_output=True, check=False).returncode == 0
 
 
 def has_gl() -> bool:
-    """Does any device initialise? libEGL alone is no driver. A child looks: a driver may crash."""
+    """True if a device initialises; libEGL alone is not a driver. A child process tries, because a
+    driver may crash.
+    """
     look = (str(PYTHON), str(Path(__file__).resolve().parent / "_egl_look.py"))
     try:
         return subprocess.run(look, capture_output=True, timeout=60).returncode == 0
@@ -76,26 +81,26 @@ PACKAGES = (
     Package("libc6-dev", "build", file("/usr/include/stdio.h")),
     Package(f"{VERSION}-dev", "build", file(f"{sysconfig.get_path('include')}/Python.h")),
     Package(f"{VERSION}-venv", "build", has_venv),
-    # Mesa's software OpenGL, for machines whose devices give no context.
+    # Mesa's software OpenGL, for machines on which no device gives a context.
     Package("libegl1", "bench", library("libEGL.so.1")),
     Package("libgl1-mesa-dri", "bench", has_gl),
-    # moderngl finds libGL, which the egl backend does not need.
+    # moderngl loads libGL, which the egl backend does not need.
     Package("libgl1", "test", library("libGL.so.1")),
-    # Headers to compile shaders/cuda for the host (tests/cuda).
+    # compiles shaders/cuda for the host (tests/cuda)
     Package("g++", "test", command("g++")),
-    # References that judge the emulated AMD GPU: the kernel's headers, RADV (tests/radv), Clover.
+    # References for the emulated AMD GPU: the kernel's headers, RADV (tests/radv), Clover.
     Package("libdrm-dev", "test", file("/usr/include/libdrm/amdgpu_drm.h")),
     Package("libvulkan-dev", "test", file("/usr/include/vulkan/vulkan.h")),
     Package("mesa-vulkan-drivers", "test", file("/usr/share/vulkan/icd.d/radeon_icd*.json")),
     Package("mesa-opencl-icd", "test", file("/usr/lib/*/libMesaOpenCL.so.1")),
     Package("vulkan-tools", "test", command("vulkaninfo")),
-    # Runs the cpu device's kernels for another machine (tests/cpu_kernels).
+    # To run the cpu device's kernels for another machine (tests/cpu_kernels).
     Package("gcc-aarch64-linux-gnu", "test", command("aarch64-linux-gnu-gcc")),
     Package("libc6-dev-arm64-cross", "test", file("/usr/aarch64-linux-gnu/include/stdio.h")),
     Package("qemu-user", "test", command("qemu-aarch64")),
-    # Slow and cut links between nodes, in network namespaces (tests/cluster).
+    # To slow and cut links between nodes, in network namespaces (tests/cluster).
     Package("iproute2", "test", command("ip")),
-    # OpenCL C and HIP for the emulated AMD GPU (tests/tools/kernel).
+    # To compile OpenCL C and HIP for the emulated AMD GPU (tests/tools/kernel).
     Package("clang-19", "test", command("clang-19")),
     Package("lld-19", "test", command("ld.lld-19")),
     # OpenCL on the CPU, for examples/plugin_opencl.
@@ -104,5 +109,5 @@ PACKAGES = (
 
 
 def missing(*uses: str) -> "list[Package]":
-    """The packages of these steps that are missing here, in the order of the table."""
+    """Returns the missing packages of these steps, in the order of the table."""
     return [package for package in PACKAGES if package.use in uses and not package.present()]

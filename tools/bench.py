@@ -1,7 +1,7 @@
 """Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
 
-This file holds only the frame of the command line. Each subcommand is a module of _bench/commands;
-the engine is the rest of tools/_bench. `bench.py` alone is `bench.py run`.
+This file only builds the command line. Each subcommand is a module of _bench/commands; the engine
+is the rest of tools/_bench. `bench.py` without a subcommand is `bench.py run`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, NotCompara
 from sparkle_drv.errors import SparkleError  # noqa: E402
 
 PROG = command_line.called("bench.py")
-# In the order of --help; a new subcommand is one line here.
+# The subcommands in the order of --help. A new subcommand is one line here.
 COMMANDS = (
     run.add,
     kernel.add,
@@ -37,7 +37,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser. Each subcommand sets `command` to the function that runs it."""
+    """Returns the parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, options.EXIT_CODES)
     top.add_argument(
         "--log",
@@ -53,7 +53,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
+    """Runs one command and returns its exit code. An error becomes one line on stderr, never a
+    traceback.
+    """
     return output.guarded(PROG, lambda: _main(argv))
 
 

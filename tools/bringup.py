@@ -1,8 +1,8 @@
 """Hardware bring-up: ladder mem info, from the node up to a matrix product.
 
-This file holds only the frame of the command line; each subcommand is a module of
-_bringup/commands. `bringup.py` alone is `bringup.py ladder`. docs/bringup.md explains it. Also
-`python -m sparkle_drv bringup`.
+This file only builds the command line; each subcommand is a module of _bringup/commands.
+`bringup.py` without a subcommand is `bringup.py ladder`. docs/bringup.md explains the tool.
+`python -m sparkle_drv bringup` runs it, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from _console.problems import FAILED, NO_DEVICE, USAGE, NoSuchDevice, UsageError
 from sparkle_drv.errors import DeviceNotFound, SparkleError  # noqa: E402
 
 PROG = command_line.called("bringup.py")
-# In the order of --help; a new subcommand is one line here.
+# The subcommands in the order of --help. A new subcommand is one line here.
 COMMANDS = (ladder.add, mem.add, info.add)
 NAMES = ("ladder", "mem", "info")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser. Each subcommand sets `command` to the function that runs it."""
+    """Returns the parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, options.EXIT_CODES)
     sub = command_line.commands(top)
     for add in COMMANDS:
@@ -38,7 +38,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
+    """Runs one command and returns its exit code. An error becomes one line on stderr, never a
+    traceback.
+    """
     return output.guarded(PROG, lambda: _main(argv))
 
 

@@ -2,7 +2,7 @@
 """dist/bringup.pyz: the package and its dependencies in one file, for a machine with only Python.
 
 The file is a zipapp of _kit/archive_main.py, our abi3 wheel, the preload library, and wheels of
-cffi, msgpack, numpy and pyelftools. They serve CPython 3.10 to 3.14 on x86_64 with glibc. This
+cffi, msgpack, numpy and pyelftools. It works with CPython 3.10 to 3.14 on x86_64 with glibc. This
 script downloads the wheels once, into build/wheels; the archive itself downloads nothing.
 """
 
@@ -27,17 +27,18 @@ ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "build" / "wheels"
 LIBRARY = ROOT / "build" / "preload" / "libsparkle_amdgpu.so"
 MAIN = ROOT / "tools/_kit/archive_main.py"
-# numpy 2.2 is the last release for Python 3.10 and has no wheel for 3.14.
+# Pinned versions. numpy depends on the Python: 2.2 is the last release for 3.10, and has no wheel
+# for 3.14.
 PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
 NUMPY = {"3.14": "numpy==2.3.5"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Tags that glibc 2.34 satisfies; our own wheel needs that version in any case.
+# Tags of wheels that run on glibc 2.34, which our own wheel needs in any case.
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")
 EXIT_CODES = "exit codes: 0 the archive is made, 1 an error"
 
 
 class Absent(Exception):
-    """A part of the archive cannot be had; the text says why."""
+    """Says that a part of the archive cannot be obtained. The text is the reason."""
 
 
 def run(what: str, *command: str | Path) -> None:
@@ -56,7 +57,7 @@ def run(what: str, *command: str | Path) -> None:
 
 
 def fetched(python: str, place: Path = WHEELS) -> list[Path]:
-    """The wheels that one version of Python needs. Missing ones are downloaded."""
+    """Returns the wheels that one version of Python needs. Missing wheels are downloaded."""
     folder = place / python
     stamp = folder / "pins"
     pins = [*PINS, NUMPY.get(python, "numpy==2.2.6")]
@@ -72,7 +73,9 @@ def fetched(python: str, place: Path = WHEELS) -> list[Path]:
 
 
 def ours(place: Path = ROOT / "build" / "archive") -> Path:
-    """Our own wheel, built anew. Its images are unpacked, because a bare Python may lack lzma."""
+    """Builds our own wheel anew and returns its path. Its images are unpacked, because a minimal
+    Python may lack lzma.
+    """
     shutil.rmtree(place, ignore_errors=True)
     command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", place, ".")
     run("building our wheel", *command)
@@ -88,20 +91,20 @@ def ours(place: Path = ROOT / "build" / "archive") -> Path:
 
 
 def glibc_of(*binaries: bytes) -> tuple[int, ...]:
-    """The newest glibc version that these shared objects name in their version strings."""
+    """Returns the newest glibc version that these shared objects name in their version strings."""
     found = {m[1] for data in binaries for m in re.finditer(rb"GLIBC_(\d+(?:\.\d+)+)\0", data)}
     versions = [tuple(int(part) for part in one.split(b".")) for one in found]
     return max(versions, default=(2, 28))
 
 
 def binaries(wheel: Path) -> list[bytes]:
-    """The shared objects of a wheel."""
+    """Returns the shared objects of a wheel."""
     with zipfile.ZipFile(wheel) as packed:
         return [packed.read(name) for name in packed.namelist() if name.endswith(".so")]
 
 
 def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) -> None:
-    """The archive of these parts. The same parts give the same bytes."""
+    """Writes the archive of these parts. The same parts give the same bytes."""
     names = {f"cp{python.replace('.', '')}": files for python, files in wheels.items()}
     files = sorted(
         {path.name: path for found in (*wheels.values(), [own]) for path in found}.items()
@@ -111,7 +114,7 @@ def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) ->
     digest = hashlib.sha256()
     for name, data in parts.items():
         digest.update(name.encode() + hashlib.sha256(data).digest())
-    # PEP 600: manylinux_2_28 means glibc 2.28.
+    # The least glibc: 2.28, which manylinux_2_28 means (PEP 600), or what our own binaries need.
     least = max((2, 28), glibc_of(*binaries(own), library.read_bytes()))
     manifest = {
         "digest": digest.hexdigest()[:16],
@@ -128,7 +131,7 @@ def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) ->
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in parts.items():
                 info = zipfile.ZipInfo(name)
-                # Wheels are already compressed.
+                # Wheels are stored, because they are compressed already.
                 packed = zipfile.ZIP_STORED if name.endswith(".whl") else zipfile.ZIP_DEFLATED
                 info.compress_type, info.external_attr = packed, 0o644 << 16
                 archive.writestr(info, data)

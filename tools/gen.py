@@ -1,4 +1,4 @@
-"""Generates the committed files that follow from tables: native/gen/ and the package's own.
+"""Generates the committed files that are made from tables: native/gen/ and files of the package.
 
 `gen.py` writes the files that changed. `gen.py --check` writes nothing; it exits 1 if one is stale.
 """
@@ -22,18 +22,20 @@ PARTS = (isa, packets)
 
 
 def outputs() -> dict[Path, str]:
-    """The text of every generated file of every part, by path."""
+    """Returns the text of every generated file of every part, by path."""
     made: dict[Path, str] = {}
     for part in PARTS:
         texts = part.outputs()
         if twice := made.keys() & texts.keys():
-            raise ValueError(f"{part.__name__} generates what another does: {sorted(twice)}")
+            raise ValueError(
+                f"{part.__name__} generates files that another part generates, too: {sorted(twice)}"
+            )
         made |= texts
     return made
 
 
 def stale() -> dict[Path, str]:
-    """The paths whose file is missing or has another text."""
+    """Returns the paths whose file is missing or has another text, with the right text."""
     return {
         path: text
         for path, text in outputs().items()

@@ -1,11 +1,11 @@
 """Collects what benchmarks/gpu_run.py needs on a machine with a GPU and without a network.
 
-build/gpu-kit holds four parts:
-* site/: the package with its built extensions, which fit every Python from 3.10 on;
+build/gpu-kit has four parts:
+* site/: the package with its built extensions, which work with every Python from 3.10 on;
 * wheels of its dependencies for each of PYTHONS, numpy's in one archive (_kit/packed.py);
 * the GL loader's libraries from Debian;
-* the C baseline as a program.
-gpu_run.py uses those wheels that the machine lacks. Peers are those that the machine has.
+* the C baseline as a program. gpu_run.py uses the wheels of those packages that the machine lacks.
+  The kit has no peers: those that the machine has are measured.
 """
 
 from __future__ import annotations
@@ -28,30 +28,32 @@ from _kit.packed import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
-MOST_MIB = 53  # together with the checkout's tracked files (11 MiB) it stays within 64 MiB
+# largest size of the kit: with the checkout's tracked files (11 MiB) it stays within 64 MiB
+MOST_MIB = 53
 NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# glibc 2.28 and later (Debian 10, RHEL 8). pip needs every older tag by name.
+# Tags of glibc 2.28 (Debian 10, RHEL 8) and older. pip needs every older tag by name.
 GLIBCS = ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
-# libglvnd finds the vendor's OpenGL. The vendor's libraries come with the GPU's driver.
+# The packages of libglvnd, which finds the vendor's OpenGL. The vendor's libraries come with the
+# GPU's driver.
 LOADER = ("libegl1", "libglvnd0", "libopengl0")
 
 
 def call(*command: str, cwd: Path = ROOT) -> str:
-    """The command's output. Raises CalledProcessError."""
+    """Runs a command and returns its output. Raises CalledProcessError."""
     done = subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 
 
 def package(kit: Path) -> None:
-    """The package as pip would install it, extensions and shaders inside."""
+    """Puts the package into the kit as pip would install it, with extensions and shaders."""
     site = str(kit / "site")
     setup = (sys.executable, "setup.py", "--quiet")
     call(*setup, "build_py", "--build-lib", site, "build_ext", "--build-lib", site)
 
 
 def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
-    """Built wheels of NEEDED and of their dependencies, for each Python."""
+    """Puts built wheels of NEEDED and of their dependencies into the kit, for each Python."""
     numpies: dict[str, Path] = {}
     with tempfile.TemporaryDirectory() as folder:
         for python in pythons:
@@ -72,7 +74,7 @@ def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
 
 
 def loader(kit: Path) -> None:
-    """The GL loader, unpacked into kit/gl/usr/lib/..."""
+    """Unpacks the GL loader into kit/gl/usr/lib/..."""
     with tempfile.TemporaryDirectory() as folder:
         call("apt-get", "-q", "download", *LOADER, cwd=Path(folder))
         for package_file in sorted(Path(folder).glob("*.deb")):
@@ -81,7 +83,7 @@ def loader(kit: Path) -> None:
 
 
 def baseline(kit: Path) -> None:
-    """benchmarks/_gpu_peers/baseline.c as a program."""
+    """Compiles benchmarks/_gpu_peers/baseline.c to a program in the kit."""
     source = ROOT / "benchmarks/_gpu_peers/baseline.c"
     call("gcc", "-std=c11", "-O2", "-o", str(kit / "baseline"), str(source), "-ldl")
 

@@ -1,8 +1,8 @@
 """Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
 
---tokens REV compares the tokens of the launch path's rooms with an earlier commit.
---rooms exits 1 when a room has too many files or no sentence, or breaks the order of imports.
-Exit code 2: an argument names nothing.
+A room is a folder of sources. --tokens REV compares the tokens of the launch path's rooms with an
+earlier commit. --rooms exits 1 when a room has too many files, has no sentence that describes it,
+or breaks the order of imports. Exit code 2: an argument names nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ TOO_LONG = 400
 
 
 def count(root: Path) -> dict[str, dict[str, int]]:
-    """Lines of each hand-written file, by top folder, or by folder in sparkle_drv/ and native/."""
+    """Counts the lines of each hand-written file, by top folder, or by folder in sparkle_drv/ and
+    native/.
+    """
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for path in tree.sources(root):
         text = tree.read(root, path)
@@ -34,7 +36,7 @@ def count(root: Path) -> dict[str, dict[str, int]]:
 
 
 def report(lines: dict[str, dict[str, int]]) -> str:
-    """A row for each layer, then the files that are too long."""
+    """Returns a table with a row for each layer, then the files that are too long."""
     rows = [f"{'layer':<28}{'files':>6}{'lines':>8}{'median':>8}  longest"]
     for name, files in sorted(lines.items()):
         longest = max(files, key=lambda path: files[path])
@@ -47,7 +49,9 @@ def report(lines: dict[str, dict[str, int]]) -> str:
 
 
 def told(rooms: dict[str, Room], below: str = "") -> str:
-    """Each room: how many sources, its sentence, the rooms that it imports and is imported by."""
+    """Returns lines about each room: the number of its sources, its sentence, the rooms that it
+    imports, and the rooms that import it.
+    """
     rows = []
     for room in rooms.values():
         if not room.name.startswith(below):
@@ -60,7 +64,7 @@ def told(rooms: dict[str, Room], below: str = "") -> str:
 
 
 def complaints(rooms: dict[str, Room]) -> list[str]:
-    """What is wrong with the rooms, one line for each fault."""
+    """Returns what is wrong with the rooms, one line for each fault."""
     many = [f"{r.name}: {len(r.files)} sources, at most {MOST}" for r in rooms.values()]
     found = [line for line, r in zip(many, rooms.values(), strict=True) if len(r.files) > MOST]
     found += [f"{r.name}: no sentence" for r in rooms.values() if not r.sentence]

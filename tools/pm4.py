@@ -1,7 +1,7 @@
 """Command streams of AMD GPUs: decode encode lint diff reg, of PM4 and SDMA indirect buffers.
 
-This file holds only the frame of the command line. The subcommands are _pm4/*.py; their knowledge
-of packets is in sparkle_drv.lowlevel. `python -m sparkle_drv pm4` runs it too.
+This file only builds the command line. The subcommands are _pm4/*.py; their knowledge of packets is
+in sparkle_drv.lowlevel. `python -m sparkle_drv pm4` runs the tool, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from _pm4 import common, decode, diff, lint, reg  # noqa: E402
 from _pm4.common import InputError  # noqa: E402
 
 PROG = command_line.called("pm4.py")
-# In the order of --help; a new subcommand is one line here.
+# The subcommands in the order of --help. A new subcommand is one line here.
 COMMANDS = (
     decode.add_decode,
     decode.add_encode,
@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser. Each subcommand sets `command` to the function that runs it."""
+    """Returns the parser. Each subcommand sets `command` to the function that runs it."""
     top = command_line.top(PROG, __doc__, common.EXIT_CODES)
     sub = command_line.commands(top)
     for add in COMMANDS:
@@ -40,7 +40,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. An error becomes one line on stderr and an exit code, never a traceback."""
+    """Runs one command and returns its exit code. An error becomes one line on stderr, never a
+    traceback.
+    """
     return output.guarded(PROG, lambda: _main(argv))
 
 

@@ -1,8 +1,8 @@
 """Assembles and disassembles RDNA2 (gfx1036) and RDNA3 (gfx1100) code; lists maps' kernels.
 
-This file holds only the command line. sparkle_drv/amd/isa has the assembler, in llvm-mc's syntax;
-sparkle_drv/codegen/rdna writes kernels. Code goes in and out as raw little-endian dwords or as hex
-words. Of an ELF file (.hsaco) the .text section is read.
+This file only has the command line. sparkle_drv/amd/isa has the assembler, which uses llvm-mc's
+syntax; sparkle_drv/codegen/rdna writes the kernels of maps. Code is read and written as raw
+little-endian dwords or as hex words. Of an ELF file (.hsaco) the .text section is read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def llvm_mc(cpu: str) -> str | None:
-    """The path of an llvm-mc that knows this processor, version 19 first. None: there is none."""
+    """Returns the path of an llvm-mc that knows this processor; version 19 is tried first. None if
+    there is none.
+    """
     for tool in filter(None, map(shutil.which, ("llvm-mc-19", "llvm-mc"))):
         told = subprocess.run(
             [tool, "-triple=amdgcn", "-mcpu=help"],
@@ -79,7 +81,9 @@ def read(name: str) -> bytes:
 
 
 def write(name: str | None, data: bytes) -> int:
-    """Returns 1, after a line on stderr, when the file could not be written."""
+    """Writes data to a file. Returns 1, after a line on stderr, when the file could not
+    be written.
+    """
     if name is not None:
         return OK if output.save("rdna_as.py", name, data) else FAILED
     sys.stdout.flush()
@@ -89,7 +93,7 @@ def write(name: str | None, data: bytes) -> int:
 
 
 def text_section(data: bytes) -> bytes:
-    """The .text section of an ELF file. Other bytes come back unchanged."""
+    """Returns the .text section of an ELF file. Other bytes are returned unchanged."""
     if not data.startswith(b"\x7fELF"):
         return data
     from elftools.elf.elffile import ELFFile
@@ -117,7 +121,9 @@ def to_words(data: bytes, is_hex: bool) -> list[int]:
 
 
 def llvm_words(text: str, gfx: str) -> list[int] | None:
-    """llvm-mc's dwords of a program. None: no llvm-mc. ValueError: llvm-mc refuses the text."""
+    """Returns llvm-mc's dwords of a program, or None if there is no llvm-mc. Raises ValueError if
+    llvm-mc refuses the text.
+    """
     cpu = CPUS.get(gfx, gfx)
     tool = llvm_mc(cpu)
     if tool is None:
@@ -133,7 +139,9 @@ def llvm_words(text: str, gfx: str) -> list[int] | None:
 
 
 def compare(text: str, words: list[int], gfx: str) -> int:
-    """0 when llvm-mc makes the same dwords of `text`, else 1 and the first difference on stderr."""
+    """Compares with llvm-mc. Returns 0 when llvm-mc makes the same dwords of `text` or is missing;
+    otherwise 1, after a line on stderr about the first difference.
+    """
     theirs = llvm_words(text, gfx)
     if theirs is None or theirs[: len(words)] == words:
         return OK
@@ -163,7 +171,7 @@ def disassemble_command(args: argparse.Namespace) -> int:
     code = write(args.output, text.encode())
     if code or not args.check:
         return code
-    # llvm-mc's default is wave32, so both sides compare masks of wave32.
+    # The default of llvm-mc is wave32, so the masks on both sides are those of wave32.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
 
 
@@ -197,7 +205,7 @@ def lacking_command(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. An error becomes one line on stderr and an exit code."""
+    """Runs one command and returns its exit code. An error becomes one line on stderr."""
     return output.guarded("rdna_as.py", lambda: _main(argv))
 
 

@@ -1,8 +1,8 @@
 """Makes a checkout runnable: system packages (as root), the virtual environment, the build.
 
-make calls it with the machine's python3. No other tool uses it and no wheel carries it. Each step
-first checks whether it has work to do, so a second run takes a second and changes nothing. A lock
-covers the whole run: two makes at once take turns.
+make runs this file with the machine's python3. No other tool uses the file and no wheel contains
+it. Each step first checks whether it has work to do, so a second run takes a second and changes
+nothing. A lock covers the whole run: of two makes at once, the second waits.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import _packages
 from _packages import PYTHON, ROOT, STAMP
 
 VENV = STAMP.parent
-TRIED = ROOT / "build" / "packages-tried"  # packages that apt-get was asked for in this checkout
+# lists packages for which apt-get has run in this checkout
+TRIED = ROOT / "build" / "packages-tried"
 EXTRAS = "test,tools"
 INSTALL = ("-y", "--no-install-recommends", "install")
 
@@ -33,7 +34,9 @@ def run(*command: str) -> None:
 
 
 def ensure_packages(tests: bool) -> None:
-    """Installs, as root, the packages that are missing. For other users one line names them."""
+    """Installs the missing packages if the user is root. For other users it prints one line that
+    names them.
+    """
     needed = _packages.missing("build", "bench", *(["test"] if tests else []))
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         if needed:
@@ -41,7 +44,7 @@ def ensure_packages(tests: bool) -> None:
             say(f"missing here; install with: sudo apt-get install {' '.join(names)}")
         return
     tried = TRIED.read_text().split() if TRIED.exists() else []
-    # Nothing works without the packages of the build, so these are tried again each time.
+    # The packages of the build are tried again each time, because nothing works without them.
     wanted = [p for p in needed if p.use == "build" or p.name not in tried]
     if not wanted:
         return
@@ -51,13 +54,16 @@ def ensure_packages(tests: bool) -> None:
 
 
 def install(names: "list[str]") -> None:
-    """Installs all at once. apt installs none if it refuses one: then all others at once."""
+    """Installs all packages at once. If apt refuses a package, it installs none: then all others
+    are installed.
+    """
     say(f"apt-get install {' '.join(names)}")
     apt_get("update")
     words = apt_get(*INSTALL, *names)
     if not words:
         return
-    # A simulation needs no network. Without a network apt is asked once, not once per package.
+    # A simulation needs no network. Without a network the slow call is made once, not once per
+    # package.
     refused = [name for name in names if apt_get("--simulate", "install", name)]
     say(f"{words}\napt-get failed; going on without {' '.join(refused or names)}")
     if 0 < len(refused) < len(names):
@@ -67,7 +73,7 @@ def install(names: "list[str]") -> None:
 
 
 def apt_get(*words: str) -> str:
-    """What apt-get printed if it failed, else an empty text."""
+    """Runs apt-get. Returns what apt-get printed if it failed, otherwise ""."""
     done = subprocess.run(
         ("apt-get", "-q", *words),
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
@@ -81,8 +87,9 @@ def apt_get(*words: str) -> str:
 
 
 def wanted_stamp() -> "list[str]":
-    """The lines of the stamp: checkout and Python (another one needs a new .venv), then the
-    requirements."""
+    """Returns the lines of the stamp: checkout, Python, and a hash of the requirements. Another
+    checkout or Python needs a new .venv.
+    """
     version = f"{platform.python_implementation()} {platform.python_version()} {PYTHON}"
     return [str(ROOT), version, hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]
 
@@ -92,7 +99,7 @@ def ensure_venv() -> None:
     found = STAMP.read_text().splitlines() if STAMP.exists() else []
     if found == wanted:
         return
-    if found[:2] != wanted[:2]:  # another checkout or Python, or an attempt that did not finish
+    if found[:2] != wanted[:2]:  # another checkout or Python, or an attempt that was not completed
         shutil.rmtree(VENV, ignore_errors=True)
         say(f"making .venv with {PYTHON} ({platform.python_version()})")
         run(str(PYTHON), "-m", "venv", str(VENV))
@@ -101,14 +108,17 @@ def ensure_venv() -> None:
     pip = (str(VENV / "bin" / "python"), "-m", "pip", "install", "-qq", "--no-input")
     run(*pip, "setuptools>=77.0.3", "wheel", "cffi>=1.16")
     build()  # before the editable install, which hides the compiler's messages
-    # compat is a path in a .pth file. The default adds a finder to every start of the interpreter.
+    # compat mode only adds a path to a .pth file. The default mode would run a finder at every
+    # start of the interpreter.
     editable = ("--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable")
     run(*pip, *editable, f".[{EXTRAS}]")
     STAMP.write_text("\n".join(wanted) + "\n")
 
 
 def build() -> None:
-    """Builds the extensions into sparkle_drv/, and .pyc files: images often forbid writing them."""
+    """Builds the extensions into sparkle_drv/, and .pyc files, because images of containers often
+    forbid writing them later.
+    """
     python = str(VENV / "bin" / "python")
     run(python, "setup.py", "--quiet", "build_ext", "--inplace")
     run(python, "-m", "compileall", "-q", "sparkle_drv", "tools")

@@ -1,9 +1,10 @@
 """Builds the GPU kernels whose blobs are committed: shaders/rdna by clang-19, shaders/cuda by nvcc.
 
-`shaders.py` builds what is stale, `--all` everything; both write the digests into manifest.json.
-`--check` builds nothing and exits 1 when a source has changed since its blobs were built. The
-digest of its source decides whether a blob is fresh. The blob's own bytes cannot: they name the
-compiler's version. `--report` prints what ptxas says of the PTX: registers, spills, shared memory.
+`shaders.py` builds stale blobs, `--all` builds all; both write the digests into manifest.json.
+`--check` builds nothing and exits 1 when a source has changed since its blobs were built. A blob is
+stale when the digest of its source has changed. The blob's own bytes are not compared, because they
+name the compiler's version. `--report` prints the resources that ptxas reports for the PTX:
+registers, spills, shared memory.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _IMAGES = re.compile(r'( "images": \{\n).*?( \},\n "kernels": \{)', re.S)
 
 
 def sources(root: Path = SHADERS) -> dict[str, Path]:
-    """Image names ("rdna/gemm") and their sources."""
+    """Returns the source of each image by the image's name ("rdna/gemm")."""
     return {
         f"{name}/{path.stem}": path
         for name, maker in MAKERS.items()
@@ -41,12 +42,14 @@ def sources(root: Path = SHADERS) -> dict[str, Path]:
 
 
 def maker_of(name: str) -> Any:
-    """The module that builds an image."""
+    """Returns the module that builds an image."""
     return MAKERS[name.partition("/")[0]]
 
 
 def digest(source: Path) -> str:
-    """SHA-256 of a source and of the headers it includes, each once, in the order of inclusion."""
+    """Returns the SHA-256 of a source and of the headers that it includes, each once, in the order
+    of inclusion.
+    """
     seen: dict[Path, bytes] = {}
 
     def visit(path: Path) -> None:
@@ -60,7 +63,7 @@ def digest(source: Path) -> str:
 
 
 def stale(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[tuple[str, str]]:
-    """(image, why) of every image that must be built again, or that has lost its source."""
+    """Yields (image, reason) for every image that must be built again, or whose source is gone."""
     there = sources(root)
     for name in sorted(images.keys() - there.keys()):
         yield name, "its source is gone"
@@ -99,7 +102,7 @@ def build(name: str, source: Path, root: Path = SHADERS) -> dict[str, Any]:
 
 
 def written(manifest: str, images: Mapping[str, Any]) -> str:
-    """The manifest's text with these images. The rest keeps its layout."""
+    """Returns the manifest's text with these images. All other text keeps its layout."""
     lines = []
     for name, image in sorted(images.items()):
         head = {k: v for k, v in image.items() if k != "blobs"}
@@ -115,7 +118,9 @@ def written(manifest: str, images: Mapping[str, Any]) -> str:
 
 
 def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
-    """A Markdown table of the CUDA kernels' resources by ptxas, for each target. Raises Failed."""
+    """Yields a Markdown table of the CUDA kernels' resources by ptxas, for each target.
+    Raises Failed.
+    """
     cuda.prepare()
     used = {
         target: [

@@ -1,7 +1,7 @@
 """What computes here, and where work goes: info doctor explain trace replay mesh certs node.
 
-`info` and `doctor` are here; they print what sparkle_drv.discover() finds. The other commands are
-_sparkle/*.py. `python -m sparkle_drv info` works too.
+This file has `info` and `doctor`, which print what sparkle_drv.discover() finds. The other commands
+are _sparkle/*.py. `python -m sparkle_drv info` works, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def size(nbytes: int) -> str:
-    """A size such as "24 GiB", with at most one decimal."""
+    """Returns a size such as "24 GiB", with at most one decimal."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if nbytes >= factor:
             return f"{nbytes / factor:.1f}".removesuffix(".0") + f" {unit}"
@@ -56,7 +56,7 @@ def size(nbytes: int) -> str:
 
 
 def described(info: sp.DeviceInfo) -> Iterator[tuple[str, str]]:
-    """The facts about a device that a person asks for first, as (name, value)."""
+    """Yields the facts about a device that a person asks for first, as (name, value)."""
     yield "name", info.name
     yield (
         "kind",
@@ -116,14 +116,17 @@ def info_command(args: argparse.Namespace) -> int:
 
 
 def doctor_command(args: argparse.Namespace) -> int:
-    """Examines every node of every backend and opens those that look usable."""
+    """Examines every node of every backend and opens those that look usable. Returns
+    the exit code.
+    """
     import sparkle_drv as sp
 
     print(f"sparkle_drv {sp.__version__} in {next(iter(sp.__path__))}")
     wrong = _set_aside_nonsense()
     for complaint in wrong:
         print(f"\ncpu (cpu): does not work\n  {complaint}\n  to do  unset it, or correct it")
-    # _set_aside_nonsense unset the variable, so the cpu works now. For the user it does not.
+    # _set_aside_nonsense unset the variable, so the cpu works now in this process. For the user it
+    # does not, so it is left out.
     found = [node for node in sp.discover() if not (wrong and node.backend == "cpu")]
     codes = [FAILED] * bool(wrong) + [_examine(node) for node in found]
     if not wrong and not any(node.usable for node in found):
@@ -133,7 +136,8 @@ def doctor_command(args: argparse.Namespace) -> int:
 
 
 def _set_aside_nonsense() -> list[str]:
-    """Unsets the cpu's variables that make no sense, so that other backends can be examined.
+    """Unsets variables of the cpu backend whose values make no sense, so that other backends can be
+    examined.
 
     Returns discover()'s complaints about them. Raises ValueError for any other complaint.
     """
@@ -153,7 +157,7 @@ def _set_aside_nonsense() -> list[str]:
 
 
 def _examine(node: Found) -> int:
-    """Prints the facts about one node. Returns 1 when it looked usable and does not work."""
+    """Prints the facts about one node. Returns 1 when the node looked usable but does not work."""
     if node.info is None:
         verdict, code, said, advice = (
             "not usable",
@@ -176,7 +180,7 @@ def _examine(node: Found) -> int:
 
 
 def _try(uri: str) -> str:
-    """Opens a device and runs an empty kernel. Returns the error's text, or ""."""
+    """Opens a device and runs an empty kernel. Returns the text of the error, or ""."""
     import sparkle_drv as sp
 
     try:
@@ -188,7 +192,9 @@ def _try(uri: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. An error becomes one line on stderr, never a traceback."""
+    """Runs one command and returns its exit code. An error becomes one line on stderr, never a
+    traceback.
+    """
     return output.guarded(PROG, lambda: _main(argv))
 
 

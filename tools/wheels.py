@@ -1,8 +1,8 @@
 """Wheels for any Linux since glibc 2.17, x86_64 and aarch64, into dist/: `make wheels`.
 
 zig supplies the C library's headers and symbols of that version for each machine. For this
-machine's wheel the C compiler compiles and zig links, because the kernels are tuned for gcc. zig
-also compiles another machine's wheel. auditwheel then has to grant the tag in the wheel's name.
+machine's wheel the C compiler compiles and zig links, because the kernels are tuned for gcc. For
+another machine's wheel zig also compiles. auditwheel then checks the tag in the wheel's name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from _console.problems import FAILED, OK  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "wheels"
-GLIBC = (2, 17)  # the oldest version that zig links for and numpy's wheels run on
-MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # machine -> zig's name of its headers
+GLIBC = (2, 17)  # the oldest version for which zig links and on which numpy's wheels run
+MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # zig's name of the headers for each machine
 PACKAGES = (
     *("auditwheel>=6.4,<7", "cffi>=1.16", "setuptools>=77.0.3", "ziglang>=0.15,<0.18"),
     "zopfli>=0.2",
@@ -37,7 +37,9 @@ EXIT_CODES = "exit codes: 0 well, 1 a wheel is not built or gets another tag, 2 
 
 
 def tools() -> Path:
-    """The Python of build/wheels/venv, which has PACKAGES. Made when missing."""
+    """Returns the Python of build/wheels/venv, which has PACKAGES. The environment is made when
+    missing.
+    """
     home, stamp = WORK / "venv", WORK / "venv" / "packages.txt"
     python = home / "bin" / "python"
     if not stamp.is_file() or stamp.read_text() != "\n".join(PACKAGES):
@@ -48,30 +50,34 @@ def tools() -> Path:
 
 
 def run(command: Sequence[object], **more: str) -> str:
-    """The standard output of a command that must succeed; `more` adds to its environment."""
+    """Returns the standard output of a command that must succeed. `more` is added to
+    its environment.
+    """
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=ROOT, env={**os.environ, **more}, stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
-        raise OSError(f"{shlex.join(words[:6])} ... ended with {done.returncode}")
+        raise OSError(f"{shlex.join(words[:6])} ... ended with status {done.returncode}")
     return done.stdout
 
 
 def python_headers() -> Path:
-    """Python's headers alone. A distribution keeps them beside those of its C library."""
+    """Copies Python's headers to a folder of their own, because a distribution keeps them next to
+    those of its C library.
+    """
     folder = WORK / "include"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(sysconfig.get_path("include"), folder)
     triple = sysconfig.get_config_var("MULTIARCH") or ""
     own = Path("/usr/include", triple, f"python{sysconfig.get_python_version()}", "pyconfig.h")
-    if own.is_file():  # Debian's other pyconfig.h includes this file by its path
+    if own.is_file():  # Debian: the other pyconfig.h includes this file by path
         shutil.copy(own, folder / "pyconfig.h")
     return folder
 
 
 def environment(python: Path, machine: str) -> dict[str, str]:
-    """setup.py's environment: the compiler, the linker and their flags."""
+    """Returns setup.py's environment: the compiler, the linker and their flags."""
     where = run([python, "-c", "import ziglang; print(*ziglang.__path__)"]).strip()
     version = ".".join(map(str, GLIBC))
     zig = f"{shlex.quote(where + '/zig')} cc -target {machine}-linux-gnu.{version}"
@@ -82,7 +88,7 @@ def environment(python: Path, machine: str) -> dict[str, str]:
         "ZIG_LOCAL_CACHE_DIR": str(WORK / "zig"),
         "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
     }
-    # Without -Os zig links its checked, and larger, runtime.
+    # Without -Os zig would link its runtime with checks, which is larger.
     link = "-Os -fno-sanitize=all -ldl"
     if machine != platform.machine():
         return {**env, "CC": zig, "CFLAGS": f"{flags} -w", "LDFLAGS": link}
@@ -108,13 +114,13 @@ def wheel(python: Path, machine: str, out: Path) -> Path:
     (made,) = base.glob("*.whl")
     said = run([python, "-m", "auditwheel", "show", made])
     if f'platform tag: "{tag}"' not in " ".join(said.split()):
-        raise OSError(f"{made.name}: auditwheel does not grant the tag:\n{said}")
+        raise OSError(f"{made.name}: auditwheel does not confirm the tag:\n{said}")
     out.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(made, out))
 
 
 def main(argv: Sequence[str]) -> int:
-    """Builds the wheels that the command line names."""
+    """Builds the wheels that the command line names. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="wheels.py", description=__doc__, epilog=EXIT_CODES)
     parser.add_argument("machines", nargs="*", default=list(MACHINES), metavar="MACHINE")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="FOLDER")

@@ -1,4 +1,4 @@
-"""Certificates for tests of the transport: folders with ca.pem, cert.pem and key.pem."""
+"""Makes certificates for tests of the transport, as folders with ca.pem, cert.pem and key.pem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Issuer:
-    """A CA that lives in memory."""
+    """A certificate authority (CA) whose key exists only in memory."""
 
     def __init__(self, name: str = "sparkle test CA") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -35,7 +35,9 @@ class Issuer:
         trusts: bytes | None = None,
         server: bool = True,
     ) -> Path:
-        """A folder for `name` that trusts this CA, or the CA of `trusts` (PEM)."""
+        """Writes a folder with a certificate for `name`, and returns the folder's path. Its ca.pem
+        is this CA, or `trusts` (PEM) if given.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         made = _builder(subject, self._name, key, life)
@@ -47,7 +49,9 @@ class Issuer:
 
 
 def self_signed(where: Path, trusts: bytes) -> Path:
-    """A folder with a certificate that is signed by its own key."""
+    """Writes a folder with a certificate that is signed by its own key, and returns the folder's
+    path.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "self")])
     made = _builder(subject, subject, key, datetime.timedelta(days=1))

@@ -1,4 +1,6 @@
-"""Machines of network namespaces on one bridge: cables to cut, links to slow down. Root only."""
+"""Machines that are network namespaces on one bridge: their cables can be cut and their links
+slowed. Only root can make them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = "10.77"
-"""First half of every address. The process's own number is the third part."""
+"""The first half of every address. The third part is the process's own number."""
 
 
 def lacking() -> str | None:
-    """The reason why namespaces are not available, or None."""
+    """Returns the reason why network namespaces are not available, or None if they are."""
     if os.geteuid():
         return "network namespaces need root"
     missing = [tool for tool in ("ip", "tc", "nsenter") if shutil.which(tool) is None]
@@ -35,14 +37,17 @@ def lacking() -> str | None:
 
 
 def inside(space: str, *command: str) -> list[str]:
-    """The command line that runs a command in a namespace. `ip -n` and `ip netns exec` would mount
-    /sys again, too. Linux refuses that if the root of a chroot is not a mount point."""
+    """Returns the command line that runs `command` in the network namespace `space`.
+
+    It uses nsenter, because `ip -n` and `ip netns exec` also mount /sys again. Linux refuses that
+    mount if the root of a chroot is not a mount point.
+    """
     return ["nsenter", f"--net=/var/run/netns/{space}", *command]
 
 
 class Network:
-    """Namespaces by name, joined by a bridge in another one. The host's own links stay
-    untouched.
+    """Network namespaces by name, joined by a bridge that lives in another namespace. The host's
+    own links stay untouched.
     """
 
     def __init__(self, *names: str) -> None:
@@ -74,7 +79,7 @@ class Network:
         return f"{NET}.{os.getpid() % 250}.{self.names.index(name) + 1}"
 
     def command(self, name: str, *arguments: str) -> list[str]:
-        """The command line that runs Python on that machine."""
+        """Returns the command line that runs Python on the machine `name`."""
         return inside(self.space(name), sys.executable, *arguments)
 
     def cut(self, name: str) -> None:
@@ -84,7 +89,7 @@ class Network:
         self._ip(name, "link", "set", "eth0", "up")
 
     def slow(self, name: str, rate: str) -> None:
-        """Limits both directions of the cable to `rate`, such as "200mbit"."""
+        """Limits both directions of the machine's cable to `rate`, such as "200mbit"."""
         shape = ("root", "tbf", "rate", rate, "burst", "128k", "latency", "50ms")
         for end, device in ((name, "eth0"), ("sw", f"v{name}")):
             line = ("tc", "qdisc", "add", "dev", device, *shape)
@@ -102,7 +107,9 @@ class Network:
 
 
 class Machine:
-    """A Python program on a machine of the network. It communicates by lines."""
+    """A Python program on a machine of the network. The test and the program exchange lines of
+    text.
+    """
 
     def __init__(self, network: Network, name: str, program: Path, *arguments: str) -> None:
         self.name = name
@@ -130,7 +137,11 @@ class Machine:
         self.process.stdin.write(line + "\n")
 
     def heard(self, start: str, since: float = 0.0, timeout_s: float = 15.0) -> tuple[float, str]:
-        """The first line after `since` that starts with `start`, and the time at which it came."""
+        """Waits for a line that starts with `start`. Returns the time at which it came, and the
+        line.
+
+        Lines that came before `since` do not count. Raises AssertionError after `timeout_s`.
+        """
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             for when, line in list(self.lines):

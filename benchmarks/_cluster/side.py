@@ -1,12 +1,12 @@
 """One end of a link as a program: `side.py ssl|zenoh|engine|device node|client FOLDER ADDRESS`.
 
-The node answers a request with the request and the last chunk of bulk with one byte. The client
-obeys lines: `ask COUNT` (requests of 100 bytes; prints the median in us) and `bulk MIB` (prints
-MB/s).
+The node sends each request back. It answers the last chunk of a bulk transfer with one byte. The
+client reads commands from stdin: `ask COUNT` sends requests of 100 bytes and prints the median in
+us; `bulk MIB` sends so much and prints MB/s.
 
-For a device, FOLDER is SPARKLE_HOME; `ask` asks for its clock and `bulk` is an upload. It also
-obeys `down MIB` (MB/s), `launch COUNT` (the client's us of a prepared launch) and `hundred COUNT`
-(us of 100 launches and one wait).
+With `device`, FOLDER is SPARKLE_HOME, `ask` asks for the device's clock and `bulk` is an upload.
+The client then also knows `down MIB` (a download; prints MB/s), `launch COUNT` (prints the us that
+a prepared launch costs the client) and `hundred COUNT` (100 launches and one wait; prints the us).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Receive = Callable[[bytes], None]
 
 
 class Bare:
-    """A socket of Python's ssl. Each message has its length in front."""
+    """A link over a TLS socket of Python's `ssl` module. Each message begins with its length."""
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
         where = config.endpoint(address)
@@ -79,7 +79,9 @@ class Bare:
 
 
 class Zenoh:
-    """Bare Zenoh in exactly our configuration: puts to the same keys."""
+    """A link over Zenoh without our protocol: it has our configuration, and puts to
+    the same keys.
+    """
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
         import zenoh
@@ -106,7 +108,7 @@ class Zenoh:
 
 
 class Ours:
-    """The Engine through the protocol of transports."""
+    """A link over our Engine, which runs the package's transport protocol."""
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
         self._peer = "client" if node else "node"
@@ -122,7 +124,7 @@ SIDES: dict[str, Any] = {"ssl": Bare, "zenoh": Zenoh, "engine": Ours}
 
 
 class Device:
-    """The cpu device of a node, through the public interface."""
+    """The cpu device of a node, used through the package's public interface."""
 
     def __init__(self, folder: Path, address: str) -> None:
         import numpy as np
@@ -192,7 +194,7 @@ def _median(action: Callable[[], object], count: int) -> float:
 
 
 def lend(folder: Path, address: str) -> None:
-    """A node, as `sparkle node` starts it."""
+    """Starts a node in this process, as `sparkle node` does."""
     os.environ["SPARKLE_HOME"] = str(folder)
     tools = Path(__file__).resolve().parents[2] / "tools"
     sys.path.insert(0, str(tools))
@@ -240,7 +242,7 @@ def ask(side: Any, answers: threading.Semaphore, count: int) -> float:
         began = time.perf_counter()
         side.send(Lane.CONTROL, bytes(100))
         if not answers.acquire(timeout=5):
-            raise TimeoutError("no answer within 5 s")
+            raise TimeoutError("the other side gives no answer within 5 s")
         took.append(time.perf_counter() - began)
     return sorted(took)[count // 2] * 1e6
 
@@ -251,7 +253,7 @@ def bulk(side: Any, answers: threading.Semaphore, mib: int) -> float:
     for number in range(count):
         side.send(Lane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
     if not answers.acquire(timeout=60):
-        raise TimeoutError("no answer within 60 s")
+        raise TimeoutError("the other side gives no answer within 60 s")
     return count * CHUNK / (time.perf_counter() - began) / 1e6
 
 

@@ -1,4 +1,4 @@
-"""The interface of a peer. A case that it cannot compute has no ways."""
+"""The interface of a peer. For a case that a peer cannot compute, its `ways` returns nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ Operands = Mapping[str, Any]
 class Way:
     """One way to compute a case, as users of the peer write it.
 
-    `statement` is Python text that computes once, with `names` as its globals. It is timed without
-    a call around it. `result()` is the result of the last run: a numpy array in the layout of the
-    reference, [m, n], NCHW or [n]. If `result` is None, the way computes something else, and has
-    raised ValueError if that was wrong. A way whose first `early` calls differ is verified in the
-    call after them; `poison()` spoils the earlier results.
+    `statement` is Python text that computes the case once, with `names` as its globals. It is timed
+    without a function call around it. `result()` returns the result of the last run: a numpy array
+    in the reference's layout, which is [m, n], NCHW or [n].
+
+    A way that computes something else has a `result()` that returns None, and that raises
+    ValueError if the values are wrong. If the first `early` calls of a way run other code than
+    later ones, the call after them is verified. `poison()` overwrites the results of earlier calls.
     """
 
     statement: str
@@ -31,16 +33,21 @@ class Way:
 
 
 Named = tuple[str, Callable[[], Way]]
-"""A way's name, and the function that prepares it: packs the weights, compiles, allocates."""
+"""The name of a way, and the function that prepares the way: packs the weights, compiles,
+allocates."""
 
 
 class Peer:
-    """One library. Made in a process of its own."""
+    """One library that is compared. The object is made in a process of its own."""
 
     def start(self, threads: int) -> str:
-        """Imports it and sets its number of threads. Returns its version. ImportError: absent."""
+        """Imports the library and sets its number of threads. Returns its version. Raises
+        ImportError if it is not installed.
+        """
         raise NotImplementedError
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
-        """The ways that it has for a case; empty if it cannot compute it."""
+        """Returns the ways in which the peer computes a case; none if it cannot
+        compute the case.
+        """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The cases: shapes and expressions by name, pure data. A case does not say how to compute it.
+"""The cases: shapes and expressions by name, as pure data. A case does not say how to compute it.
 
 The layers are all different convolutions of ResNet-50 (He et al. 2016, with the stride on the 3x3)
 and of VGG-16 (Simonyan and Zisserman 2015), and depthwise ones of MobileNet (Howard et al. 2017).
@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 CUBES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-# m, n, k: batches of a classifier, attention heads, and each extent small in turn.
+# m, n, k of products with a small extent: batches of a classifier, attention heads, and each extent
+# small in turn.
 SKINNY = (
     (8, 2048, 2048), (64, 1000, 2048), (2048, 8, 2048), (2048, 2048, 8), (2048, 2048, 32),
     (16, 16, 4096), (196, 64, 576), (3136, 64, 64),
@@ -25,7 +26,7 @@ ELEMENTS = {"1k": 1000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000, "10M": 
 
 @dataclass(frozen=True)
 class Gemm:
-    """c[m, n] = a[m, k] @ b[k, n]."""
+    """The matrix product c[m, n] = a[m, k] @ b[k, n]."""
 
     m: int
     n: int
@@ -74,8 +75,9 @@ class Conv:
 
     @property
     def winograd(self) -> bool:
-        """May Winograd's algorithm compute it, with larger errors than sums have? (It has no form
-        for stride 2.)"""
+        """True if Winograd's algorithm may compute this convolution. Its errors are larger than
+        those of plain sums. The algorithm has no form for stride 2.
+        """
         return self.k == 3 and self.stride == 1 and self.groups == 1
 
 
@@ -104,7 +106,7 @@ EXPRESSIONS = {
     "four": "(a*x + y)*z - x",
     "transcendental": "tanh(a*x + y)*exp(-x*x)",
 }
-"""Written so that every peer has the operations."""
+"""Expressions whose operations every peer has."""
 OPERATIONS = {"copy": 0, "four": 4, "transcendental": 7}
 SCALAR = 0.75
 """The value of `a`; exact in float32."""
@@ -112,7 +114,7 @@ SCALAR = 0.75
 
 @dataclass(frozen=True)
 class Case:
-    """One row. Another process finds it by `name`."""
+    """One row of the report. Another process finds the case by its `name`."""
 
     name: str
     group: str
@@ -124,8 +126,9 @@ class Case:
 
 
 def _resnet() -> Iterator[tuple[int, int, int, int, int]]:
-    """c, size, oc, k, stride of each different convolution; the strided ones are those of the first
-    block of a stage."""
+    """Yields c, size, oc, k and stride of each different convolution of ResNet-50. The strided ones
+    are those of the first block of a stage.
+    """
     yield 3, 224, 64, 7, 2
     wide, size = 64, 56
     for stage in range(4):
@@ -180,7 +183,7 @@ def _gemms() -> Iterator[Case]:
 
 @cache
 def all_cases() -> Mapping[str, Case]:
-    """Every case by its name, in the order of the tables."""
+    """Returns every case by its name, in the order of the tables."""
     maps = [
         Case(f"map {name} {label}", "maps", Map(name, n))
         for name in ("four", "transcendental")
@@ -190,14 +193,15 @@ def all_cases() -> Mapping[str, Case]:
     found = [*_gemms(), *maps, *_layers(1), *_layers(8)]
     named = {case.name: case for case in found}
     if len(named) != len(found):
-        raise AssertionError("two cases of one name")
+        raise AssertionError("two cases have the same name")
     return MappingProxyType(named)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A row of benchmarks/against.py alone: the cost of a call whose kernel does almost nothing.
-    Other libraries have nothing to compare with it."""
+    """A row that only benchmarks/against.py times: the cost of a call whose kernel does almost
+    nothing. Other libraries have nothing to compare with it.
+    """
 
     name: str
 
@@ -212,11 +216,13 @@ LAUNCHES = {
 
 
 def find(name: str) -> Any:
-    """The Case or Launch of this name. Raises KeyError."""
+    """Returns the Case or Launch of this name. Raises KeyError if there is none."""
     return LAUNCHES[name] if name in LAUNCHES else all_cases()[name]
 
 
 def select(pattern: str) -> list[Case]:
-    """The cases whose names have `pattern`, a regular expression (re.error)."""
+    """Returns the cases whose names match the regular expression `pattern`. Raises re.error if it
+    is malformed.
+    """
     wanted = re.compile(pattern)
     return [case for name, case in all_cases().items() if wanted.search(name)]

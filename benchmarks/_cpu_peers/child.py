@@ -1,13 +1,13 @@
-"""One peer with one number of threads, for a whole run. It obeys requests, one per line.
+"""The process of one peer with one number of threads. It serves requests for a whole run.
 
-`-m _cpu_peers.child NAME THREADS` reads a JSON object per line and answers with one. It sleeps
-between requests: only the peer whose turn it is uses the cores.
+`-m _cpu_peers.child NAME THREADS` reads one request, a JSON object, per line and answers with one
+JSON object. It sleeps between requests: only the peer whose turn it is uses the cores.
 
-    {"do": "prepare", "case": NAME, "folder": F}    operands are F/x.npy, ...; each way computes
-                                                    once, its result goes to F/<peer>.<number>.npy
-                                                    if it is to be compared
+    {"do": "prepare", "case": NAME, "folder": F}    reads the operands from F/x.npy, ...; each way
+                                                    computes once; a result that is to be compared
+                                                    is written to F/<peer>.<number>.npy
     {"do": "time", "way": W, "calls": n, "blocks": b, "warm": w}    ns of a call in each block
-    {"do": "drop"}                                 lets go of the case
+    {"do": "drop"}                                 frees the case's operands and results
 """
 
 from __future__ import annotations
@@ -26,19 +26,23 @@ from .cases import find
 
 
 def told(error: BaseException) -> str:
-    """An error of a library's code in one line."""
+    """Returns the text of an error of a library's code, in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 class Worker:
-    """The requests, by their names."""
+    """The handlers of the requests. The name of a method is the name of its request."""
 
     def __init__(self, name: str, peer: Peer) -> None:
         self.name, self.peer = name, peer
         self.timers: dict[str, timeit.Timer] = {}
 
     def prepare(self, case: str, folder: str) -> dict[str, Any]:
-        """{way: {"statement"[, "file": a result to compare]} or {"error": why there is none}}."""
+        """Prepares each way of a case and computes it once, after the way's `early` calls.
+
+        Returns a dict by the way's name: {"statement"}, with "file" if there is a result to
+        compare, or {"error"} with the reason why the way failed.
+        """
         numpy = import_module("numpy")
         self.timers.clear()
         where = Path(folder)
@@ -70,7 +74,7 @@ class Worker:
         exec(way.statement, dict(way.names))
 
     def time(self, way: str, calls: int, blocks: int, warm: int) -> dict[str, Any]:
-        """Blocks of `calls` calls each, after `warm` calls that do not count."""
+        """Times `blocks` blocks of `calls` calls each, after `warm` calls that do not count."""
         timer = self.timers[way]
         timer.timeit(warm)
         return {"ns": [timer.timeit(calls) / calls * 1e9 for _ in range(blocks)]}
@@ -81,7 +85,7 @@ class Worker:
 
 
 def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], None]) -> None:
-    """Answers until there is nothing more to read."""
+    """Answers requests until `ask` has no more of them."""
     try:
         peer = import_module(f".{name}", __package__).PEER()
         say(json.dumps({"version": peer.start(threads)}))
@@ -94,13 +98,14 @@ def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], 
         do: Callable[..., dict[str, Any]] = getattr(worker, request.pop("do"))
         try:
             say(json.dumps(do(**request)))
-        except Exception as error:  # as in prepare
+        except Exception as error:  # a library may raise anything
             say(json.dumps({"error": told(error)}))
 
 
 def main(argv: list[str]) -> int:
     name, threads = argv
-    # Libraries may print anything, so stdout goes elsewhere: the pipe is for answers.
+    # Libraries may print anything to stdout. It is redirected, because the pipe is for answers
+    # alone.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     serve(name, int(threads), sys.stdin.readline, lambda text: print(text, file=answers))

@@ -1,4 +1,6 @@
-"""All children of a run, and the run: case after case, one number of threads after another."""
+"""All child processes of a run, and the run itself: case after case, and each number of threads in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from .cases import Case
 from .station import Lost, Station
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
-LIVES = 3  # how often a peer is started again after it died
+LIVES = 3  # after so many deaths a peer is not started again
 
 
 class Crew:
-    """All children of a run. `at(threads)` are those that are alive, ours first."""
+    """All child processes of a run. `at(threads)` returns those that are alive, this package's
+    first.
+    """
 
     def __init__(
         self, names: Sequence[str], cpus: Mapping[int, Sequence[int]], folder: Path
@@ -51,7 +55,9 @@ class Crew:
         return made
 
     def at(self, threads: int) -> list[Station]:
-        """Starts those again that have ended since, a few times."""
+        """Returns the stations with so many threads. Starts a station that has ended again, unless
+        it has used up its LIVES.
+        """
         for (name, count), station in self._stations.items():
             if count == threads and station is not None and not station.alive:
                 self._lives[name] -= 1
@@ -69,7 +75,7 @@ class Crew:
 def run(
     chosen: Sequence[Case], crew: Crew, settings: measure.Settings, budget_s: float
 ) -> Iterator[dict[str, Any]]:
-    """A row for each case and number of threads. Ends early when the time is over."""
+    """Yields a row for each case and number of threads. Starts no case after `budget_s`."""
     begun = time.monotonic()
     for case in chosen:
         if time.monotonic() - begun > budget_s:

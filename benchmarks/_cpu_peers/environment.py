@@ -1,7 +1,7 @@
 """The environment of the peers: variables that steer numeric libraries are removed and reported.
 
-An image may set such variables: an OPENBLAS_CORETYPE for another CPU halves numpy's speed. The
-comparison would then be with a library that nobody runs that way.
+An image of a container may set such variables. An OPENBLAS_CORETYPE for another CPU, for example,
+halves numpy's speed: the comparison would be with a library that nobody runs like that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STEERING = (
     "NCNN_", "NPY_", "NUMEXPR_", "NVPL_", "OMP_", "ONEDNN_", "OPENBLAS_", "OPENVINO_", "ORT_", 
     "OV_", "TBB_", "TORCH_", "VECLIB_",
 )  # fmt: skip
-"""How the names of such variables begin."""
+"""Prefixes of the variables that steer numeric libraries."""
 COUNTS = (
     "MKL_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS", "SPARKLE_THREADS",
@@ -24,7 +24,7 @@ COUNTS = (
 
 
 def removed(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the children do not get."""
+    """Returns the variables of `env` that the child processes do not get."""
     return {
         name: value
         for name, value in sorted(env.items())
@@ -33,8 +33,9 @@ def removed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def cleaned(env: Mapping[str, str], threads: int, home: Path, paths: list[Path]) -> dict[str, str]:
-    """The environment of a child with `threads` threads. No variable steers libraries. SPARKLE_HOME
-    is `home`, without tuned plans; imports come from `paths`."""
+    """Returns the environment of a child process with `threads` threads, without variables that
+    steer libraries. SPARKLE_HOME is `home`, which has no tuned plans. Imports come from `paths`.
+    """
     kept = {name: value for name, value in env.items() if name not in removed(env)}
     kept |= dict.fromkeys(COUNTS, str(threads))
     kept["SPARKLE_HOME"] = str(home)

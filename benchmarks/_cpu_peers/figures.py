@@ -1,4 +1,6 @@
-"""From samples to medians, ratios with intervals, the best peer, geometric means. Pure."""
+"""Turns samples into medians, ratios with intervals, the best peer and geometric means. Pure
+functions.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, theirs over ours: above 1 we are faster. `low` and `high` hold it with 95
-    %. `of` is the peer's way."""
+    """A ratio of medians, the peer's over ours: above 1 we are faster. `low` and `high` bound its
+    95 % interval. `of` is the peer's way.
+    """
 
     value: float
     low: float
@@ -31,7 +34,7 @@ class Ratio:
 
 
 def timed(row: Row) -> dict[str, list[float]]:
-    """The samples, in ns, of each correct way."""
+    """Returns the samples, in ns, of each correct way."""
     return {
         way: entry["samples_ns"]
         for way, entry in row["ways"].items()
@@ -40,24 +43,24 @@ def timed(row: Row) -> dict[str, list[float]]:
 
 
 def median(row: Row, way: str) -> float | None:
-    """ns. None: a way without samples."""
+    """Returns the median of a way in ns, or None if the way has no samples."""
     samples = timed(row).get(way)
     return float(np.median(samples)) if samples else None
 
 
 def fastest(row: Row, among: Callable[[str], bool]) -> str | None:
-    """The way with the smallest median among those whose key `among` accepts."""
+    """Returns the way with the smallest median among those whose key `among` accepts."""
     found = {way: np.median(samples) for way, samples in timed(row).items() if among(way)}
     return min(found, key=lambda way: float(found[way])) if found else None
 
 
 def is_peer(way: str) -> bool:
-    """Is it a peer's way?"""
+    """True if the way belongs to a peer, not to this package."""
     return not way.startswith(f"{OURS} ")
 
 
 def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio | None:
-    """Median of `theirs` over that of `ours`. None: one of them was not timed."""
+    """Returns the median of `theirs` over that of `ours`, or None if one of them was not timed."""
     samples = timed(row)
     if theirs is None or theirs not in samples or ours not in samples:
         return None
@@ -67,19 +70,23 @@ def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio 
 
 
 def against_best(row: Row) -> Ratio | None:
-    """Ours against the fastest peer of this row."""
+    """Returns the ratio of the fastest peer of this row to ours."""
     return ratio(row, fastest(row, is_peer))
 
 
 def against(row: Row, peer: str) -> Ratio | None:
-    """Ours against the fastest way that begins with `peer`: "torch" or "torch NCHW"."""
+    """Returns the ratio of the fastest way whose name begins with `peer` ("torch", "torch NCHW") to
+    ours.
+    """
     whole = (peer, f"{peer} ")
     return ratio(row, fastest(row, lambda way: way == whole[0] or way.startswith(whole[1])))
 
 
 def geometric(rows: Sequence[Row], peer: str) -> Ratio | None:
-    """The geometric mean of the ratios against `peer` ("": the best of each row). Its interval
-    comes from resampling every row's samples. None: no row has both."""
+    """Returns the geometric mean of the ratios against `peer`, or against each row's best peer if
+    `peer` is "". The interval comes from resampling the samples of every row. None if no row has
+    both sides.
+    """
     logs, value, count = np.zeros(ROUNDS), 0.0, 0
     for row in rows:
         one = against(row, peer) if peer else against_best(row)
@@ -99,6 +106,6 @@ def geometric(rows: Sequence[Row], peer: str) -> Ratio | None:
 
 
 def least(ratios: Iterable[tuple[str, Ratio | None]]) -> tuple[str, Ratio] | None:
-    """The case with the lowest ratio."""
+    """Returns the case with the lowest ratio."""
     there = [(name, one) for name, one in ratios if one is not None]
     return min(there, key=lambda pair: pair[1].value) if there else None

@@ -1,7 +1,7 @@
-"""The lines that the package must reach, evaluated on one run. Pure.
+"""The targets ("lines") that the package must reach, evaluated on one run. Pure functions.
 
 Ratios are of medians, theirs over ours: 1.05 is five per cent faster than the peer. A line whose
-rows are missing has no figure; it neither holds nor fails.
+rows are missing has no figure and is undecided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ AT_PEAK, AT_COPY = 0.95, 0.85
 
 @dataclass(frozen=True)
 class Line:
-    """A target, the figure reached, and whether it holds. None: no row can decide it."""
+    """A target, the figure that was reached, and whether the target holds: None if no row can
+    decide.
+    """
 
     what: str
     target: str
@@ -33,7 +35,9 @@ class Line:
 
 
 def is_wide_3x3(row: Row) -> bool:
-    """3x3 of stride 1 with 64 channels or more, except 512 at 7x7."""
+    """True for a 3x3 convolution of stride 1 with 64 channels or more, except 512
+    channels at 7x7.
+    """
     of: Any = all_cases()[row["case"]].of
     if row["kind"] != "conv" or not of.winograd or of.c < 64:
         return False
@@ -41,7 +45,9 @@ def is_wide_3x3(row: Row) -> bool:
 
 
 def lines(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
-    """All lines for the rows of one number of threads. `roofs` are those of roofs.measure."""
+    """Returns all lines for the rows of one number of threads. `roofs` is what roofs.measure
+    returns.
+    """
     return [*_conv(rows), *_gemm(rows, roofs), *_maps(rows, roofs), *_errors(rows)]
 
 
@@ -96,7 +102,9 @@ def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 
 
 def _errors(rows: Sequence[Row]) -> list[Line]:
-    """The limits are reference.py's. Our wrong or failed entries have no speed."""
+    """Returns the line about our errors. It holds if every result is within the limit of
+    reference.py. A result that is wrong or failed is named, and has no speed.
+    """
     ours = [
         (row["case"], way, entry)
         for row in rows
@@ -125,7 +133,9 @@ def _of_peak(row: Row | None, peak: float | None) -> float | None:
 
 
 def _of_copies(row: Row | None, roof: float | None) -> Line:
-    """Against a copy timed in turns with it. A saxpy in place and the roof stand beside that."""
+    """Returns the line that compares a map with a copy that was timed in turns with it. Its figure
+    also names the map's share of a saxpy in place and of the roof.
+    """
     what = "map of 4 operations, 10 M floats: of the copy rate"
     ns = figures.median(row, f"{OURS} checked") if row else None
     rates = {
@@ -172,7 +182,9 @@ def _mean(what: str, rows: Sequence[Row], peer: str, target: float) -> Line:
 def _each(
     what: str, rows: Sequence[Row], ratio: Callable[[Row], Ratio | None], target: float
 ) -> Line:
-    """Every row must reach the target. Those that do not are named, the worst first."""
+    """Returns a line that holds if every row reaches the target. Up to six rows that miss it are
+    named, the worst first.
+    """
     pairs: Iterable[tuple[str, Ratio | None]] = [(row["case"], ratio(row)) for row in rows]
     there = sorted(((name, one) for name, one in pairs if one), key=lambda pair: pair[1].value)
     if not there:
@@ -186,5 +198,5 @@ def _each(
 
 
 def text(one: Ratio) -> str:
-    """1.23x [1.20 .. 1.25]"""
+    """Formats a ratio as "1.23x [1.20 .. 1.25]"."""
     return f"{one.value:.2f}x [{one.low:.2f} .. {one.high:.2f}]"

@@ -1,8 +1,7 @@
-"""The cost of a launch to its caller: a kernel that does nothing, or almost nothing, to its end;
-small calls of a Context and of a reduction that were made before.
+"""Rows of benchmarks/against.py: what a launch costs its caller. The kernel does nothing or almost
+nothing. Other rows are small calls of a Context and of a reduction, prepared before.
 
-Rows of benchmarks/against.py. They use only names that every version of the package has. Called by
-sparkle.py.
+The rows use only names that every version of the package has. Called by sparkle.py.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from .base import Named, Way
 from .cases import Launch
 
 EACH = 64
-"""Elements that the kernel writes: too few to take time."""
+"""Number of elements that the kernel writes: so few that writing takes no time."""
 
 
 def ways(row: Launch, dev: Any) -> Iterable[Named]:
-    """The one way of a row."""
+    """Returns the one way of a row."""
     return [("checked", partial(_call if row.name in _CALLS else _way, row.name, dev))]
 
 
 _CALLS = {"launch ctx.gemm": "got[0] = gemm(x, x)", "launch reduce": "got[0] = reduce(dev, x)"}
 SIDE = 16
-"""Rows and columns of the matrix that these calls read."""
+"""Number of rows and of columns of the matrix that these calls read."""
 
 
 def _call(name: str, dev: Any) -> Way:
@@ -58,7 +57,7 @@ def _way(name: str, dev: Any) -> Way:
 
     def result() -> None:
         if (made.read("f4", EACH) != 1).any():
-            raise ValueError(f"{name}: the kernel has not written the expected values")
+            raise ValueError(f"{name}: the kernel did not write the expected values")
 
     def poison() -> None:
         made.write(made.read("f4", EACH) * 0)

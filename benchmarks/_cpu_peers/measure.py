@@ -1,7 +1,7 @@
-"""One case: every way is verified, then the correct ones are timed in turn.
+"""Measures one case: verifies every way, then times the correct ones in turns.
 
 A round asks each way once, in a new random order. A sample is the median of a few blocks of calls.
-A warm-up comes directly before it, because the other ways have emptied the caches.
+Warm-up calls come directly before a sample, because the other ways have emptied the caches.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .station import Lost
 
 BLOCK_NS, SAMPLE_NS, BLOCKS = 400_000.0, 6_000_000.0, 5
 WARM_NS = 40_000_000.0
-"""A longer call warms up by itself: no call precedes it."""
+"""A call that takes longer (ns) needs no warm-up before its sample."""
 SHORT_NS = 500_000.0
-"""A shorter first call says little about the next ones."""
+"""If the first call takes less (ns), it says little about the next ones."""
 FEWEST, MOST = 6, 15
-"""Rounds; six is the fewest that give a median an interval of 95 %."""
+"""Least and largest number of rounds. With six rounds a median has an interval of 95 %."""
 LONG = 3.0
-"""A case that has taken so many times its share may stop with fewer, after three rounds."""
+"""A case that has taken so many times its share of the time stops after three rounds."""
 
 
 class Asked(Protocol):
-    """The parts of a Station that this module uses."""
+    """The part of a Station that this module uses."""
 
     name: str
 
@@ -41,7 +41,9 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """How long a case may be timed, and in how many rounds."""
+    """How long a case may be timed, and in how many rounds. `seed` makes operands and orders
+    repeatable.
+    """
 
     case_s: float = 0.8
     fewest: int = FEWEST
@@ -56,9 +58,11 @@ Entry = dict[str, Any]
 def case(
     case: Case, stations: Sequence[Asked], settings: Settings, folder: Path, want: Any
 ) -> dict[str, Entry]:
-    """{"peer way": {"verdict", "error", "limit", ...}} of one case, whose operands are in `folder`.
+    """Verifies and times one case, whose operands are in `folder`. Returns an entry for each "peer
+    way".
 
-    verdict: "right", with "samples_ns"; "wrong", never timed; "failed", with "why".
+    An entry has a "verdict" and, if the result was compared, its "error" and "limit". The verdict
+    is "right", with "samples_ns"; "wrong", and then never timed; or "failed", with "why".
     """
     found: dict[str, Entry] = {}
     right: dict[str, tuple[Asked, str]] = {}
@@ -69,7 +73,7 @@ def case(
                 right[f"{station.name} {way}"] = (station, way)
     _timed(found, right, settings)
     for station in stations:
-        with contextlib.suppress(Lost):  # reported before, or at the next case
+        with contextlib.suppress(Lost):  # prepare() reported the loss, or the next case does
             station.ask("drop")
     return found
 
@@ -103,7 +107,9 @@ def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry
 def _timed(
     found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
 ) -> None:
-    """Adds samples to the entries. A way that fails is "failed" from then on."""
+    """Adds samples to the entries. A way that fails in a round has the verdict "failed" from then
+    on.
+    """
     calls = {}
     for key, (station, way) in right.items():
         first = _sample(station, way, 1, 1, 0)
@@ -129,7 +135,9 @@ def _timed(
 
 
 def plan(ns: float) -> tuple[int, int, int]:
-    """(calls of a block, blocks, calls to warm up) for a way that takes about `ns` a call."""
+    """Returns (calls of a block, blocks, calls to warm up) for a way that takes about
+    `ns` a call.
+    """
     ns = max(ns, 1.0)
     calls = max(1, round(BLOCK_NS / ns))
     blocks = max(1, min(BLOCKS, round(SAMPLE_NS / (calls * ns))))
@@ -137,7 +145,7 @@ def plan(ns: float) -> tuple[int, int, int]:
 
 
 def _sample(station: Asked, way: str, calls: int, blocks: int, warm: int) -> float | str:
-    """ns per call, or the reason why there are none."""
+    """Returns the ns per call, or the reason why there is no sample."""
     try:
         told = station.ask("time", way=way, calls=calls, blocks=blocks, warm=warm)
     except Lost as lost:

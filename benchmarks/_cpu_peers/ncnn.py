@@ -1,5 +1,5 @@
-"""ncnn: convolutions, one extractor per call as its users write it, with Winograd and packed
-layouts. It has no batches: images go one by one.
+"""The peer ncnn: convolutions with one extractor per call, as its users write them. Winograd and
+packed layouts are on. ncnn has no batches: images go one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Ncnn(Peer):
         option = net.opt
         option.num_threads = self.threads
         for name in ("bf16_storage", "fp16_storage", "fp16_packed", "fp16_arithmetic"):
-            setattr(option, f"use_{name}", False)  # float32 is compared with float32
+            setattr(option, f"use_{name}", False)  # all peers compute in float32
         option.use_winograd_convolution = True
         option.use_sgemm_convolution = True
         option.use_packing_layout = True
@@ -39,11 +39,13 @@ class Ncnn(Peer):
         layer = f"0={of.oc} 1={of.k} 3={of.stride} 4={of.padding} 5=0 6={w.size} 7={of.groups}"
         with tempfile.TemporaryDirectory(prefix="sparkle-ncnn-") as folder:
             param, weights = Path(folder) / "one.param", Path(folder) / "one.bin"
-            # The text format: a magic number, layers and blobs; then one line per layer.
+            # ncnn's text format: a magic number, the numbers of layers and blobs, then one line per
+            # layer.
             param.write_text(f"7767517\n2 2\nInput x 0 1 x\n{kind} one 1 1 x y {layer}\n")
-            weights.write_bytes(bytes(4) + w.tobytes())  # a flag of zero: float32
+            # the first four bytes are a flag: 0 is float32
+            weights.write_bytes(bytes(4) + w.tobytes())
             if net.load_param(str(param)) or net.load_model(str(weights)):
-                raise RuntimeError("ncnn does not load the model")
+                raise RuntimeError("ncnn cannot load the model")
         return net
 
     def _way(self, of: Conv, x: Any, w: Any) -> Way:

@@ -1,4 +1,6 @@
-"""numexpr: maps, compiled before by its own compiler, blocked through the caches."""
+"""The peer numexpr: maps, which its own compiler compiles before the timing and which it computes
+in blocks that fit the caches.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from .cases import EXPRESSIONS, SCALAR, Case, Map
 
 
 class Numexpr(Peer):
-    """`evaluate` looks the expression up in a cache; `re_evaluate` takes the last one."""
+    """The peer numexpr. `evaluate` looks the expression up in a cache; `re_evaluate` runs the
+    previous one.
+    """
 
     def start(self, threads: int) -> str:
         self.np, self.numexpr = import_module("numpy"), import_module("numexpr")
@@ -23,7 +27,7 @@ class Numexpr(Peer):
             return []
         np, text = self.np, EXPRESSIONS[of.expression]
         out = np.full(of.n, np.nan, np.float32)
-        # A Python float would turn everything into doubles.
+        # A scalar that is a Python float would make numexpr compute in float64.
         values = {name: operands[name] for name in of.arrays} | {"a": np.float32(SCALAR)}
         names = {"ne": self.numexpr, "values": values, "out": out}
         options = "local_dict=values, out=out"

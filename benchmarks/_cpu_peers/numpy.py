@@ -1,4 +1,6 @@
-"""numpy: out= everywhere, temporaries allocated before. It has no convolution."""
+"""The peer numpy: each call has out=, and temporaries are allocated before. numpy has no
+convolution.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""ONNX Runtime: a model of one node, with weights in it (prepacked when the session is made), and
-with input and output bound before. A product has one more way, with both matrices as inputs.
+"""The peer ONNX Runtime: a model of one node. The model contains the weights, which are prepacked
+when the session is made. Input and output are bound before the timing. A product has a second way,
+with both matrices as inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from .base import Named, Operands, Peer, Way
 from .cases import Case, Conv, Gemm
 
-OPSET, IR = 17, 8  # old enough for every release of this decade
+OPSET, IR = 17, 8  # so old that every release of this decade reads it
 
 
 class OnnxRuntime(Peer):

@@ -1,5 +1,6 @@
-"""OpenVINO: a compiled model of one operation, weights in it, float32 (its default on some CPUs is
-bfloat16), latency mode, input and output in the request's own tensors.
+"""The peer OpenVINO: a compiled model of one operation that contains the weights. It runs in
+latency mode and in float32, because the default on some CPUs is bfloat16. Input and output are the
+request's own tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class OpenVino(Peer):
         of = case.of
         if isinstance(of, Gemm):
             if of.dtype == "float64":
-                return []  # it always computes in float32
+                return []  # OpenVINO always computes in float32
             return [("MatMul", lambda: self._gemm(operands))]
         if isinstance(of, Conv):
             return [("Convolution", lambda: self._conv(of, operands))]

@@ -1,4 +1,4 @@
-"""Operands, the float64 reference of a case, and the error of a result."""
+"""Makes the operands of a case and its float64 reference, and measures the error of a result."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm
 Array = np.ndarray[Any, Any]
 
 DIRECT, WINOGRAD = 1.5e-5, 1e-4
-"""Largest error of ours, over the rms of the reference: sums of float32 products in any order (up
-to 1e-5 was measured), and Winograd's F(4x4,3x3) and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
+"""Largest error of our result, over the rms of the reference. The first limit is for sums of
+float32 products in any order (up to 1e-5 was measured). The second is for Winograd's F(4x4,3x3)
+and F(6x6,3x3) with stride 1 (2e-5 to 7e-5)."""
 FLOAT32 = 1e-3
-"""Largest error of a peer: still float32, by any algorithm. bfloat16 errs by 1e-2, a wrong result
-by 1."""
+"""Largest error of a peer that computes in float32, by any algorithm. bfloat16 has errors of
+1e-2, a wrong result of 1."""
 FLOAT64 = 1e-12
 
 
 def operands(case: Case, seed: int = 1) -> dict[str, Array]:
-    """Fresh normal numbers, the same for the same case and seed."""
+    """Returns new normally distributed numbers, which are the same for the same case and seed."""
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     of = case.of
 
@@ -43,7 +44,7 @@ def operands(case: Case, seed: int = 1) -> dict[str, Array]:
 
 
 def expected(case: Case, given: dict[str, Array]) -> Array:
-    """The result in float64."""
+    """Returns the result of the case, computed in float64."""
     of = case.of
     if isinstance(of, Gemm):
         return ref.gemm(given["a"], given["b"])
@@ -51,7 +52,7 @@ def expected(case: Case, given: dict[str, Array]) -> Array:
         pad = ((of.padding, of.padding),) * 2
         stride = (of.stride, of.stride)
         one = partial(ref.conv2d, w=given["w"], stride=stride, padding=pad, groups=of.groups)
-        # An image at a time: the temporaries of a batch are gigabytes.
+        # One image at a time, because the temporaries of a whole batch would be gigabytes.
         return np.concatenate([one(image[None]) for image in given["x"]])
     text = EXPRESSIONS[of.expression]
     scalar = {"a": SCALAR} if "a*" in text else {}
@@ -59,7 +60,9 @@ def expected(case: Case, given: dict[str, Array]) -> Array:
 
 
 def error(got: Array, want: Array) -> float:
-    """max |got - want| over rms(want); infinite for another shape or a value that is not finite."""
+    """Returns max |got - want| over rms(want), or inf if the shapes differ or a value is not
+    finite.
+    """
     if got.shape != want.shape:
         return math.inf
     most, squares = 0.0, 0.0
@@ -75,7 +78,7 @@ def error(got: Array, want: Array) -> float:
 
 
 def limit(case: Case, ours: bool) -> float:
-    """The largest error with which a result counts as right."""
+    """Returns the largest error with which a result counts as right."""
     of = case.of
     if isinstance(of, Gemm) and of.dtype == "float64":
         return FLOAT64
@@ -85,6 +88,6 @@ def limit(case: Case, ours: bool) -> float:
 
 
 def write(given: dict[str, Array], folder: Path) -> None:
-    """Writes the operands to files, where every child finds them."""
+    """Writes the operands to files that every child process reads."""
     for name, array in given.items():
         np.save(folder / f"{name}.npy", array)

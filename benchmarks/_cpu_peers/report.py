@@ -1,4 +1,6 @@
-"""A run as JSON and as Markdown. Pure, except for the machine's facts (bench.py's env)."""
+"""Writes a run as JSON and as Markdown. Pure functions, except for the machine's facts (bench.py's
+env).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ MAPS = ("case", "ours", "GB/s", "error", "best peer", "its time", "ratio", "othe
 
 
 def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """The measurements, and the lines. `roofs` is by threads, as from roofs.measure."""
+    """Returns the measurements and the goals' lines as one document. `roofs` has the result of
+    roofs.measure for each number of threads.
+    """
     threads = sorted({row["threads"] for row in rows})
     made = {
         str(t): [
@@ -31,7 +35,7 @@ def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> d
 
 
 def ratios(row: Row) -> dict[str, Any]:
-    """The ratios of one row: against the best peer, and against each way of a peer."""
+    """Returns the ratios of one row: against the best peer, and against each way of a peer."""
     best = figures.against_best(row)
     each = {way: figures.ratio(row, way) for way in figures.timed(row) if figures.is_peer(way)}
     return {
@@ -41,7 +45,9 @@ def ratios(row: Row) -> dict[str, Any]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A line of the table. An entry that was not right has its verdict in place of a time."""
+    """Returns the cells of one line of the table. A result that was not right has its verdict where
+    the time would be.
+    """
     mine = f"{OURS} checked"
     ours, best = row["ways"].get(mine, {}), figures.against_best(row)
     ns = figures.median(row, mine)
@@ -73,7 +79,9 @@ def _of(row: Row, way: str) -> str:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """The document for people: conditions, the lines, a table for each group."""
+    """Returns the document as Markdown: the conditions, the goals' lines, and a table for each
+    group.
+    """
     env, rows = told["env"], told["rows"]
     lines = [
         f"# CPU peers on {env['cpu']}",
@@ -113,25 +121,25 @@ def markdown(told: Mapping[str, Any]) -> str:
 
 
 def measured(rows: Sequence[Row]) -> bool:
-    """Was our result right, and timed, in every row?"""
+    """True if our result was right, and timed, in every row."""
     mine = (row["ways"].get(f"{OURS} checked", {}) for row in rows)
     return all(entry.get("verdict") == "right" for entry in mine)
 
 
 def machine(env: Mapping[str, Any]) -> str:
-    """The name of the folder of results of a machine."""
+    """Returns the name of the folder under results/ for this machine."""
     return re.sub(r"[^a-z0-9]+", "-", f"{env['cpu']} {env['cpu_model'] or ''}".lower()).strip("-")
 
 
 def rows_a_line(told: Mapping[str, Any]) -> str:
-    """JSON with one row per line, so that changes can be read."""
+    """Returns the document as JSON with one row per line, so that a diff is readable."""
     head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
     rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
     return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'
 
 
 def remark(label: str) -> str:
-    """The text of --label as a sentence."""
+    """Returns the text of --label as a sentence."""
     return f" {label.rstrip('.')}." if label else ""
 
 
@@ -143,11 +151,11 @@ def _roof(roof: Mapping[str, float]) -> str:
 
 
 def holds(value: bool | None) -> str:
-    """A word for the state of a line."""
+    """Returns a word for the state of a goal's line."""
     return {True: "yes", False: "no", None: "not judged"}[value]
 
 
 def lines_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in Markdown."""
+    """Returns the lines of a table in Markdown."""
     body = [" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in [columns, *rows]]
     return [f"| {body[0]} |", "|" + "---|" * len(columns), *(f"| {line} |" for line in body[1:])]

@@ -1,4 +1,4 @@
-"""The machine's own limits, measured in the same run by `bench.py peak -d cpu` in a child."""
+"""The machine's roofs, which a child process measures in the same run by `bench.py peak -d cpu`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LIMIT_S = 120
 
 
 def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str]) -> dict[str, Any]:
-    """The document that `bench.py ARGUMENTS --json` writes, run on `cpus`. RuntimeError: it
-    fails.
+    """Runs `bench.py ARGUMENTS --json` on the cores `cpus` and returns its document. Raises
+    RuntimeError if it fails.
     """
     out = Path(env["SPARKLE_HOME"]) / "bench.json"
     out.unlink(missing_ok=True)
@@ -28,7 +28,9 @@ def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str])
                 command, env=dict(env), capture_output=True, text=True, timeout=LIMIT_S
             )
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"bench.py {arguments[0]}: not done after {LIMIT_S:g} s") from None
+            raise RuntimeError(
+                f"bench.py {arguments[0]}: still running after {LIMIT_S:g} s"
+            ) from None
     if not out.exists():
         said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise RuntimeError(f"bench.py {arguments[0]}: status {done.returncode}, {said[0][:300]}")
@@ -37,8 +39,11 @@ def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str])
 
 
 def measure(cpus: Sequence[int], env: Mapping[str, str], quick: bool) -> dict[str, float]:
-    """GFLOPS "float32" and "float64" of FMAs, GB/s "copy" (best sustained rate of kernels that read
-    and write, as bench.py's roofs) and "copy_f32" (median of the plain copy)."""
+    """Returns the roofs of the machine: "float32" and "float64" are GFLOPS of FMAs.
+
+    "copy" is the best sustained GB/s of kernels that read and write, as in bench.py's roofs.
+    "copy_f32" is the median GB/s of the plain copy.
+    """
     told = bench(["peak", *(["--quick"] if quick else ["--timeout", "2"])], cpus, env)
     roof = told["roofs"]["cpu"]
     found = {"float32": roof["gflops"]["f32"], "float64": roof["gflops"]["f64"]}

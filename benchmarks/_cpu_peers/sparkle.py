@@ -1,4 +1,6 @@
-"""This package on the cpu device: plain numpy arrays, and constants as weights."""
+"""The peer that is this package, on the cpu device: operands are numpy arrays, weights are
+constants.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from .base import Named, Operands, Peer, Way
 from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Launch, Map
 
 EARLY = 2
-"""The first call packs constants. In versions without them the second packs read-only arrays."""
+"""Calls that run other code: the first packs constants. In versions without constants, the
+second packs read-only arrays."""
 
 
 class Sparkle(Peer):
-    """`checked` is the public call. `plan` and `bind` skip the checks.
+    """The peer that is this package. `checked` is the public call; `plan` and `bind` skip the
+    checks.
 
-    It has `out` if numpy's call has it. A convolution makes its result in each call, as torch's and
-    onnxruntime's do; `out=` is a way of its own.
+    A call has `out` if numpy's call has it. A convolution allocates its result in each call, as
+    those of torch and onnxruntime do. Its call with `out=` is a separate way.
     """
 
     def start(self, threads: int) -> str:
@@ -42,8 +46,8 @@ class Sparkle(Peer):
         return self._map(case, of, operands)
 
     def _kept(self, weights: Any) -> Any:
-        """Weights that the package may keep packed: a constant, or a read-only array in versions
-        without constants (benchmarks/against.py compares with them).
+        """Returns weights that the package may keep packed: a constant. A version without
+        constants, with which benchmarks/against.py compares, gets a read-only array.
         """
         if hasattr(self.ops, "constant"):
             return self.ops.constant(self.dev, weights)
@@ -72,7 +76,8 @@ class Sparkle(Peer):
             return self._way("gemm(dev, a, b, c)", names, c)
 
         plan = self.ops.gemm.plan
-        snapshot = "b" in inspect.signature(plan).parameters  # b is packed when the plan is made
+        # in versions whose plan() takes b, b is packed when the plan is made
+        snapshot = "b" in inspect.signature(plan).parameters
         made = partial(plan, self.dev, of.m, of.n, of.k, a.dtype, **({"b": b} if snapshot else {}))
         right = None if snapshot else b
 
@@ -90,7 +95,7 @@ class Sparkle(Peer):
 
             def result() -> Any:
                 if queue.reached < queue.submitted:
-                    raise RuntimeError("bind: the call returned before the product was done")
+                    raise RuntimeError("bind: the call returned before the product was ready")
                 return c.numpy()
 
             return Way("go()", {"go": go, "held": (held, bound)}, result)
@@ -108,7 +113,7 @@ class Sparkle(Peer):
             names = {"conv2d": self.ops.conv2d, "dev": self.dev, "x": x, "w": w, "y": y}
             statement = f"y[0] = conv2d(dev, x, w, None, {options})"
 
-            def poison() -> None:  # also drops it: the next result is made in this memory
+            def poison() -> None:  # also frees the result: the next call reuses its memory
                 y[0].fill(self.np.nan)
                 y[0] = None
 
@@ -127,7 +132,8 @@ class Sparkle(Peer):
             return self._way(statement, names, y, lambda: y.transpose(0, 3, 1, 2))
 
         ways: list[Named] = [("checked", checked), ("out=", into)]
-        # A batch in NHWC as well would cost the run a minute and say little more.
+        # Only a single image is also timed in NHWC. A batch would take a minute more and show
+        # little new.
         return [*ways, ("NHWC", nhwc)] if of.n == 1 else ways
 
     def _map(self, case: Case, of: Map, operands: Operands) -> Iterable[Named]:

@@ -1,5 +1,5 @@
-"""A peer's process from the run's side: started once, asked, and waited for until it sleeps
-again.
+"""A peer's process as the run sees it: started once, sent requests, and after each answer watched
+until all of its threads sleep.
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ HERE = Path(__file__).resolve().parent
 ANSWER_S = 30.0
 """Limit of one request, in seconds."""
 SLEEP_S = 0.3
-"""Seconds to wait for a peer's pool to sleep: some pools spin for a while."""
+"""Seconds to wait until a peer's thread pool sleeps, because some pools spin for a while."""
 
 
 class Lost(Exception):
-    """The process died or did not answer. The text is the reason."""
+    """Says that a peer's process died or did not answer. The text is the reason."""
 
 
 def interpreter(name: str) -> str:
-    """The Python that runs a peer: build/peers' after `make peers`, else this one."""
+    """Returns the Python that runs a peer: build/peers' after `make peers`, otherwise this one."""
     made = HERE.parents[1] / "build" / "peers" / "bin" / "python"
     return str(made) if name != "sparkle" and made.exists() else sys.executable
 
 
 @contextlib.contextmanager
 def pinned(cpus: Sequence[int]) -> Iterator[None]:
-    """Processes that start inside run on `cpus` alone, with all their threads."""
+    """While this context is open, processes that start run on `cpus` alone, with all
+    their threads.
+    """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -45,7 +47,7 @@ def pinned(cpus: Sequence[int]) -> Iterator[None]:
 
 
 class Station:
-    """One peer with one number of threads, pinned to `cpus`. Raises Lost."""
+    """The process of one peer with one number of threads, pinned to `cpus`. Methods raise Lost."""
 
     def __init__(
         self, name: str, threads: int, cpus: Sequence[int], env: Mapping[str, str], folder: Path
@@ -72,10 +74,12 @@ class Station:
         return self._child.poll() is None
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """The answer to a request. When it is returned, the child is asleep."""
+        """Sends a request and returns the answer. When this method returns, the child process is
+        asleep.
+        """
         assert self._child.stdin is not None
         if self._child.stdin.closed:
-            raise Lost("it has ended before")
+            raise Lost("the process ended before")
         try:
             self._child.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self._child.stdin.flush()
@@ -111,7 +115,7 @@ class Station:
         return f"ended with {how}, saying {said[0][:200] if said else 'nothing'}"
 
     def _settle(self) -> None:
-        """Waits until none of its threads runs."""
+        """Waits until no thread of the process runs."""
         tasks, late = Path(f"/proc/{self._child.pid}/task"), time.monotonic() + SLEEP_S
         while time.monotonic() < late and any(map(_runs, tasks.glob("*/stat"))):
             time.sleep(0.0005)
@@ -129,8 +133,11 @@ class Station:
 
 
 def _runs(stat: Path) -> bool:
-    """Does the thread run, or wait for a core? The state follows the name, which may contain any
-    character (proc(5))."""
+    """True if the thread runs or waits for a core.
+
+    In a stat file the state comes after the thread's name, which may contain any character
+    (proc(5)).
+    """
     try:
         return stat.read_text().rpartition(")")[2].split()[:1] == ["R"]
     except OSError:

@@ -1,7 +1,8 @@
-"""Ways that only move memory, timed in turns with a map: the copy rate of the same moments.
+"""Ways that only move memory. They are timed in turns with a map, which gives the copy rate of the
+same moments.
 
-A roof is measured once, at its best. On a machine with neighbours, the rate of a map between its
-peers must be compared with copies that had the same neighbours.
+A roof is measured once, at its best. On a machine with other users, the map's rate must be compared
+with copies that had the same disturbance.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ _STATEMENTS = {
     "saxpy": "map(dev, 'a*x + y', x=x, y=y, a=a, out=y)",
 }
 ARRAYS = {"copy": 2, "saxpy": 3}
-"""How many arrays pass in those that read and write. saxpy's y is fetched by reading it; a plain
-copy stores past the caches."""
+"""The number of arrays that each stream moves through memory. A saxpy fetches y by reading it; a
+plain copy stores past the caches."""
 CASE = "map four 10M"
-"""The map that is compared with the copy. The saxpy is reported beside it."""
+"""The map that is compared with the copy. The saxpy is reported as well."""
 _CLOSE = 1e-6
 
 
 def nbytes(of: Map, name: str) -> float:
-    """Bytes that one call moves."""
+    """Returns the bytes that one call moves."""
     return 4.0 * of.n * ARRAYS[name]
 
 
 def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
-    """`name` is one of ARRAYS. The result is compared here."""
+    """Returns the way `name`, one of ARRAYS. Its `result()` checks the values and returns None."""
     x, before = operands["x"], operands["y"]
     y = before.copy()
     names = {"map": ops.map, "dev": dev, "y": y, "x": x, "a": SCALAR}
@@ -37,8 +38,8 @@ def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
     def result() -> None:
         wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
         worst = float(abs(y - wanted).max())
-        if not worst <= _CLOSE:  # also if it is a NaN
-            raise ValueError(f"{name} is off by {worst:.3g}")
+        if not worst <= _CLOSE:  # written so that a NaN fails
+            raise ValueError(f"{name}: the result is wrong by {worst:.3g}")
 
     def poison() -> None:
         y[:] = before

@@ -1,4 +1,4 @@
-"""Shared by the runs over these cases: options, exit codes, and the folder of results."""
+"""Options, exit codes and the folder of results, shared by the scripts that use these cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def add_options(top: argparse.ArgumentParser, budget_s: float) -> None:
 
 
 def words(text: str, known: Sequence[str], option: str) -> list[str]:
-    """The items of a list with commas. Raises UsageError for one that is not `known`."""
+    """Returns the items of a comma-separated list. Raises UsageError for an item that is not in
+    `known`.
+    """
     given = text.split(",")
     if strange := [word for word in given if word not in known]:
         raise UsageError(f"{option}: {strange[0]!r} is none of {', '.join(known)}")
@@ -39,18 +41,22 @@ def words(text: str, known: Sequence[str], option: str) -> list[str]:
 
 
 def select(pattern: str) -> list[cases.Case]:
-    """The cases of --only. Raises UsageError, also for an empty choice."""
+    """Returns the cases that --only selects. Raises UsageError for a malformed pattern, or if no
+    case matches.
+    """
     try:
         chosen = cases.select(pattern)
     except re.error as error:
         raise UsageError(f"--only: {error}") from None
     if not chosen:
-        raise UsageError(f"--only: no case has {pattern!r} in its name")
+        raise UsageError(f"--only: no case has a name that matches {pattern!r}")
     return chosen
 
 
 def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespace], int]) -> int:
-    """`run`'s exit code. SIGTERM interrupts it as Ctrl-C does. Wrong usage is one line."""
+    """Runs `run` and returns its exit code. SIGTERM interrupts `run` as Ctrl-C does. Wrong usage
+    prints one line.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         Outputs(json=args.json, md=args.md).check()
@@ -61,27 +67,28 @@ def guarded(args: argparse.Namespace, prog: str, run: Callable[[argparse.Namespa
 
 
 def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt  # the results so far are written, and children end with us
+    raise KeyboardInterrupt  # the results so far are written, and the child processes end
 
 
 def is_whole(
     args: argparse.Namespace, parser: argparse.ArgumentParser, also: Sequence[str]
 ) -> bool:
-    """Does every option have its default? `also`: options that the caller adds to ours."""
+    """True if --only and the options in `also`, which the caller adds, have their defaults."""
     return all(getattr(args, name) == parser.get_default(name) for name in ("only", *also))
 
 
 def keep(
     args: argparse.Namespace, prog: str, told: Mapping[str, Any], text: str, name: str
 ) -> bool:
-    """Prints the text and writes the requested files. `name`, if any, is their name under results/.
+    """Prints the text and writes the files that were requested. `name`, if not empty, is the name
+    of the files under results/.
 
     Returns False, after a line on stderr, when a file could not be written.
     """
     print(text)
     folder = RESULTS / report.machine(told["env"])
     if name:
-        with contextlib.suppress(OSError):  # writing reports the error
+        with contextlib.suppress(OSError):  # the write below reports the error
             folder.mkdir(parents=True, exist_ok=True)
     texts = (
         (args.json or (folder / f"{name}.json" if name else None), report.rows_a_line(told)),
@@ -91,7 +98,9 @@ def keep(
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:
-    """`well`: whole, and without errors. `shows`: the lines, as JSON."""
+    """Returns the exit code. `well`: the run is complete and has no errors. `shows`: the goals'
+    lines, as JSON objects.
+    """
     if not well:
         return FAILED
     return REGRESSION if args.check and any(x["holds"] is False for x in shows) else OK

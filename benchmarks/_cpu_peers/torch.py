@@ -1,5 +1,6 @@
-"""PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways. `packed`
-is as in a frozen compiled model; in `blocked` the images have oneDNN's own layout, too.
+"""The peer PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways.
+`packed` does what a frozen compiled model does. In `blocked`, the images have oneDNN's own layout,
+too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Torch(Peer):
         self.torch = import_module("torch")
         self.torch.set_num_threads(threads)
         self.torch.set_num_interop_threads(1)
-        # For the whole life of this process: no gradients are recorded.
+        # On for the whole life of this process, so that torch records no gradients.
         self._mode = self.torch.inference_mode()
         self._mode.__enter__()
         return str(self.torch.__version__)
@@ -39,7 +40,9 @@ class Torch(Peer):
         return self._map(of, given)
 
     def _kept(self, statement: str, names: dict[str, Any]) -> Way:
-        """A statement that binds its result to `y`. Reading makes it dense and plain again."""
+        """Returns a way whose statement binds its result to `y`. Its `result()` converts that to a
+        dense array in the plain layout.
+        """
         place: dict[str, Any] = {"y": [None], **names}
 
         def numpy() -> Any:

@@ -1,6 +1,7 @@
 """The interface of a peer: a library that the GPU benchmark compares with this package.
 
-A peer that lacks an ability leaves NotImplementedError there. Its cell of the table stays empty.
+A peer that lacks an ability does not override that method, which raises NotImplementedError. The
+peer's cell of the table stays empty.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ Call = Callable[[], object]
 
 
 class Peer:
-    """One way to drive device 0. Methods are called in the order of this class."""
+    """One way to drive device 0. Methods are called in the order in which this class
+    defines them.
+    """
 
     def start(self) -> str:
-        """Imports the library and returns its version. Raises ImportError if it is absent."""
+        """Imports the library and returns its version. Raises ImportError if the library is not
+        installed.
+        """
         raise NotImplementedError
 
     def init(self) -> None:
@@ -39,14 +44,16 @@ class Peer:
         raise NotImplementedError
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """A function that launches one thread, written as the peer's users write it.
+        """Returns a function that launches one thread, written as the peer's users write it.
 
         `args` are memory and numbers.
         """
         raise NotImplementedError
 
     def prepared(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """As `launch`, but the arguments are packed once, before the first call."""
+        """Returns a function as `launch` does, but packs the arguments once, before
+        the first call.
+        """
         raise NotImplementedError
 
     def sync(self) -> None:
@@ -54,7 +61,9 @@ class Peer:
         raise NotImplementedError
 
     def graph(self, kernel: Any, args: Sequence[Any], nodes: int) -> Call:
-        """A function that launches a graph: `nodes` launches of the kernel, one after the other."""
+        """Returns a function that launches a graph: `nodes` launches of the kernel, one after the
+        other.
+        """
         raise NotImplementedError
 
     def host(self, nbytes: int, pinned: bool) -> Any:
@@ -62,17 +71,17 @@ class Peer:
         raise NotImplementedError
 
     def h2d(self, device: Any, host: Any) -> Call:
-        """A function that copies all of `host` to `device`; `sync` waits for the copy."""
+        """Returns a function that copies all of `host` to `device`; `sync` waits for the copy."""
         raise NotImplementedError
 
     def d2h(self, host: Any, device: Any) -> Call:
-        """A function that copies all of `device` to `host`; `sync` waits for the copy."""
+        """Returns a function that copies all of `device` to `host`; `sync` waits for the copy."""
         raise NotImplementedError
 
     def d2d(self, to: Any, of: Any) -> Call:
-        """A function that copies `of` to `to`, both on the device."""
+        """Returns a function that copies `of` to `to`, both on the device."""
         raise NotImplementedError
 
     def load(self, image: bytes, entry: str) -> Call:
-        """A function that loads PTX and unloads it again."""
+        """Returns a function that loads PTX and unloads it again."""
         raise NotImplementedError

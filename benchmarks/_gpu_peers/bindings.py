@@ -1,4 +1,4 @@
-"""cuda.bindings: NVIDIA's own bindings of the driver interface."""
+"""The peer cuda.bindings: NVIDIA's own bindings of the driver interface."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Bindings(Peer):
         return lambda: cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, pointers, 0)
 
     def _packed(self, kernel: Any, args: Sequence[Any]) -> int:
-        """The array of pointers to arguments that the driver takes."""
+        """Returns the address of the array of pointers to arguments that the driver's launch
+        expects.
+        """
         values = [
             ctypes.c_uint64(int(a[1])) if kind is None else kind(a)
             for a, kind in zip(args, kernel[1], strict=True)

@@ -1,4 +1,4 @@
-"""One repetition of one peer, in a process of its own.
+"""One repetition of the measurement of one peer, in its own process.
 
 `-m _gpu_peers.child NAME BORN JIT.ptx TAG [--quick]` prints a JSON object of figures. BORN is
 CLOCK_MONOTONIC in ns when the process was started.
@@ -22,13 +22,13 @@ from _gpu_peers.base import Call, Peer
 GRAPHS = (1, 10, 100, 1000)
 SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
-BATCH = 100  # launches between two waits: far below what a driver queues
-COPY_NBYTES = 1 << 30  # approximate sum of the bytes of a size's copies
-FIGURE_NS = 1_000_000_000  # a figure that has taken so long gets no more rounds
+BATCH = 100  # launches between two waits: far fewer than a driver queues
+COPY_NBYTES = 1 << 30  # approximate sum of the bytes of all copies of one size
+FIGURE_NS = 1_000_000_000  # a figure that has taken so long, in ns, gets no more rounds
 
 
 def rss_mib() -> float:
-    """Resident memory of this process, in MiB."""
+    """Returns the resident memory of this process in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -36,7 +36,9 @@ def rss_mib() -> float:
 
 
 def each(call: Call, sync: Call, rounds: int, batch: int) -> float:
-    """Median ns of a call on the host: batches of `batch`, the wait after each not counted."""
+    """Returns the median ns that a call takes on the host. Calls are made in batches of `batch`;
+    the wait after a batch is not counted.
+    """
     taken = []
     for _ in range(rounds + 1):
         start = time.perf_counter_ns()
@@ -44,22 +46,24 @@ def each(call: Call, sync: Call, rounds: int, batch: int) -> float:
             call()
         taken.append((time.perf_counter_ns() - start) / batch)
         sync()
-    return median(taken[1:])  # the first warms up
+    return median(taken[1:])  # the first round warms up
 
 
 def whole(call: Call, sync: Call, rounds: int) -> float:
-    """Median ns of a call and the wait for it. After FIGURE_NS only the second round may begin."""
+    """Returns the median ns of a call and the wait for it. Two rounds always run; no further
+    round begins after FIGURE_NS.
+    """
     taken: list[int] = []
     while len(taken) < 2 or (len(taken) <= rounds and sum(taken) < FIGURE_NS):
         start = time.perf_counter_ns()
         call()
         sync()
         taken.append(time.perf_counter_ns() - start)
-    return median(taken[1:])  # the first warms up
+    return median(taken[1:])  # the first round warms up
 
 
 class Figures:
-    """Figures by name, and by the same names the reasons of missing ones."""
+    """The figures by name, and the reasons of missing figures by the same names."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -75,14 +79,16 @@ class Figures:
 
 
 def measure(peer: Peer, born: int, jit: bytes, tag: str, quick: bool) -> dict[str, object]:
-    """All figures of one peer: seconds, MiB, ns; graphs and copies include the wait."""
+    """Returns all figures of one peer in seconds, MiB or ns. Those of graphs and copies include the
+    wait.
+    """
     found = Figures()
     first = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     version = peer.start()
     imported = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     peer.init()
     opened = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    probe = 4  # a number of arguments that every peer has
+    probe = 4  # the number of kernel arguments; every peer supports 4
     memory: list[object] = [peer.device(4096) for _ in range(4)]
     kernel = peer.kernel(images.empty(probe), images.ENTRY, images.TYPES[probe])
     args = images.arguments(probe, memory)
@@ -135,7 +141,7 @@ def _copies(peer: Peer, found: Figures, quick: bool) -> None:
     for nbytes in SIZES[:2] if quick else SIZES:
         try:
             to, of = peer.device(nbytes), peer.device(nbytes)
-        except Exception as error:  # as in Figures.take
+        except Exception as error:  # a library may raise anything
             found.errors[f"d2d_{nbytes}_ns"] = f"{type(error).__name__}: {error}"[:300]
             continue
         _copies_of(peer, found, nbytes, to, of, quick)

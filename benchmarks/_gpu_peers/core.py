@@ -1,4 +1,4 @@
-"""cuda.core: NVIDIA's Pythonic layer over cuda.bindings."""
+"""The peer cuda.core: NVIDIA's Pythonic layer over cuda.bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CuPy: RawModule, its memory pool, its streams and captured graphs."""
+"""The peer CuPy: RawModule, CuPy's memory pool, its streams and captured graphs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Cupy(Peer):
         return self.cp.empty(nbytes, self.cp.uint8)
 
     def free(self, memory: Any) -> None:
-        pass  # its last reference gives it back to the pool
+        pass  # CuPy returns memory to the pool when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         function, types = kernel

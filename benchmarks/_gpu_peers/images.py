@@ -1,6 +1,6 @@
 """The images of all peers: an empty kernel of 0, 4 and 16 arguments, and PTX that compiles slowly.
 
-The entry is called `noop` in each, which is also a kernel of the tests' driver without a GPU.
+The entry of each image is `noop`, because the tests' fake driver knows a kernel of that name.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ TYPES = {
     16: "f32* f32* f32* f32* u32 u32 u32 u32 u32 u32 u32 u32 f32 f32 f32 f32",
 }
 JIT_TYPES = "f32* f32* f32* f32*" + 9 * " u32"
-"""The types of gemm_f32, which is compiled to measure how long that takes."""
+"""The argument types of gemm_f32, whose compilation is timed."""
 _PTX = {"f32*": ".u64", "f32": ".f32", "u32": ".u32"}
 
 
 def empty(count: int) -> bytes:
-    """PTX of ENTRY with `count` arguments, ending in a zero byte. ISA 7.0: CUDA 11.0 and later."""
+    """Returns PTX of ENTRY with `count` arguments, ending in a zero byte. Its ISA 7.0 needs CUDA
+    11.0.
+    """
     kinds = TYPES[count].split()
     parameters = ", ".join(f".param {_PTX[kind]} p{i}" for i, kind in enumerate(kinds))
     head = ".version 7.0\n.target sm_80\n.address_size 64\n"
@@ -25,7 +27,7 @@ def empty(count: int) -> bytes:
 
 
 def arguments(count: int, memory: list[object]) -> list[object]:
-    """A value for each argument: memory for pointers, different numbers for the others."""
+    """Returns a value for each argument: memory for pointers, different numbers for the others."""
     kinds = TYPES[count].split()
     return [
         memory[i % len(memory)] if kind == "f32*" else 1.5 if kind == "f32" else i
@@ -34,7 +36,9 @@ def arguments(count: int, memory: list[object]) -> list[object]:
 
 
 def unseen(image: bytes, tag: str) -> bytes:
-    """The same PTX under another key of the driver's cache, which depends on the text."""
+    """Returns the PTX with one constant more, so that the driver does not find it in its cache. The
+    cache's key depends on the text.
+    """
     name = "".join(c if c.isalnum() else "_" for c in tag)
     more = f".visible .const .align 4 .b32 sparkle_{name} = 1;\n"
     text = image.rstrip(b"\0").decode()

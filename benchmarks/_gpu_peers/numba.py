@@ -1,4 +1,6 @@
-"""numba-cuda: it compiles kernels from Python; these do nothing, as those of the others."""
+"""The peer numba-cuda, which compiles kernels from Python. These kernels do nothing, as in all
+peers.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class Numba(Peer):
         return self.cuda.device_array(nbytes, self.numpy.uint8)
 
     def free(self, memory: Any) -> None:
-        pass  # with its last reference
+        pass  # Numba frees memory when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         function, types = kernel

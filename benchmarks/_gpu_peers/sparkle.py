@@ -1,4 +1,4 @@
-"""This package: sparkle_drv on cuda:0."""
+"""The peer that is this package: sparkle_drv on cuda:0."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sparkle(Peer):
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         launch = self.queue.launch
-        match list(args):  # written out, as its users do
+        match list(args):  # calls with the arguments written out, as users do
             case []:
                 return lambda: launch(kernel, groups=1)
             case [a, b, c, d]:

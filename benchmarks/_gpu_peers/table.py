@@ -13,8 +13,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit() -> str:
-    """The checkout's commit, with "+" if it has changes; "" outside a checkout."""
-    noted = os.environ.get("SPARKLE_COMMIT", "")  # from gpu_run.sh, which runs without a repository
+    """Returns the checkout's commit, with "+" if it has changes; "" outside a checkout."""
+    # set by gpu_run.sh, which runs without a repository
+    noted = os.environ.get("SPARKLE_COMMIT", "")
     if noted:
         return noted
     try:
@@ -27,9 +28,10 @@ def commit() -> str:
 
 
 def facts(libcuda: str = "") -> dict[str, Any]:
-    """Device, driver, machine, commit and date. LookupError: there is no device to measure.
+    """Returns the device, driver, machine, commit and date. Raises LookupError if there is no
+    device to measure.
 
-    Read in another process than the measuring ones, because the driver stays loaded in a process.
+    Called in another process than the measuring ones, because the driver stays loaded in a process.
     """
     if libcuda:
         os.environ["SPARKLE_LIBCUDA"] = libcuda
@@ -67,7 +69,7 @@ def _cpu() -> str:
 
 
 def _rows(peers: dict[str, Any]) -> list[str]:
-    """The figures of all peers, in the order in which the first peer with each measured them."""
+    """Returns a row of cells for each figure, in the order in which the peers measured them."""
     order: dict[str, None] = {}
     for peer in peers.values():
         order.update(dict.fromkeys(peer.get("median", {})))
@@ -112,7 +114,7 @@ def _cell(figure: str, peer: dict[str, Any]) -> str:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table: a row per figure, a column per peer; medians of the repetitions."""
+    """Returns the table: a row per figure, a column per peer, medians of the repetitions."""
     peers = result["peers"]
     there = {name: peer for name, peer in peers.items() if "absent" not in peer}
     fake = " **These are figures of a fake driver: no GPU took part.**"

@@ -1,4 +1,6 @@
-"""PyTorch: it loads no PTX; its launch is an in-place addition to one element, `x.add_(1)`."""
+"""The peer PyTorch. It loads no PTX; its launch is an in-place addition to one element,
+`x.add_(1)`.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,14 @@ class Torch(Peer):
 
     def kernel(self, image: bytes, entry: str, types: str) -> Any:
         if types.split()[2:3] != ["f32"] or len(types.split()) != 4:
-            raise NotImplementedError  # an addition stands for the kernel of four arguments alone
+            raise NotImplementedError  # the addition stands only for the kernel of four arguments
         return self.one
 
     def device(self, nbytes: int) -> Any:
         return self.torch.empty(nbytes, dtype=self.torch.uint8, device="cuda:0")
 
     def free(self, memory: Any) -> None:
-        pass  # its last reference gives it back to the pool
+        pass  # torch returns memory to its pool when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         return lambda: kernel.add_(1)

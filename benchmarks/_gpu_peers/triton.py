@@ -1,4 +1,6 @@
-"""Triton, with torch for memory and streams: kernels compiled from Python that do nothing."""
+"""The peer Triton, with torch for memory and streams. Its kernels are compiled from Python and do
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class Triton(Peer):
         return self.torch.empty(nbytes, dtype=self.torch.uint8, device="cuda:0")
 
     def free(self, memory: Any) -> None:
-        pass  # its last reference gives it back to the pool
+        pass  # torch returns memory to its pool when the last reference goes
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         ready = kernel[(1,)]

@@ -1,1 +1,1 @@
-"""The part of juggling.py that measures real devices (real.py). Called by juggling.py alone."""
+"""The part of juggling.py that measures real devices (real.py). Only juggling.py calls it."""

@@ -1,5 +1,5 @@
-"""The scheduler on this machine's devices, for juggling.py: its regret, and the errors of its
-predictions.
+"""Measures the scheduler on this machine's devices, for juggling.py: its regret, and the errors of
+its predictions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from sparkle_drv import ops
 SIDES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 ROUNDS = 7
 RUNS = 41
-"""Runs of each size for the errors of predictions: short runs differ by half from one to the
-next.
-"""
+"""Runs of each size for the errors of predictions. Short runs differ by half from one
+to the next."""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
-    """The figures of this machine."""
+    """Returns the figures of this machine."""
     chance = np.random.default_rng(7)
     pairs = {n: chance.standard_normal((2, n, n)).astype(np.float32) for n in SIDES}
     with sp.init(uris, profile=False) as ctx:
@@ -45,14 +44,18 @@ def real(uris: list[str], calls: int) -> dict[str, float]:
 
 
 def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
-    """Median seconds on each device, interleaved. The result is compared before it is timed."""
+    """Returns the median seconds of a call on each device, timed in turns. Each result is
+    verified before it is timed.
+    """
     a, b = pair
     want = a.astype(np.float64) @ b
     scale = float(np.sqrt(np.mean(want**2)))
     for device in ctx.devices:
         worst = float(np.abs(ops.gemm(device, a, b) - want).max()) / scale
         if worst > 1e-4:
-            raise SystemExit(f"{device.uri}: wrong by {worst:.2g} of the rms; nothing is timed")
+            raise SystemExit(
+                f"{device.uri}: the result is wrong by {worst:.2g} of its rms; nothing is timed"
+            )
     times: dict[str, list[float]] = {device.uri: [] for device in ctx.devices}
     for _ in range(ROUNDS):
         for device in ctx.devices:
@@ -63,7 +66,9 @@ def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
 
 
 def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float:
-    """By how much the current choice takes longer than the best."""
+    """Returns the share of time that the scheduler's choice takes longer than the best device: 0 if
+    it chose the best.
+    """
     ctx.gemm(*pair)
     plan: Any = ctx.last_plan  # a call's plan, not a graph's
     return _over(truth, plan.device)
@@ -75,14 +80,15 @@ def _over(truth: dict[str, float], uri: str) -> float:
 
 @dataclass
 class After:
-    """One size after the calls that the scheduler learnt from."""
+    """What was measured of one size, after the calls from which the scheduler learnt."""
 
     chosen: list[str]
     """URIs of the devices of the calls."""
     error: float
     """Median |log| of the plans' predictions over the median run of the operation."""
     apart: float
-    """|log| of the medians of every other run over the others."""
+    """|log| of the median of every other run over the median of the rest: the machine's own
+    variation."""
 
 
 def _after(

@@ -7,6 +7,6 @@
     transports.py   staged copies, copies over a third GPU, bytes by transport
     fake.py         the parts that run on the fake driver, in a process of their own
 
-A section is a function of figures.Options. SECTIONS of mesh.py has its name. Called by mesh.py
-alone.
+A section is a function of figures.Options, listed by name in SECTIONS of mesh.py. Only mesh.py
+calls sections.
 """

@@ -1,9 +1,9 @@
-"""Copies between GPUs of the fake driver (tests/fake_cuda), whose time is modelled.
+"""Times copies between GPUs of the fake driver (tests/fake_cuda), which models their time.
 
-    python -m _mesh.fake staged ROUNDS    over the host, by its slower leg and by a chunk at a time
-    python -m _mesh.fake relay ROUNDS     over a third GPU, by over the host
+    python -m _mesh.fake staged ROUNDS    a copy over the host; its upload alone; chunk after chunk
+    python -m _mesh.fake relay ROUNDS     a copy over a third GPU; a copy over the host
 
-Prints a JSON object. Run by transports.py, which sets the environment.
+Prints a JSON object. transports.py runs it and sets the environment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Copies = dict[str, Callable[[], object]]
 def timed(
     copies: Copies, dst: sp.Array, host: np.ndarray[Any, Any], rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds of each in turns. SystemExit unless all except "leg" bring the bytes of `host`."""
+    """Times the copies in turns and returns the seconds of each.
+
+    Raises SystemExit unless each copy, except "leg", brings the bytes of `host` to `dst`.
+    """
     taken: dict[str, list[float]] = {name: [] for name in copies}
     for at in range(rounds + 1):
         for name in sorted(copies, reverse=at % 2 == 1):
@@ -39,15 +42,17 @@ def timed(
             copies[name]()
             spent = time.perf_counter() - begin
             if name != "leg" and not np.array_equal(dst.numpy(), host):
-                raise SystemExit(f"{name}: the bytes are wrong")
+                raise SystemExit(f"{name}: the copied bytes are wrong")
             if at:
                 taken[name].append(spent)
     return taken
 
 
 def staged(rounds: int) -> dict[str, object]:
-    """Seconds of a copy over the host, of its upload alone from page-locked memory, and of the same
-    copy if each chunk arrives before the next one leaves.
+    """Returns the seconds of three transfers and the bytes that the mesh moved.
+
+    The transfers are a copy over the host ("copy"), an upload alone from page-locked memory
+    ("leg"), and a copy in which each chunk arrives before the next one leaves ("serial").
     """
     uris = ["cuda:0", "cuda:1"]
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh(uris) as mesh:
@@ -57,7 +62,8 @@ def staged(rounds: int) -> dict[str, object]:
         pinned = to.buffer(NBYTES, memory=sp.Memory.HOST)
         here = source.buffer(CHUNK_NBYTES, memory=sp.Memory.SHARED)
         fd = here.export()
-        there = to.import_buffer(fd, CHUNK_NBYTES)  # the same memory, page-locked for both
+        # the memory of `here`, page-locked for both GPUs
+        there = to.import_buffer(fd, CHUNK_NBYTES)
         os.close(fd)
 
         def leg() -> None:
@@ -76,8 +82,10 @@ def staged(rounds: int) -> dict[str, object]:
 
 
 def relay(rounds: int) -> dict[str, object]:
-    """Seconds of a copy between GPUs that reach only a third one, and of one over the host. Also
-    the bytes that the former moved, and the mesh's text about the route.
+    """Returns the seconds of a copy over a third GPU ("copy") and of one over the host ("host").
+
+    The two GPUs reach only the third one directly. The result also has the bytes that the first
+    copy moved, and the mesh's text about its route.
     """
     uris = ["cuda:0", "cuda:1", "cuda:2"]
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh(uris) as mesh:
@@ -88,7 +96,7 @@ def relay(rounds: int) -> dict[str, object]:
         before = _bytes()
         mesh.copy(dst, src)
         moved = {name: n - before[name] for name, n in _bytes().items()}
-        with ctx.create_mesh(uris[:2]) as pair:  # without the third GPU
+        with ctx.create_mesh(uris[:2]) as pair:  # a mesh without the third GPU
             copies: Copies = {
                 "copy": partial(mesh.copy, dst, src),
                 "host": partial(pair.copy, dst, src),
@@ -98,7 +106,7 @@ def relay(rounds: int) -> dict[str, object]:
 
 
 def _bytes() -> dict[str, int]:
-    """The number of bytes that the driver has copied, by its engine."""
+    """Returns the number of bytes that the fake driver has copied, for each engine."""
     control = ctypes.CDLL(os.environ["SPARKLE_LIBCUDA"]).fake_cuda_control
     control.restype, control.argtypes = ctypes.c_int64, [ctypes.c_char_p]
     return {name: control(f"bytes {name}".encode()) for name in ("h2d", "d2h", "peer")}

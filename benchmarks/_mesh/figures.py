@@ -1,4 +1,4 @@
-"""The arguments and results of mesh.py's sections, and the text of their ratios."""
+"""Arguments and results of mesh.py's sections, and the text of their ratios."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 KIB, MIB = 1 << 10, 1 << 20
 
 Figures = dict[str, float | str]
-"""Name -> a figure, or a text with several."""
+"""A figure, or a text with several figures, by name."""
 
 
 class Options(NamedTuple):
-    """How much a section measures."""
+    """The options of the command line: how much a section measures."""
 
     sets: int
-    """Sets of unequal ports, 0 or more."""
+    """Number of sets of unequal ports, 0 or more."""
     simulate: bool
-    """Run their plans on simulated devices, too?"""
+    """True: run the plans on simulated devices, too."""
     rounds: int
     """Number of timings of each side of a ratio, 1 or more."""
     devices: tuple[str, ...]
@@ -30,17 +30,19 @@ Section = Callable[[Options], Figures]
 
 
 class Wrong(Exception):
-    """A result is wrong: nothing is timed."""
+    """Says that a result is wrong. Nothing is timed then."""
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median, within order statistics that hold the true one with 95 %."""
+    """Returns the median, and the order statistics that hold the true median with a probability of
+    95 %.
+    """
     ordered, n = sorted(values), len(values)
     below = max(0, math.floor(n / 2 - 0.98 * math.sqrt(n)))
     return ordered[below], median(ordered), ordered[n - 1 - below]
 
 
 def told(values: Sequence[float]) -> str:
-    """The median and its interval as text."""
+    """Returns the median and its interval as text."""
     low, middle, high = interval(values)
     return f"{middle:.2f} [{low:.2f}, {high:.2f}]"

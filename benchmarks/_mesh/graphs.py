@@ -1,4 +1,6 @@
-"""A graph with a chain for each device, compared with pinned processes that do a chain each."""
+"""Times a graph with one chain for each device, against pinned processes that run one
+chain each.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ SIDE, STEPS, WARM = 512, 6, 12
 
 
 def graphs(options: Options) -> Figures:
-    """Seconds of ctx.graph over those of the processes; no figure if a device is not one core.
-    Raises Wrong.
+    """Returns the seconds of ctx.graph over those of the processes.
+
+    The figure is missing if a device is not exactly one core. Raises Wrong.
     """
     found: Figures = {"graph of two chains on simulated devices, simulated / predicted": virtual()}
     uris = list(options.devices)
@@ -61,8 +64,8 @@ def graphs(options: Options) -> Figures:
 
 
 def virtual() -> float:
-    """Seconds, by the virtual clock, of a graph with a chain for each of two simulated devices,
-    over those of its plan. Raises Wrong.
+    """Returns the time of a graph on two simulated devices over its plan's predicted time, both in
+    virtual seconds. The graph has one chain for each device. Raises Wrong.
     """
     uris = ("sim:a", "sim:b")
     rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}
@@ -82,7 +85,9 @@ def virtual() -> float:
 
 
 def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
-    """A graph of chains that has been run, and a check of its result (Wrong)."""
+    """Returns a graph of chains that has run, and a function that raises Wrong if its result is
+    wrong.
+    """
     wants = []
     with ctx.graph() as graph:
         for number in numbers:
@@ -116,7 +121,9 @@ def _run(graph: Any) -> float:
 
 
 def _one_chain(number: int, uri: str, end: Any) -> None:
-    """A process that runs its chain each time it is told, until it is told to end."""
+    """Runs one chain for each request that arrives at `end`, until a request is False. The body of
+    a process.
+    """
     os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
     with sp.init([uri], profile=False) as ctx:
         graph, _ = _chains(ctx, [number])
@@ -128,7 +135,9 @@ def _one_chain(number: int, uri: str, end: Any) -> None:
 
 
 def _together(ends: list[Any]) -> float:
-    """Seconds from the first beginning to the last end, by the machine's clock."""
+    """Starts all processes. Returns the seconds from the first begin to the last end, by the
+    machine's clock.
+    """
     for end in ends:
         end.send(True)
     spans = [end.recv() if end.poll(60) else _silent() for end in ends]

@@ -1,5 +1,5 @@
-"""Plans of all_reduce beside their lower bound (sparkle_drv/mesh/collective/bound.py):
-predictions.
+"""Compares the predicted time of all_reduce's plans with their lower bound
+(sparkle_drv/mesh/collective/bound.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KNOWN = {
 
 
 def plans(options: Options) -> Figures:
-    """The figures of plans."""
+    """Returns the figures of the section `plans`."""
     found: Figures = {}
     sets, simulate = options.sets, options.simulate
     for name, rates in KNOWN.items():
@@ -56,7 +56,11 @@ def plans(options: Options) -> Figures:
 
 
 def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
-    """Bounds of 64 MiB over seconds."""
+    """Returns ratios of an all_reduce of 64 MiB, and the seconds of planning it.
+
+    The ratios are the lower bounds over the predicted seconds and, with `simulate`, the known bound
+    over the simulated ones.
+    """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()
     plan = planned.all_reduce(network, 64 * MIB)
@@ -76,15 +80,15 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
 
 
 def _simulated(seed: int) -> float:
-    """Simulated seconds over predicted ones."""
+    """Returns the simulated seconds of an all_reduce over the predicted ones."""
     nbytes = 4 * random.Random(seed).choice([1, 250, 4096, 50_000, 262_144])
     took_s, predicted_s = planned.all_reduce_simulated_s(linked(seed), nbytes)
     return took_s / predicted_s
 
 
 def _least_s(places: int) -> float:
-    """log2 p messages of 4 KiB at 1 GB/s in turn. If p is no power of two: log2 p rounded down,
-    plus 2.
+    """Returns the seconds of log2 p messages of 4 KiB at 1 GB/s, one after the other, for p places.
+    If p is no power of two, their number is log2 p rounded down, plus 2.
     """
     rounds = int(math.log2(places))
     return (rounds if places == 1 << rounds else rounds + 2) * (LATENCY_S + 4 * KIB / 1e9)

@@ -1,8 +1,8 @@
 """The speed of transports, and the bytes that they move: GPUs of the fake driver, shared memory,
 PRIME.
 
-Copies of the fake driver's GPUs take a given time (fake.py), which adds up for each engine of a
-GPU.
+The fake driver gives each copy a modelled time (fake.py). The times of copies on one engine of a
+GPU add up.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "build/fake/libcuda.so.1"
 RATES = "time h2d 1;time d2h 2"
 SLOW = "time h2d 0.5;time d2h 1;time peer 2"
-"""For two copies at once: at these rates the host's memory is faster on any machine."""
+"""Rates for two copies at once: so low that the host's memory is faster on any machine."""
 
 
 def transports(options: Options) -> Figures:
-    """Ratios of rates at 64 MiB; bytes by transport. Raises Wrong."""
+    """Returns ratios of rates at 64 MiB, and the bytes that each transport moved. Raises Wrong."""
     subprocess.run([sys.executable, ROOT / "tests/fake_cuda/build.py"], check=True)
     one = _fake("staged", options.rounds, f"peer off;{RATES}")
     two = _fake("relay", options.rounds, f"devices 3;peer off 0 1;{SLOW}")
     if set(one["moved"]) != {"staged"}:
-        raise Wrong(f"expected staged copies alone, got {one['moved']}")
+        raise Wrong(f"expected only staged copies, got {one['moved']}")
     return {
         "staged / slower leg alone, rates, 64 MiB": _ratio(one["leg"], one["copy"]),
         "staged / the same a chunk at a time, rates, 64 MiB": _ratio(one["serial"], one["copy"]),
@@ -49,14 +49,16 @@ def transports(options: Options) -> Figures:
 
 
 def _fake(what: str, rounds: int, said: str) -> Any:
-    """The output of the child on a fake driver that got the commands `said`."""
+    """Runs _mesh.fake on a fake driver that was configured with the commands `said`. Returns the
+    child's output.
+    """
     environment = {**os.environ, "SPARKLE_LIBCUDA": str(FAKE), "FAKE_CUDA": said}
     done = subprocess.run(
         [sys.executable, "-m", "_mesh.fake", what, str(rounds)],
         cwd=ROOT / "benchmarks", env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     if done.returncode:
-        raise Wrong(done.stderr.strip() or f"_mesh.fake {what} ended with {done.returncode}")
+        raise Wrong(done.stderr.strip() or f"_mesh.fake {what} ended with status {done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -82,7 +84,7 @@ def _prime() -> str:
 
 
 def _reduced(devices: list[sp.Device], nbytes: int) -> str:
-    """The bytes that an all_reduce moved, after the mesh's own measurements."""
+    """Returns the bytes that an all_reduce moved, without those of the mesh's own measurements."""
     with sp.Mesh(devices) as mesh:
         arrays = [device.array(np.ones(nbytes // 4, np.float32)) for device in devices]
         mesh.plan_all_reduce(nbytes)

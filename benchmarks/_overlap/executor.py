@@ -1,8 +1,8 @@
 """The work that async_executor.py times: a frame goes to the device, through a kernel and back, in
 three ways.
 
-A frame is x of n floats. The kernel gives x + y for a y that stays on the device. No frame equals
-the previous one, and each result is compared with numpy.
+A frame is an array x of n floats. The kernel computes x + y, where y stays on the device. No frame
+equals the previous one, and each result is compared with numpy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import sparkle_drv as sp
 
-KINDS = 8  # different frames
+KINDS = 8  # number of different frames
 DEPTH = 3
 BATCH = 8
 WAYS = ("synchronous", "batched", "triple-buffered")
@@ -26,7 +26,9 @@ Array = NDArray[Any]
 
 
 class Slot:
-    """A frame's memory on both sides, and the list that takes it there and back."""
+    """The memory of one frame on host and device, and the commands that copy it there, run the
+    kernel and copy the result back.
+    """
 
     def __init__(self, work: Work) -> None:
         dev, nbytes = work.dev, 4 * work.n
@@ -49,7 +51,7 @@ class Slot:
 
 
 class Work:
-    """Frames of `n` floats on `dev`; closed by `with`."""
+    """Frames of `n` floats on the device `dev`. A `with` statement frees them."""
 
     def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -76,10 +78,12 @@ class Work:
 
     def judge(self, got: Array, frame: int, way: str) -> None:
         if not np.array_equal(got, self.wanted[frame % KINDS]):
-            raise ValueError(f"{way}: frame {frame} came back wrong")
+            raise ValueError(f"{way}: the result of frame {frame} is wrong")
 
     def kernel_s(self, count: int = 64) -> float:
-        """The kernel alone: seconds per run of `count` in one list, the best of five."""
+        """Returns the seconds of the kernel alone: of one run among `count` in one list, the best
+        of five lists.
+        """
         commands = sp.Commands()
         for _ in range(count):
             commands.dispatch(self.kernel, self.z, self.x, self.y, self.n, groups=self.groups)
@@ -92,7 +96,9 @@ class Work:
 
 
 def synchronous(work: Work, frames: int, judged: bool) -> float:
-    """Each step is waited for before the next is submitted."""
+    """Sends frame after frame: waits for each step before the next is submitted. Returns the
+    seconds.
+    """
     queue, out = work.queue, work.out[0]
     start = time.perf_counter()
     for frame in range(frames):
@@ -105,7 +111,7 @@ def synchronous(work: Work, frames: int, judged: bool) -> float:
 
 
 def batched(work: Work, frames: int, judged: bool) -> float:
-    """BATCH frames are submitted at once, then all of them are waited for."""
+    """Submits BATCH frames at once, then waits for all of them. Returns the seconds."""
     queue, out = work.queue, work.out
     start = time.perf_counter()
     for first in range(0, frames, BATCH):
@@ -120,8 +126,11 @@ def batched(work: Work, frames: int, judged: bool) -> float:
 
 
 def triple_buffered(work: Work, frames: int, judged: bool) -> float:
-    """Three slots, each with memory and a queue of its own. A slot is waited for when its turn
-    comes again, while the two others are still running."""
+    """Runs the frames through three slots, each with its own memory and queue. Returns the seconds.
+
+    The host waits for a slot when its turn comes again, while the two other slots are still
+    running.
+    """
     with work.dev.pipeline(DEPTH, lambda: Slot(work), overlap=True) as pipe:
         start = time.perf_counter()
         for frame in range(frames):
@@ -143,8 +152,9 @@ RUN: dict[str, Callable[[Work, int, bool], float]] = dict(
 
 
 def measure(work: Work, frames: int, rounds: int) -> tuple[dict[str, list[float]], list[float]]:
-    """(seconds of each round by way, seconds of the kernel alone). Verified first, then
-    interleaved, in an order that rotates."""
+    """Returns (seconds of each round by way, seconds of the kernel alone). All ways are verified
+    first, then timed in turns, in an order that rotates.
+    """
     for way in WAYS:
         RUN[way](work, 3 * KINDS, True)
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}

@@ -1,7 +1,8 @@
-"""The loops that pipeline_overlap.py times: serial, and a ring of slots, over the same steps.
+"""The loops that pipeline_overlap.py times over the same steps: a serial one, and one with a ring
+of slots.
 
-If other processes took the cores, a loop says little about overlap: it had no core to overlap on.
-Such rounds are set aside and counted.
+If other processes took the cores, a round says little about overlap, because no core was free to
+overlap on. Such rounds are set aside and counted.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ import sparkle_drv as sp
 from _overlap.steps import Slot, Work
 
 TIMEOUT_S = 120.0
-STARVED = 0.25  # share of a loop's time: from there on a round is not calm
+STARVED = 0.25  # from this share of a loop's time without a core, a round is not calm
 
 
 @dataclass
 class Run:
-    """One pass over all steps: seconds, what `consume` gave, and how full the ring was."""
+    """One pass over all steps: its seconds, the results of `consume`, and how full the ring was."""
 
     seconds: float
     losses: list[float]
     device_s: float
-    queued_s: float  # its threads were ready and had no core
+    queued_s: float  # seconds in which threads were ready but had no core
     in_flight: float = 0.0
     waited: float = 0.0
 
     @property
     def starved(self) -> float:
-        """The time that its threads together were ready without a core, as a share of its own time.
-        Two threads can reach 2.
+        """The time that the loop's threads spent ready without a core, summed, as a share of the
+        loop's time. With two threads the share can reach 2.
         """
         return self.queued_s / self.seconds
 
 
-Round = dict[int, Run]  # by depth, 0 the serial loop
+Round = dict[int, Run]  # the runs of one round by depth; depth 0 is the serial loop
 
 
 def queued() -> float:
-    """Seconds that threads of this process have waited for a core, as the kernel counts them; 0 if
-    it does not.
+    """Returns the seconds that threads of this process have waited for a core. Returns 0 if the
+    kernel does not count them.
     """
     total = 0
     for task in Path("/proc/self/task").glob("*/schedstat"):
@@ -97,8 +98,10 @@ def _device_s(fences: list[sp.Fence]) -> float:
 def measure(
     work: Work, steps: int, rounds: int, depths: list[int], timeout_s: float
 ) -> tuple[list[Round], list[Round]]:
-    """(rounds that count, rounds set aside). Verified first, then interleaved, in an order that
-    rotates, until there are `rounds` calm ones or the time is over. If none is calm, all count.
+    """Verifies the loops, then times them in turns, in an order that rotates.
+
+    Ends after `rounds` calm rounds, or after `timeout_s`. Returns (rounds that count, rounds set
+    aside). If no round is calm, all count.
     """
     order = [0, *depths]
 
@@ -115,6 +118,8 @@ def measure(
         for depth in order[at:] + order[:at]:
             taken[depth] = once(depth, judge=False)
             if taken[depth].losses != judged[0].losses:
-                raise ValueError(f"depth {depth}: the timed run gave other results")
+                raise ValueError(
+                    f"depth {depth}: the timed run gave other results than the verified one"
+                )
         (calm if all(run.starved < STARVED for run in taken.values()) else busy).append(taken)
     return (calm, busy) if calm else (busy, [])

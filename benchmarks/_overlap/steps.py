@@ -1,7 +1,7 @@
-"""The steps that pipeline_overlap.py times: host work in numpy before and after a product on the
-device, each slot with memory of its own.
+"""The steps that pipeline_overlap.py times: numpy on the host before and after a product on the
+device. Each slot has its own memory.
 
-Only `balance` looks at a clock: it makes the host's work as long as requested.
+Only `balance` reads a clock: it makes the host's work as long as requested.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sparkle_drv.ops import ref
 
 Array = NDArray[Any]
 MOST_PASSES = 1024
-KINDS = 8  # different frames, so that an old result cannot pass
+KINDS = 8  # number of different frames, so that an old result is noticed
 
 
 class Slot:
-    """One frame's memory, on the host and on the device, and the list that takes it there, through
-    the product and back.
+    """The memory of one frame, on host and device, and the commands that upload it, compute the
+    product and download the result.
     """
 
     def __init__(self, dev: sp.Device, work: Work) -> None:
         n = work.n
         self.host_x, self.host_y = (dev.buffer(4 * n * n, sp.Memory.HOST) for _ in range(2))
         self.x, self.y = (dev.buffer(4 * n * n) for _ in range(2))
-        row_major = (n, 1, n, 1, n)  # rsa csa rsb csb rsc
+        row_major = (n, 1, n, 1, n)  # strides rsa, csa, rsb, csb, rsc
         self.commands = sp.Commands().copy(self.x, self.host_x)
         self.commands.dispatch(
             work.kernel, self.y, self.x, work.weights, None, n, n, n, *row_major, 0
@@ -38,7 +38,7 @@ class Slot:
 
 
 class Work:
-    """The steps: n by n batches through one product with fixed weights."""
+    """The steps: batches of n by n numbers, multiplied by fixed weights."""
 
     def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -54,8 +54,11 @@ class Work:
         self.tolerance = ref.tolerance("gemm_f32", k=n)
 
     def frame(self, step: int) -> Array:
-        """The host's work before: rows of bytes to mean 0 and deviation 1, `passes` times over, as
-        a heavier preparation would take. Further passes change only rounding.
+        """Returns a frame after the host's work that precedes the product: rows of bytes are scaled
+        to mean 0 and deviation 1.
+
+        The scaling is repeated `passes` times, in place of a heavier preparation. Further passes
+        change only rounding.
         """
         x: Array = self.raw[step % KINDS].astype(np.float32)
         for _ in range(self.passes):
@@ -73,7 +76,9 @@ class Work:
         return y
 
     def consume(self, slot: Slot) -> float:
-        """The host's work after: the mean log-sum-exp of the rows, as a loss would be."""
+        """Does the host's work that follows the product: returns the mean log-sum-exp of the rows,
+        as a loss would be.
+        """
         y = self.result(slot)
         most = y.max(1, keepdims=True)
         return float(np.mean(np.log(np.exp(y - most).sum(1)) + most[:, 0]))
@@ -81,15 +86,17 @@ class Work:
     def judge(self, y: Array, step: int, what: str) -> None:
         miss = ref.mismatch(y, self.wanted[step % KINDS], self.tolerance)
         if miss.index is not None:
-            raise ValueError(f"{what}, step {step}: y[{miss.index}] {miss.got}, not {miss.want}")
+            raise ValueError(
+                f"{what}, step {step}: y[{miss.index}] {miss.got}, expected {miss.want}"
+            )
 
     def balance(self, share: float) -> tuple[float, float]:
-        """Sets `passes` so that the host takes `share` of the device's time. Returns (host, device)
-        in seconds per step.
+        """Sets `passes` so that the host takes the share `share` of the device's time. Returns
+        (host, device) in seconds per step.
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
         self.passes, host = 1, self._host_s()
-        # By doubling: a difference of two short times would be noise on a busy machine.
+        # Doubles, because the difference of two short times would be noise on a busy machine.
         while host < share * device and self.passes < MOST_PASSES:
             self.passes *= 2
             host = self._host_s()

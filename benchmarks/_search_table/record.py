@@ -2,9 +2,10 @@
 
     python benchmarks/_search_table/record.py TABLE.json [SECONDS]
 
-Each point is compiled by cc and compared with numpy. Then it is timed in rounds: one sample of
-every point in a random order, so that a busy moment affects all alike. The table has the median of
-the faster half of a point's samples, and takes about six minutes. The tests of the chooser read it.
+Each point is compiled by cc, and its result is compared with numpy. Points are then timed in
+rounds. A round takes one sample of every point in a random order, so that a busy moment affects all
+alike. The table has the median of the faster half of each point's samples. The program takes about
+six minutes. The tests of the chooser read the table.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FEWEST_ROUNDS = 12
 
 
 def compiled(point: tuple[int, ...], folder: Path) -> ctypes.CDLL:
-    """The kernel of a point, loaded."""
+    """Compiles the kernel of a point and loads it."""
     library = folder / ("_".join(map(str, point)) + ".so")
     macros = [f"-D{name}={value}" for name, value in zip(PARAMETERS, point, strict=True)]
     options = ["-O3", "-march=native", "-shared", "-fPIC", *macros, "-o", str(library)]
@@ -45,7 +46,7 @@ def compiled(point: tuple[int, ...], folder: Path) -> ctypes.CDLL:
 
 
 def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
-    """ns per call, after one that brings the arrays into the cache."""
+    """Returns the ns per call, after one call that brings the arrays into the cache."""
     start = time.perf_counter_ns()
     kernel.run(*arrays)
     calls = max(1, SAMPLE_NS // (time.perf_counter_ns() - start))
@@ -56,7 +57,7 @@ def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
 
 
 def cpu() -> str:
-    """The processor's name, if the kernel reports it."""
+    """Returns the processor's name, if the kernel reports it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return named[0] if named else platform.machine()

@@ -1,8 +1,10 @@
-"""Devices that freeze or become slow in mid-run, and launches that stall. Times are compared with
-those of a plan that knew it, or with the median. It counts pieces whose result was written twice.
+"""Faults of devices during a call: a device freezes or becomes slow, and launches stall.
+
+Times are compared with those of a plan that knew of the fault, or with the median. Pieces whose
+result was written twice are counted.
 
 Players of plans (sparkle_drv/testing/shards) try many machines. Calls on simulated devices, whose
-clock is virtual, show that threads, health and commits do the same.
+clock is virtual, show that threads, health and commits behave as the players do.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ STALLED = 1000
 
 
 def faults(options: Options) -> Figures:
-    """Ratios of predicted or virtual seconds. Raises Wrong."""
+    """Returns ratios of predicted or virtual seconds. Raises Wrong."""
     found: Figures = {}
     for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):
         for ratio in (2, 50):
@@ -57,8 +59,10 @@ def faults(options: Options) -> Figures:
 
 
 def _call(seed: int, counted: Counted) -> tuple[float, float]:
-    """Virtual seconds over those of a plan that knew it: of a call in which a device freezes, and
-    of the same call in which it becomes slower instead.
+    """Returns two ratios of a call's virtual seconds to those of a plan that knew of the fault.
+
+    In the first call a device freezes. In the second, which is otherwise the same, the device
+    becomes slower.
     """
     chance = random.Random(seed)
     rates = [chance.uniform(1, 10) * 1e5 for _ in range(chance.randint(2, 5))]
@@ -68,7 +72,7 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # All work until the device has done its units, without those of the launch that froze.
+    # The time until the device has done its units, without those of the launch that froze.
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s
@@ -81,8 +85,8 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
 def _run(
     seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
 ) -> tuple[float, int, int]:
-    """Virtual seconds of a call after two undisturbed ones; units that the victim did, and those of
-    all.
+    """Runs two undisturbed calls, then one with `fault`. Returns the virtual seconds of the last
+    call, the units that the device `victim` did, and the units of all devices.
     """
     devices = {
         f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))

@@ -9,10 +9,10 @@ from _mesh.figures import Figures
 
 
 class Options(NamedTuple):
-    """How much a section measures."""
+    """The options of the command line: how much a section measures."""
 
     seeds: int
-    """Drawn machines, 1 or more. A tenth of that is the number of calls in which a device stops."""
+    """Number of random machines, 1 or more. In a tenth as many calls, a device stops."""
     rounds: int
     """Number of timings of each side of a ratio, 1 or more."""
     side: int

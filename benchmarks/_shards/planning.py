@@ -1,4 +1,6 @@
-"""The time of planning shares, and what a seen shape adds to a call, in microseconds."""
+"""Measures the time of planning shares, and what planning adds to a call of a known
+shape, in us.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ from sparkle_drv.testing.shards.judged import decisions, planner
 from .options import Options
 
 DEVICES, PLANS = 5, 3
-"""Drawn machines of one size are planned for so often; the fastest plan counts."""
+"""Number of devices of a random machine; how often its plan is made, where the fastest
+time counts."""
 SIDE, CALLS, WARM = 64, 200, 300
-"""For products of a seen shape: calls in a block, and calls before the first one."""
+"""For products of a known shape: their side, the calls in a block, and the calls before the
+first block."""
 
 
 def planning(options: Options) -> Figures:
-    """Microseconds."""
+    """Returns the figures of planning, in us."""
     took = []
     for seed in range(options.seeds):
         plan = planner(seed, DEVICES)
@@ -36,8 +40,8 @@ def planning(options: Options) -> Figures:
 
 
 def _alone(options: Options) -> Figures:
-    """The case in which one device was found to be enough, compared with the operation itself and
-    with topology="single", in turns.
+    """Times a call for which the planner found that one device is enough. It is timed in turns with
+    the operation itself and with topology="single".
     """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     with sp.init(["cpu", "egl:0"], profile=False) as ctx:
@@ -63,9 +67,7 @@ def _alone(options: Options) -> Figures:
 
 
 def _divided(options: Options) -> Figures:
-    """The case in which several devices share: the time to find the kept plan, of the whole
-    call.
-    """
+    """Times a call that several devices share: the lookup of the kept plan, and the whole call."""
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     found, whole = list[float](), list[float]()
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
@@ -85,5 +87,5 @@ def _us(call: Callable[[], object]) -> float:
 
 
 def _block(call: Callable[[], object]) -> float:
-    """Microseconds of one of CALLS calls, the median. Some calls measure, or decide again."""
+    """Returns the median us of CALLS single calls. A few of them also measure, or decide again."""
     return median(_us(call) for _ in range(CALLS))

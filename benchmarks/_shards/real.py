@@ -1,4 +1,4 @@
-"""Products that real devices share, compared with one device, in turns."""
+"""Times products that several real devices share, in turns with products on one device."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from .options import Options
 WARM = 6
 """Calls that are not timed: the first ones measure devices and correct plans."""
 SMALL = 4
-"""The side of products on slow devices is so many times smaller."""
+"""Products on slow devices have a side that is smaller by this factor."""
 ROUND_S = 2.0
-"""Slow sides are timed in fewer rounds: one round of all sides then takes this long on average."""
+"""Largest seconds of a round of all sides, on average. Slow sides are therefore timed in fewer
+rounds."""
 Calls = dict[str, Callable[[], object]]
 
 
 def real(options: Options) -> Figures:
-    """Ratios of seconds. Raises Wrong, DeviceNotFound."""
+    """Returns ratios of seconds. Raises Wrong, or DeviceNotFound."""
     return {**_cores(options), **_unequal(options), **_shared(options)}
 
 
 def _cores(options: Options) -> Figures:
-    """Two halves of a CPU, compared with the whole one."""
+    """Compares two halves of a CPU with the whole CPU."""
     taken, two = _timed(options, options.side, ("cpu:c0", "cpu:c1"), {"whole": ["cpu"]})
     name = f"gemm {options.side} cubed, seconds of cpu:c0 + cpu:c1 / cpu"
     return {name: _ratio(taken["shared"], taken["whole"]), f"{name}, its plan": two}
 
 
 def _unequal(options: Options) -> Figures:
-    """A core and a slower one, compared with the work over the sum of both rates."""
+    """Compares a core and a slower core with the time of the work at the sum of both rates."""
     uris, side = ("cpu:c0", "cpu:c1/ref"), options.side // 2
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris})
     pairs = zip(*(taken[uri] for uri in uris), strict=True)
@@ -47,7 +48,7 @@ def _unequal(options: Options) -> Figures:
 
 
 def _shared(options: Options) -> Figures:
-    """Devices that share cores: is the plan right that one of them is enough?"""
+    """Measures devices that share cores: is the plan right if it uses only one of them?"""
     uris, side = ("cpu", "egl:0"), options.side // SMALL
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris}, each=True)
     other = {name: median(its) for name, its in taken.items() if name != "shared"}
@@ -60,8 +61,10 @@ def _timed(
     options: Options, side: int, uris: tuple[str, ...], alone: dict[str, list[str]],
     each: bool = False,
 ) -> tuple[dict[str, list[float]], str]:  # fmt: skip
-    """Seconds by side in turns. "shared": as the planner decides; `alone`: on a Context of their
-    own; "all", with `each`: no device is left out. Also the plan's text.
+    """Returns the seconds of each side, timed in turns, and the plan's text.
+
+    Side "shared" lets the planner decide. Each side of `alone` has a Context of its own. With
+    `each` there is a side "all", in which every device gets a share.
     """
     a, b = np.random.default_rng(1).standard_normal((2, side, side)).astype(np.float32)
     want, out = a @ b, np.empty((side, side), np.float32)

@@ -1,5 +1,5 @@
-"""Plans on drawn machines (sparkle_drv/testing/shards), compared with their bound and with a
-player.
+"""Compares plans on randomly drawn machines (sparkle_drv/testing/shards) with their bound and with
+a player, which simulates a run of the plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RATES = (100, 40, 20, 5)
 
 
 def simulated(options: Options) -> Figures:
-    """Figures of plans; nothing is timed."""
+    """Returns figures of plans. Nothing is timed."""
     gaps, ratios = zip(*map(judged, range(options.seeds)), strict=True)
     parts = [reached(RATES, seed) for seed in range(options.seeds)]
     machines, named = (

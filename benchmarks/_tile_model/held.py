@@ -1,4 +1,6 @@
-"""One product on the cpu device: its operands, and plan after plan on them, checked, then timed."""
+"""One product on the cpu device: keeps its operands, and checks and times plan after
+plan on them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from sparkle_drv.ops import ref
 from sparkle_drv.ops.memory import weights
 
 QUICK_S = 2e-3
-"""Beyond this, the check's own time gives the duration of a launch."""
+"""If the check's launch takes longer (s), its time counts as the duration of a launch."""
 
 
 class _Launches:
@@ -34,9 +36,10 @@ class _Launches:
 
 
 class Held:
-    """a, b and c of one product, c between bands that no plan may write. All plans share them.
+    """The operands a, b and c of one product, which all plans share. c lies between guard bands
+    that no plan may write.
 
-    A context manager. `wrong` has the check's sentences about wrong plans.
+    A context manager. `wrong` lists a sentence for each plan that computed or wrote wrongly.
     """
 
     def __init__(self, dev: sp.Device, of: Gemm, seed: int) -> None:
@@ -73,7 +76,7 @@ class Held:
         self._stack.close()
 
     def refill(self) -> None:
-        """Makes other operands, and their product in float64."""
+        """Makes other operands, and computes their product in float64."""
         of = self.of
         self._given = (
             self._rng.standard_normal((of.m, of.k), self._dtype),
@@ -90,7 +93,9 @@ class Held:
         self._blobs.clear()
 
     def admit(self, plan: sp.TilePlan) -> Arm | None:
-        """Loads and verifies. None: the device refuses the plan, or its result is wrong."""
+        """Loads a plan's kernel and verifies its result. Returns None if the device refuses the
+        plan, or if the result is wrong.
+        """
         try:
             kernel = self.dev.kernel(self._name, plan=plan)
         except (ValueError, sp.ImageError):
@@ -111,7 +116,7 @@ class Held:
         return Arm(kernel, timing.steady(shown, "hot", took * 1e9 if took > QUICK_S else None))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """Checks again, with other operands."""
+        """Verifies the plan's result again, with other operands."""
         self.refill()
         arm = self.admit(plan)
         if arm is not None:
@@ -119,7 +124,7 @@ class Held:
         return arm is not None
 
     def _blob(self, plan: sp.TilePlan) -> sp.Array:
-        """b packed for a plan: it depends on kc alone."""
+        """Returns b packed for the plan. The packed form depends on kc alone."""
         kc = plan.levels[0][2]
         if kc not in self._blobs:
             made_for = sp.TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))

@@ -1,4 +1,4 @@
-"""How far the model's plan of each product is from the best found, row after row."""
+"""Measures how far the model's plan of each product is from the best plan found, row after row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from sparkle_drv.ops import tiles
 from . import held, report, space
 
 GFLOPS = {"avx512": 100.0, "avx2": 100.0, "neon": 30.0, "ref": 35.0}
-"""Approximate rate of one core with float32, to know how long a launch will last."""
+"""Approximate float32 rate of one core by instruction set, to predict how long a launch takes."""
 CALL_S = 2e-6
 LAUNCHES, LEAST_S, MOST_S = 70, 0.7, 45.0
-"""A search's goal: so many launches, within so many seconds."""
+"""The time that a search should have: that of so many launches, but at least LEAST_S and at most
+MOST_S."""
 LONGEST_S = 3.0
-"""A product that takes longer is left out."""
+"""A product whose launch takes longer (s) is left out."""
 SLOW_S = 0.1
 SLOW = {"least_pairs": 5, "samples": 1, "hopeless": 1.25}
 QUICK = {"least_pairs": 20, "samples": 5, "hopeless": 2.0}
-"""How a search goes on with launches longer than SLOW_S, and with others."""
+"""Parameters of a search whose launches take longer than SLOW_S, and those of other searches."""
 FAR_SHARE, LOOK_LAUNCHES, LOOK_S = 0.3, 8, 3e-3
-"""Share of the time for plans far from the model's; launches of each, and their time limit."""
+"""Share of the time for plans far from the model's; launches of each such plan, and their limit
+in seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Task:
 
     @property
     def launch_s(self) -> float:
-        """About."""
+        """The approximate seconds of one launch."""
         double = 2 if self.of.dtype == "float64" else 1
         return CALL_S + double * self.of.flops / (1e9 * GFLOPS[self.isa])
 
@@ -53,7 +55,9 @@ class Task:
 
 
 def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> list[Task]:
-    """The rows: every product, each instruction set, b that may change and b that stays."""
+    """Returns the rows to measure: every product, for each instruction set, with a b that may
+    change and with a b that stays.
+    """
     return [
         Task(isa, case, case.of, kind == "kept")
         for isa in isas
@@ -64,7 +68,9 @@ def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> li
 
 
 def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, Any]]:
-    """A dict for each row, while there is time: each gets its share of the rest."""
+    """Yields a dict for each row, while there is time. Each row gets an equal share of the time
+    that is left.
+    """
     end = time.monotonic() + budget_s
     for isa in dict.fromkeys(row.isa for row in rows):
         with _opened(isa) as dev:
@@ -79,7 +85,7 @@ def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, 
 
 @contextlib.contextmanager
 def _opened(isa: str) -> Iterator[sp.Device]:
-    """The cpu device with this instruction set and one thread. Raises DeviceNotFound."""
+    """Opens the cpu device with this instruction set and one thread. Raises DeviceNotFound."""
     before = os.environ.get("SPARKLE_CPU_ISA")
     os.environ["SPARKLE_CPU_ISA"] = isa
     try:
@@ -114,7 +120,8 @@ def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any
         if operands.wrong:
             return _without("WRONG " + "; ".join(operands.wrong))
     return {
-        # The model's own plan may win the last duel: then nothing better was found.
+        # A ratio below 1 means that the model's plan won the last comparison: no better plan was
+        # found.
         "distance_percent": [100 * max(r - 1, 0.0) for r in found.ratio],
         "model_s": found.model_s, "best_s": found.best_s, "tried": found.tried,
         "model": report.plan(found.model), "best": report.plan(found.best),

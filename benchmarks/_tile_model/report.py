@@ -1,4 +1,4 @@
-"""A run as lines, a table and Markdown. Pure."""
+"""Formats a run as lines, as a table and as Markdown. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ HEAD = (
     "tried", "note",
 )  # fmt: skip
 FEWEST = 4
-"""Plans that a search must have tried for its row to count, unless there are no more."""
+"""The number of plans that a search must have tried for its row to count, unless there
+are fewer."""
 Row = Mapping[str, Any]
 
 
 def plan(of: TilePlan) -> str:
-    """Blocks in one word: mc x nc x kc; "packed": b is a blob."""
+    """Returns the plan's block sizes as "MCxNCxKC", followed by " packed" if b is a packed blob."""
     if not of.levels:
         return of.algo
     return "x".join(str(size) for size in of.levels[0]) + " packed" * of.pack
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
-    """One line for each instruction set."""
+    """Returns one line for each instruction set."""
     found = []
     for isa in dict.fromkeys(row["isa"] for row in rows):
         here = [row for row in rows if row["isa"] == isa]
@@ -48,17 +49,17 @@ def lines(rows: Sequence[Row]) -> list[Line]:
 
 
 def is_judged(row: Row) -> bool:
-    """Were enough plans tried to know the model's distance?"""
+    """True if enough plans were tried to know the distance of the model's plan from the best."""
     return bool(row["distance_percent"]) and (row["tried"] >= FEWEST or not row["note"])
 
 
 def is_left_out(row: Row) -> bool:
-    """On purpose?"""
+    """True if the row was left out on purpose."""
     return str(row["note"]).startswith("left out")
 
 
 def is_failed(row: Row) -> bool:
-    """Does it lack a figure although it was not left out?"""
+    """True if the row has no figure although it was not left out on purpose."""
     return not row["distance_percent"] and not is_left_out(row)
 
 
@@ -67,7 +68,7 @@ def _name(row: Row) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A line of the table."""
+    """Returns the cells of one line of the table."""
     first = (row["case"], row["isa"], row["b"])
     if not row["distance_percent"]:
         return (*first, *("-",) * 7, row["note"])
@@ -81,7 +82,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """The document for people."""
+    """Returns the document as Markdown."""
     env = told["env"]
     shown = [(x["what"], x["target"], x["figure"], report.holds(x["holds"])) for x in told["shows"]]
     text = [

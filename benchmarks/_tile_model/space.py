@@ -1,9 +1,10 @@
-"""The plans of a product on the cpu device, near one and far from it. Pure.
+"""The plans of a product on the cpu device: those near a given plan, and those far from it. Pure
+functions.
 
-Blocks are counted in pieces of the matrices, so that no two candidates are the same work: a block
-larger than a matrix counts as the matrix. Micro-tiles are the kernels' own. The kernels choose
-which operands they read in place, except for `pack`: if b stays, it may be a blob that was packed
-before.
+A plan's blocks are counted as numbers of pieces of the matrices, so that no two candidates do the
+same work. A block larger than a matrix counts as one piece. The micro-tiles are those of the
+kernels. The kernels choose which operands they read in place, except for `pack`: a b that stays may
+be packed into a blob before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from _cpu_peers.cases import Gemm
 from sparkle_drv.types import TilePlan
 
 RUNGS = tuple(sorted({step << shift for shift in range(10) for step in (1, 3)}))
-"""1 2 3 4 6 8 12 ...: numbers of pieces, steps of a half and a third."""
+"""The numbers of pieces 1 2 3 4 6 8 12 ...: each is a half or a third more than the one before."""
 FAR = (
     *(
         (1, 1, 1),
@@ -31,27 +32,29 @@ FAR = (
     ),
     *itertools.product((1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 4, 16, 64), (1, 4, 16)),
 )
-"""Pieces of k, m and n where a search begins beside the model's: whole matrices to small blocks,
-the most different ones first."""
+"""The pieces of k, m and n of plans at which a search begins besides the model's: from whole
+matrices to small blocks, the most different plans first."""
 LEAST_FAR = 8
-"""Number of these that are always tried, however little time there is."""
+"""Number of plans of FAR that are always tried, however little time there is."""
 LEAST_TERMS = 8
-"""Of a piece of k."""
+"""Least number of terms in a piece of k."""
 NAIVE_FLOPS = 1e6
-"""Of a product for which plain loops are a candidate."""
+"""Largest flops of a product for which plain loops are a candidate."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Every plan of one product. `kept`: b stays, so that it may be packed before."""
+    """Every plan of one product. `kept`: b stays the same over many calls, so that it may be packed
+    before.
+    """
 
     of: Gemm
     model: TilePlan
     kept: bool
 
     def seeds(self, most: int) -> list[TilePlan]:
-        """The model's plan first, then other ways to compute, then plans far from it: about `most`
-        in all.
+        """Returns about `most` plans: first the model's plan, then those of other algorithms, then
+        plans far from the model's.
         """
         found = [self.model]
         if self.kept:
@@ -62,7 +65,9 @@ class Space:
         return self._different(found)[: max(most, LEAST_FAR)]
 
     def neighbours(self, plan: TilePlan) -> list[TilePlan]:
-        """One or two rungs away in one of mc, nc and kc, and the other way to have b."""
+        """Returns the plans that are one or two steps away in one of mc, nc and kc, and the plan
+        that treats b in the other way (packed or not).
+        """
         if plan.algo == "naive":
             return []
         here = self.pieces(plan)
@@ -76,10 +81,13 @@ class Space:
         return self._different(found)[1:]
 
     def pieces(self, plan: TilePlan) -> tuple[int, int, int]:
-        """Of k, m and n: the kernels' reading of a plan's blocks (sp_gemm_choose)."""
+        """Returns the numbers of pieces of k, m and n into which the kernels cut the matrices for
+        this plan (sp_gemm_choose).
+        """
         (mc, nc, kc), _ = plan.levels
         down = _up(self.of.k, kc)
-        # Equal pieces of k are shorter than kc, so a block has as many more rows.
+        # The pieces of k have equal lengths, which are below kc. The kernels enlarge mc in
+        # proportion.
         mc = max(mc, mc * kc // _up(self.of.k, down))
         return down, _up(self.of.m, mc), 1 if plan.pack else _up(self.of.n, nc)
 
@@ -91,7 +99,7 @@ class Space:
         return replace(self.model, levels=levels, pack=pack)
 
     def _different(self, plans: list[TilePlan]) -> list[TilePlan]:
-        """Drops plans that would do the same work as an earlier one."""
+        """Returns the plans without those that would do the same work as an earlier one."""
         found: dict[object, TilePlan] = {}
         for plan in plans:
             found.setdefault(self._key(plan), plan)

@@ -43,7 +43,7 @@ def run(*words):
     [
         (("--peers", "numpy,fortran"), "--peers: 'fortran' is none of sparkle, "),
         (("--only", "("), "--only"),
-        (("--only", "no such case"), "no case has 'no such case'"),
+        (("--only", "no such case"), "no case has a name that matches 'no such case'"),
         (("--threads", "5000"), "--threads: expected 1 to"),
         (("--threads", "one"), "numbers like 1,2"),
         (("--md", "no/such/folder/x.md"), "its folder does not exist"),

@@ -157,7 +157,7 @@ def test_what_was_measured_before_an_interrupt_is_written(tmp_path, monkeypatch)
     ("words", "said"),
     [
         (("--only", "("), "--only: "),
-        (("--only", "map four"), "no product has 'map four'"),
+        (("--only", "map four"), "no product has a name that matches 'map four'"),
         (("--isa", "avx1024"), "--isa: 'avx1024' is none of"),
         (("--b", "stale"), "--b: 'stale' is none of fresh, kept"),
     ],

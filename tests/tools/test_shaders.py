@@ -135,7 +135,7 @@ def test_ptx_has_no_comments_and_short_names():
 @pytest.mark.parametrize(("source", "said"), [
     ("wrong", "two.cu for sm_80:\nit is wrong"),
     (PTX + ".new", "two.sm_80.ptx does not assemble for sm_80:\ntoo new"),
-    ("nothing", "two.cu for sm_80: 0 .version lines"),
+    ("nothing", "two.cu for sm_80: expected one .version line"),
 ])  # fmt: skip
 def test_a_cuda_source_that_does_not_compile(tree, capsys, source, said):
     (tree / "cuda" / "two.cu").write_text(source)

@@ -1,6 +1,7 @@
-"""The parser of a tool's command line: wrong usage is one line on stderr and exit 2; `--version`.
+"""The parser of a tool's command line. Wrong usage prints one line on stderr and exits with 2.
+`--version` prints the version.
 
-Callers: the frame of every installed tool. Each tool declares its own subcommands.
+Every installed tool uses this parser and adds its own subcommands.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-_SCRIPTS = ("sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4")  # of pyproject.toml
+_SCRIPTS = ("sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4")  # names in pyproject.toml
 
 
 def called(script: str) -> str:
-    """The name under which the tool was started: its file's, or a console script's."""
+    """Returns the name under which the tool was started: that of its file, or a console
+    script's.
+    """
     name = os.path.basename(sys.argv[0])
     return name if name in _SCRIPTS else script
 
 
 class CommandLine(argparse.ArgumentParser):
-    """The parser's class, and that of each subcommand."""
+    """The parser class of a tool and of its subcommands."""
 
     def error(self, message: str) -> NoReturn:
         """Prints one line on stderr and exits 2."""
@@ -30,12 +33,12 @@ class CommandLine(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Alone on the command line: prints the version and exits."""
+    """The option --version, which prints the version and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         from sparkle_drv.version import (
             VERSION,
-        )  # here: each tool reports a failure to load
+        )  # imported late, so that each tool can report a failure to load
 
         print(f"{parser.prog} {VERSION}")
         parser.exit()
@@ -50,7 +53,7 @@ class _Top(CommandLine):
 
 
 def top(prog: str, doc: str | None, epilog: str) -> CommandLine:
-    """The parser of the tool called `prog`, described by the first line of its docstring."""
+    """Makes the parser of the tool `prog`, which the first line of its docstring describes."""
     made = _Top(prog=prog, description=(doc or "").partition("\n")[0], epilog=epilog)
     made.add_argument(
         "--version", action=_Version, nargs=0, help="print the version of the package and exit"
@@ -59,7 +62,7 @@ def top(prog: str, doc: str | None, epilog: str) -> CommandLine:
 
 
 def commands(parser: CommandLine, required: bool = True) -> Any:
-    """The group that subcommands are added to."""
+    """Returns the group to which subcommands are added."""
     return parser.add_subparsers(
         title="commands", metavar="COMMAND", required=required, parser_class=CommandLine
     )

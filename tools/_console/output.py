@@ -1,7 +1,7 @@
-"""How a tool's results leave it: standard output, and the files that its options name.
+"""A tool's output: standard output, and the files that its options name.
 
-A failed output costs only itself. A line on stderr reports it and the exit code becomes 1; the
-tool still writes all other outputs. Callers: every tool, and benchmarks/.
+If one output fails, the tool still writes all others. A line on stderr reports the failure, and the
+exit code becomes 1. Every tool and benchmarks/ use this module.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from _console.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
-    """Writes a file whole. Returns False, after a line on stderr, when that failed."""
-    from sparkle_drv import kept  # here: each tool reports that the package does not load
+    """Replaces a file's content at once. Returns False, after a line on stderr, when
+    that failed.
+    """
+    from sparkle_drv import kept  # imported late, so that each tool can report a failure to load
 
     return written(prog, path, lambda: kept.put(Path(path), _encoded(content)))
 
 
 def overlap(*paths: str | os.PathLike[str] | None) -> bool:
-    """Do two of these paths name one file, so that the later would replace the earlier? A device
-    or a pipe does not count, because it takes both texts.
+    """True if two of these paths name one file, so that the later output would replace the earlier.
+    A device file or a pipe does not count, because it accepts both texts.
     """
     files = [
         os.path.realpath(p) for p in paths if p and (os.path.isfile(p) or not os.path.exists(p))
@@ -35,8 +37,8 @@ def overlap(*paths: str | os.PathLike[str] | None) -> bool:
 
 
 def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Writes the results so far, so that a killed run leaves them. A pipe or a device can take a
-    text only once: `save` writes to it at the end and reports failures.
+    """Writes the results so far, so that a killed run leaves them. A pipe or device file can take a
+    text only once: `save` writes it at the end and reports failures.
     """
     from sparkle_drv import kept
 
@@ -51,25 +53,25 @@ def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]
     """
     try:
         write()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # a NUL in the name raises ValueError
         complain(prog, path, error)
         return False
     return True
 
 
 def complain(prog: str, path: str | os.PathLike[str], error: Exception) -> None:
-    """Prints the line on stderr that names the file and the reason."""
+    """Prints a line on stderr with the file and the reason."""
     print(f"{prog}: could not write {os.fspath(path)}: {reason(error)}", file=sys.stderr)
 
 
 def reason(error: Exception) -> str:
-    """The reason of a failure, in one line."""
+    """Returns the reason of a failure, in one line."""
     said = error.strerror if isinstance(error, OSError) else None
     return " ".join(str(said or error).split()) or type(error).__name__
 
 
 def _encoded(content: str | bytes) -> bytes:
-    # A file name that is not UTF-8 holds lone surrogates, which UTF-8 cannot encode.
+    # A file name that is not UTF-8 contains lone surrogates, which UTF-8 cannot encode.
     return content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
 
 
@@ -89,7 +91,7 @@ class _Stream:
 
     @property
     def buffer(self) -> Any:
-        """The bytes below the text. They remember errors in the same way."""
+        """The binary stream below the text. It remembers errors in the same way."""
         return _Bytes(self, self._stream.buffer)
 
     def write(self, text: str) -> int:
@@ -107,12 +109,12 @@ class _Stream:
             return
         try:
             work()
-        except (OSError, ValueError) as error:  # ValueError: the encoding lacks a character
+        except (OSError, ValueError) as error:  # the encoding lacks a character
             self.error = error
             self._drop()
 
     def _drop(self) -> None:
-        """Discards buffered text. Otherwise the interpreter's last flush would fail, too."""
+        """Discards buffered text. Otherwise the interpreter's last flush would fail as well."""
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -140,7 +142,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
     an error of standard output or stderr.
     """
     before = sys.stdout, sys.stderr
-    if None in before:  # then no file opened later may get descriptor 1 or 2
+    if None in before:  # keeps descriptors 1 and 2 from files that are opened later
         while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(held)
@@ -150,11 +152,12 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
     try:
         try:
             code = work()
-        except SystemExit as leave:  # argparse: --help, or wrong usage
+        except SystemExit as leave:  # raised by argparse for --help or wrong usage
             leaving, code = leave, FAILED
         out.flush()
         if out.error is not None:
-            if not isinstance(out.error, BrokenPipeError):  # a reader that left needs no message
+            # a reader that has left needs no message
+            if not isinstance(out.error, BrokenPipeError):
                 print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
             code = code or FAILED
         elif leaving is not None:

@@ -1,4 +1,4 @@
-"""The exceptions that end a command early, and the exit codes that they become.
+"""The exceptions that end a command early, and their exit codes.
 
 Every tool uses these; each tool's --help says what its codes mean.
 """

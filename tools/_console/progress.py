@@ -1,4 +1,6 @@
-"""One line on a terminal's stderr: what is measured now, and how long the run may still take."""
+"""Shows one line on a terminal's stderr: what is measured now, and how long the run may
+still take.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ from typing import TextIO
 
 
 class Progress:
-    """`with Progress(total) as p: p.step("gemm m=512 hot")` before each piece of work.
+    """Use as `with Progress(total) as p`, and call `p.step("gemm m=512 hot")` before each piece of
+    work.
 
-    Silent when stderr is no terminal. The time left is an estimate, and the line says "about": the
-    mean time of the finished pieces, multiplied by the number of pieces left.
+    Prints nothing when stderr is not a terminal. The time left is an estimate, so the line says
+    "about": the mean time of the finished pieces, multiplied by the number of pieces left.
     """
 
     def __init__(self, total: int, out: TextIO | None = None) -> None:

@@ -1,6 +1,8 @@
-"""Tables: drawn by rich on a terminal if rich is installed, else aligned plain text; or Markdown.
+"""Tables: drawn by rich on a terminal if rich is installed, otherwise aligned plain text; or
+Markdown.
 
-Callers: every command that prints a table. report/row_table.py defines the columns of results.
+Every command that prints a table uses this module. report/row_table.py defines the columns of
+results.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ _RIGHT = {
     *("registers", "shared", "spills", "max group", "ratio", "alpha", "worst"),
 }
 _UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3))
-FOLDED = "axes"  # the one column that a narrow terminal may fold
+FOLDED = "axes"  # the only column whose text a narrow terminal may wrap
 FOLDED_WIDTH = 14
 
 
 def duration(ns: float | None) -> str:
-    """A time with three digits and a unit, such as "12.3 us"."""
+    """Returns a time with three digits and a unit, such as "12.3 us"."""
     if ns is None:
         return "-"
     for unit, size in _UNITS:
@@ -35,10 +37,10 @@ def duration(ns: float | None) -> str:
 
 
 def spread(median: float, low: float, high: float, n: int) -> str:
-    """A median with its uncertainty, such as "12.34 +- 0.25 us"; values may be negative.
+    """Returns a median with its uncertainty, such as "12.34 +- 0.25 us"; values may be negative.
 
-    The uncertainty is the wider side of the interval of n samples. The unit is that of the larger
-    number. A single sample has no interval.
+    The uncertainty is the wider side of the interval of n samples. The unit suits the larger of the
+    two numbers. A single sample has no interval.
     """
     off = max(high - median, median - low) if n > 1 else 0.0
     size, unit = next(
@@ -53,8 +55,9 @@ def spread(median: float, low: float, high: float, n: int) -> str:
 class Table:
     """Rows of text under columns.
 
-    A column without any text is left out unless it is `kept`. A narrow terminal loses the
-    `droppable` columns, the first named first. `above` and `below` are lines around the table.
+    A column without any text is left out unless it is `kept`. A narrow terminal does not show the
+    `droppable` columns; the first named is dropped first. `above` and `below` are lines around the
+    table.
     """
 
     columns: Sequence[str]
@@ -65,7 +68,7 @@ class Table:
     below: str = ""
 
     def used(self) -> tuple[list[str], list[list[str]]]:
-        """The columns that are shown, and their cells in each row."""
+        """Returns the columns that are shown, and their cells in each row."""
         used = [
             i
             for i, name in enumerate(self.columns)
@@ -76,7 +79,7 @@ class Table:
         return [self.columns[i] for i in used], [[row[i] for i in used] for row in self.rows]
 
     def show(self, out: TextIO | None = None) -> None:
-        """Prints it with its lines around it."""
+        """Prints the table and the lines around it."""
         out = out or sys.stdout
         if self.above:
             print(self.above, file=out)
@@ -96,7 +99,7 @@ class Table:
             print(self.below, file=out)
 
     def markdown(self) -> list[str]:
-        """The table as Markdown, with the lines around it."""
+        """Returns the table as Markdown, with the lines around it."""
         names, lines = self.used()
         escaped = [[cell.replace("|", "\\|") for cell in line] for line in [names, *lines]]
         widths = [max(3, width) for width in _widths(escaped[0], escaped[1:])]
@@ -113,7 +116,7 @@ class Table:
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO | None = None) -> None:
-    """Prints a table whose columns are all of one kind."""
+    """Prints a table none of whose columns is kept or droppable."""
     Table(columns, rows).show(out)
 
 
@@ -133,7 +136,9 @@ def _first(wanted: Sequence[str], there: Sequence[str]) -> str | None:
 
 
 def _narrowest(names: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
-    """Columns that rich needs on a terminal when it folds the one column that may be folded."""
+    """Returns the width in characters that rich needs when it wraps the one column that may be
+    wrapped.
+    """
     folded = [
         min(w, FOLDED_WIDTH) if n == FOLDED else w
         for w, n in zip(_widths(names, lines), names, strict=True)
@@ -142,7 +147,9 @@ def _narrowest(names: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
 
 
 def _show_rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Draws with rich. Returns False when rich is not installed (the `tools` extra has it)."""
+    """Draws the table with rich. Returns False when rich is not installed (the `tools`
+    extra has it).
+    """
     try:
         console = importlib.import_module("rich.console")
         drawn = importlib.import_module("rich.table")

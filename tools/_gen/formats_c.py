@@ -1,4 +1,6 @@
-"""The C table of data formats: the meaning of each format number of typed buffers and images."""
+"""Makes the C table of data formats: the meaning of each format number of typed buffers
+and images.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ PREFIX = "BUF_FMT_"
 
 
 def row(name: str) -> str:
-    """The channels' sizes in C's order: BUF_FMT_10_11_11_FLOAT names the highest channel first."""
+    """Returns the C initialiser of a format. The channels' sizes are reversed, because
+    BUF_FMT_10_11_11_FLOAT names the highest channel first.
+    """
     size, _, kind = name.removeprefix(PREFIX).rpartition("_")
     if not size:  # BUF_FMT_INVALID
         return "{{0}, 0}"

@@ -1,7 +1,8 @@
-"""From native/emu/isa/rdna2.isa and rdna3.isa to the emulator's decoder and the assembler's tables.
+"""Makes the emulator's decoder and the assembler's tables from native/emu/isa/rdna2.isa and
+rdna3.isa.
 
-Bit positions come from sparkle_drv/amd/isa/formats.py, the syntax of a row from isa/rows.py. The C
-text is made in tools/_gen/isa_c.py.
+Bit positions come from sparkle_drv/amd/isa/formats.py, the syntax of a row from isa/rows.py.
+tools/_gen/isa_c.py makes the C text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ SOURCES = {10: "native/emu/isa/rdna2.isa", 11: "native/emu/isa/rdna3.isa"}
 
 
 def read() -> dict[int, list[isa_rows.Row]]:
-    """Both tables, promoted rows included. ValueError names the file and the line."""
+    """Returns the rows of both tables, with promoted rows. Raises ValueError, which names the file
+    and the line.
+    """
     found = {}
     for gen, source in SOURCES.items():
         try:
@@ -29,7 +32,7 @@ def read() -> dict[int, list[isa_rows.Row]]:
 
 
 def python_table(gen: int) -> str:
-    """The table as the package carries it: one row per line, without notes."""
+    """Returns the table in the form in the package: one row per line, without notes."""
     lines = []
     for line in (ROOT / SOURCES[gen]).read_text().splitlines():
         if facts := " ".join(line.partition("#")[0].split()):

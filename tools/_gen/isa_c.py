@@ -1,14 +1,14 @@
-"""The C text of the ISA's tables: enumerators, and the tables that decode.c reads."""
+"""Makes the C text of the ISA's tables: enumerators, and the tables that decode.c reads."""
 
 from __future__ import annotations
 
 from sparkle_drv.lowlevel import isa_formats, isa_rows
 
 FORMATS = isa_formats.FORMATS
-# Operand codes of operands that no field of the instruction names.
+# Codes of operands that are implied, because no field of the instruction holds them.
 FIXED = {"vcc": 106, "exec": 126}
 SECOND_WORDS = ("DPP16", "DPP8", "SDWA", "SDWAB")
-# Fields that name an operand: decode.c requires 0 in those that a row does not use.
+# Fields that hold an operand. decode.c requires 0 in those that a row does not use.
 OPERANDS = {
     *("vdst", "sdst", "src0", "src1", "src2", "vsrc1", "ssrc0", "ssrc1", "sdata", "sbase"),
     *("addr", "data", "data0", "data1", "vaddr", "vdata", "srsrc"),
@@ -28,7 +28,9 @@ VGPRS = {"vdst", "vsrc1", "vsrc1y", "addr", "data", "data0", "data1", "vaddr", "
 
 
 def width(names: list[str]) -> int:
-    """Bytes of the longest name with its end. Arrays of pointers would cost a relocation each."""
+    """Returns the bytes of the longest name with its NUL. Names are stored in arrays of char,
+    because pointers would cost a relocation each.
+    """
     return max(map(len, names)) + 1
 
 
@@ -84,7 +86,9 @@ def names(ops: list[str], sources: list[str]) -> str:
 
 
 def slot_of(row: isa_rows.Row, operand: isa_rows.Operand, index: int) -> str:
-    """The member of struct sp_inst, by sp_isa_slot, that holds an operand of a row."""
+    """Returns the member of struct sp_inst, as a value of sp_isa_slot, that holds an
+    operand of a row.
+    """
     field = operand.field
     if field == "vcc":
         return "DST" if row.format == "VOPC" else "SDST" if index == 1 else "SRC2"
@@ -111,7 +115,9 @@ def kind_of(field: str, operand: bool = True) -> str:
 
 
 def field_of(form: isa_formats.Format, name: str) -> isa_formats.Field:
-    """The format's field for an operand. Without svdst or ssrc1 that is vdst or src1."""
+    """Returns the format's field for an operand. A format without svdst or ssrc1 has vdst or src1
+    instead.
+    """
     plain = name[1:]
     return form.fields[name] if name in form.fields else form.fields[plain]
 
@@ -123,12 +129,12 @@ def place(field: isa_formats.Field) -> str:
 
 
 def is_signed(gen: int, form: str, field: str) -> bool:
-    """May an offset be negative? FLAT's sign depends on the segment: the decoder handles it."""
+    """True if the field is a signed number. For FLAT the decoder also looks at the segment."""
     return field == "simm16" or (field == "offset" and form in ("SMEM", "FLAT"))
 
 
 def operand_lines(gen: int, row: isa_rows.Row) -> list[str]:
-    """Initialisers of struct sp_isa_field."""
+    """Returns the initialisers of struct sp_isa_field for a row's operands."""
     second = row.format == "VOPDY"
     form = FORMATS[gen][
         {"SCRATCH": "FLAT", "GLOBAL": "FLAT", "VOPDY": "VOPD"}.get(row.format, row.format)
@@ -168,12 +174,12 @@ def row_flags(row: isa_rows.Row) -> str:
 
 
 def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
-    """The fields that every instruction of a format has, whatever its operands."""
+    """Returns the fields that every instruction of a format has, whatever its operands."""
     lines = []
     operand_fields = OPERANDS | {"saddr", "op", "opy", "simm16", "vdsty", "src0y", "vsrc1y", "vsrc"}
     if form.name in SECOND_WORDS:
         operand_fields = set()
-    if form.name == "MIMG":  # its rows name no operands, so the format's fields are the operands
+    if form.name == "MIMG":  # rows of MIMG name no operands: the format's fields are the operands
         operand_fields = {"op"}
     for field in form.fields.values():
         if field.name in operand_fields or (
@@ -195,7 +201,7 @@ def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
 
 
 def row_index(row: isa_rows.Row) -> int:
-    """A row's index in its format's table: FLAT's three segments follow one another."""
+    """Returns a row's index in its format's table. FLAT's three segments follow one another."""
     segment = {"SCRATCH": 1, "GLOBAL": 2}.get(row.format, 0)
     return row.opcode + segment * 128
 
@@ -205,13 +211,14 @@ def _array(kind: str, name: str, lines: list[str]) -> list[str]:
 
 
 class Tables:
-    """Collects one generation's rows. Equal operand lists are written once."""
+    """Collects the rows of one generation. Equal lists of operands are written once."""
 
     def __init__(self, gen: int, rows: list[isa_rows.Row]) -> None:
         self.gen = gen
         self.text: list[str] = []
         self.operands: list[str] = []
-        self.first: dict[tuple[str, ...], int] = {}  # operand list -> its index in `operands`
+        # index in `operands` at which an operand list begins
+        self.first: dict[tuple[str, ...], int] = {}
         self.by_format: dict[str, dict[int, isa_rows.Row]] = {}
         for row in rows:
             table = {"VOP3B": "VOP3", "SCRATCH": "FLAT", "GLOBAL": "FLAT"}.get(
@@ -229,7 +236,7 @@ class Tables:
             raise ValueError(f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}")
 
     def span(self, row: isa_rows.Row) -> str:
-        """The index of the row's first operand, and how many operands it has."""
+        """Returns the index of the row's first operand, and the number of its operands."""
         lines = operand_lines(self.gen, row)
         key = tuple(lines)
         if key not in self.first:
@@ -254,7 +261,7 @@ class Tables:
         return name, max(known) + 1
 
     def format(self, form: isa_formats.Format, rows: tuple[str, int]) -> str:
-        """Writes a format's modifiers. Returns its initialiser of struct sp_isa_format."""
+        """Writes a format's modifiers. Returns the format's initialiser of struct sp_isa_format."""
         lines = modifier_lines(self.gen, form)
         name = f"modifiers_{form.name.lower()}"
         if lines:
@@ -267,7 +274,7 @@ class Tables:
         )
         reserved = (1 << 32 * form.ndw) - 1 & ~form.declared
         number = "0" if form.name in SECOND_WORDS else f"SP_FORMAT_{form.name}"
-        if form.name == "EXP":  # decoded by name only: its other bits are not read
+        if form.name == "EXP":  # EXP is decoded only by name, so its other bits are not checked
             reserved = 0
         return (
             f"{{{form.mask:#x}, {form.value:#x}, {reserved:#x}, "

@@ -1,8 +1,8 @@
-"""The C side of packets and registers, from sparkle_drv/amd/tables/{pm4,sdma,regs}.py.
+"""Makes the C side of packets and registers from sparkle_drv/amd/tables/{pm4,sdma,regs}.py.
 
-Headers (`native/gen/*.h`) have opcodes, lengths, values, and a place for each field. Tables
-(`native/gen/*.inc`) have, for each level, the packets with their lengths and declared bits. They
-also have the registers and who may write them. The emulator's command processor includes them.
+Headers (`native/gen/*.h`) have opcodes, lengths, values, and the position of each field. Tables
+(`native/gen/*.inc`), which the emulator's command processor includes, have the packets of each gfx
+level with their lengths and declared bits. They also have the registers and who may write them.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def _place(place: bits.Place) -> str:
 
 
 def _by_level(forms: dict[int, str], name: str) -> Iterator[tuple[str, str]]:
-    """(name, form) for each different form of a field.
+    """Yields (name, form) for each different form of a field.
 
-    The form of gfx10 gets the plain name; without gfx10, the form of the first gfx level does.
-    Names of other forms end in their gfx level.
+    The form of gfx10 has the plain name; without gfx10, the first gfx level's form has it. Names of
+    other forms end in their gfx level.
     """
     usual = forms.get(10, next(iter(forms.values())))
     yield name, usual
@@ -151,7 +151,7 @@ def _braces(values: Iterable[int]) -> str:
 
 
 def _addresses(cls: type[bits.Record]) -> int:
-    """A mask of the dwords at which an address begins."""
+    """Returns a mask of the dwords at which an address begins."""
     found = at = 0
     for element in cls.ELEMENTS.values():
         found |= isinstance(element, bits.Addr) << at

@@ -5,9 +5,9 @@ python3 bringup.pyz pm4 ...                  another tool of the package, by nam
 python3 bringup.pyz record COMMAND ...       writes down a program's ioctls and IBs
 python3 bringup.pyz check                    only checks that nothing is missing
 
-Any Python from 2.7 on can read this file; it reports missing parts before anything else happens.
-It downloads nothing. It unpacks once, into XDG_CACHE_HOME or ~/.cache, else into a temporary
-folder.
+Any Python from 2.7 on can read this file. It reports missing parts before anything else happens and
+downloads nothing. It unpacks the wheels once, into XDG_CACHE_HOME or ~/.cache, or into a temporary
+folder if neither can be written.
 """
 
 import atexit
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import zipfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))  # in a zipapp: the archive itself
+HERE = os.path.dirname(os.path.abspath(__file__))  # in a zipapp this is the archive itself
 OTHERS = ("pm4", "rdna_as", "sparkle", "info", "doctor", "bench")
 OK, FAILED = 0, 1
 
@@ -33,18 +33,18 @@ def say(text):
 
 
 def glibc():
-    """The version as (2, 36). None: the C library is not glibc."""
+    """Returns the version of glibc as (2, 36), or None if the C library is not glibc."""
     try:
         name, _, numbers = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, OSError, ValueError):
-        name, numbers = platform.libc_ver()  # an estimate, from the interpreter's file
+        name, numbers = platform.libc_ver()  # guessed from the interpreter's file
     parts = numbers.split(".")
     known = name == "glibc" and all(part.isdigit() for part in parts)
     return tuple(int(part) for part in parts) if known else None
 
 
 def tag():
-    """The key of this Python's wheels: "cp311"; "cp314t" for a build without the GIL."""
+    """Returns the key of this Python's wheels: "cp311", or "cp314t" for a build without the GIL."""
     free = not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(
         sys, "abiflags", ""
     )
@@ -56,7 +56,7 @@ def version(numbers):
 
 
 def missing(manifest):
-    """What this machine lacks to run the archive, one line for each."""
+    """Returns what this machine lacks to run the archive, one line for each lack."""
     found = []
     pythons = ", ".join("3.%s" % key[3:] for key in sorted(manifest["pythons"]))
     where = "%s is CPython %s" % (sys.executable, version(sys.version_info[:2]))
@@ -82,7 +82,9 @@ def missing(manifest):
 
 
 def nodes(folder="/dev/dri"):
-    """Why no card can be opened, one line for each reason; empty when one can."""
+    """Returns why no card can be opened, one line for each reason; an empty list when a card can be
+    opened.
+    """
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith("renderD"))
     except OSError as error:
@@ -113,13 +115,13 @@ def owner(path):
         group = str(about.st_gid)
     advice = "'usermod -aG %s USER', then log in again" % group
     if not about.st_gid:
-        # No user should belong to root's group for this.
+        # A user must not be told to join root's group for this.
         advice = "udev has not given it to group render (in a container: add that group)"
     return "it belongs to group %s (mode %o); %s" % (group, stat.S_IMODE(about.st_mode), advice)
 
 
 def unpack(archive, manifest, place):
-    """Unpacks this Python's wheels and our own into the folder `place`."""
+    """Unpacks this Python's wheels and this package's into the folder `place`."""
     for name in manifest["pythons"][tag()]:
         with archive.open("wheels/" + name) as packed, tempfile.TemporaryFile() as whole:
             shutil.copyfileobj(packed, whole)
@@ -131,7 +133,7 @@ def unpack(archive, manifest, place):
 
 
 def cache():
-    """A folder of ours that we may write. None: there is none."""
+    """Returns the path of a folder in which this user may write, or None."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     place = os.path.join(base, "sparkle_drv")
     try:
@@ -146,7 +148,7 @@ def cache():
 
 
 def unpacked(archive, manifest):
-    """The folder with the packages. Made when missing."""
+    """Returns the folder with the packages, which is made when missing."""
     parent = cache()
     if parent is None:
         place = tempfile.mkdtemp(prefix="bringup-")
@@ -161,13 +163,13 @@ def unpacked(archive, manifest):
             os.rename(made, place)
         except OSError:
             shutil.rmtree(made, True)
-            if not os.path.isdir(place):  # another process may have been faster
+            if not os.path.isdir(place):  # another process may have made it first
                 raise
     return place
 
 
 def absent_library(error):
-    """The shared library whose absence caused an ImportError; "" for another cause."""
+    """Returns the shared library whose absence caused an ImportError; "" for another cause."""
     while error is not None:
         found = re.search(r"(lib\S+\.so\S*): cannot open shared object", str(error))
         if found:
@@ -221,7 +223,7 @@ def main(argv):
     words = " ".join(argv)
     if argv[:1] in (["ladder"], ["mem"]) and not any(d in words for d in ("emu", "cpu", "egl")):
         for line in nodes():
-            say(line)  # the ladder's first rungs say more
+            say(line)  # only a hint: the ladder's first rungs give details
     sys.path.insert(0, place)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
     tool = argv if argv[:1] and argv[0] in OTHERS and argv[0] != "info" else ["bringup"] + argv

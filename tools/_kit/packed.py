@@ -1,8 +1,8 @@
-"""Wheels of one package for several Pythons in one .tar.xz: their contents, each once.
+"""Packs a package's wheels for several Pythons into one .tar.xz, with each different file once.
 
 A wheel of numpy has 16 MiB, most of it the same for every Python. The first member is index.json:
-{"3.12": {path: name of the member}}. gpu_kit.py packs; benchmarks/gpu_run.py unpacks with nothing
-but the standard library.
+{"3.12": {path: name of the member}}. gpu_kit.py packs; benchmarks/gpu_run.py unpacks with only the
+standard library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def pack(wheels: Mapping[str, Path], to: Path) -> None:
-    """Packs each Python's wheel. `wheels` is keyed by the Python's version."""
+    """Packs each Python's wheel. The keys of `wheels` are versions of Python."""
     index: dict[str, dict[str, str]] = {}
     contents: dict[str, bytes] = {}
     for python, wheel in wheels.items():
@@ -43,7 +43,7 @@ def pack(wheels: Mapping[str, Path], to: Path) -> None:
 
 
 def unpack(archive: Path, python: str, to: Path) -> None:
-    """Unpacks the wheel for this Python. KeyError: the archive has none."""
+    """Unpacks the wheel for this Python. Raises KeyError if the archive has none."""
     with tarfile.open(archive, "r:xz") as packed:
         first = packed.next()
         index = packed.extractfile(first) if first else None

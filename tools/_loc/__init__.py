@@ -1,9 +1,9 @@
-"""Where every line lives: folders as rooms, their contents, and the imports between them.
+"""The structure of the sources: folders ("rooms"), their contents, and the imports between them.
 
-tools/loc.py prints it and tests/package/test_layers.py judges it. These modules only read files:
-they parse Python and resolve C includes, but import and compile nothing.
+tools/loc.py prints the structure and tests/package/test_layers.py checks it. These modules only
+read files: they parse Python and resolve C includes, but import and compile nothing.
 
-tree.py finds the sources and imports.py their imports. rooms.py makes rooms, arrows and circles
-of them. layers.py says which arrows are allowed. tokens.py counts tokens, now and at an earlier
-commit.
+tree.py finds the sources, imports.py their imports. rooms.py makes rooms of folders, arrows of
+imports and circles of arrows. layers.py says which arrows are allowed. tokens.py counts tokens, now
+and at an earlier commit.
 """

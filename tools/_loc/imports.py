@@ -1,7 +1,7 @@
-"""What a source file imports or includes, as paths of other source files of the checkout.
+"""Finds what a source file imports or includes, as paths of other source files of the checkout.
 
-An import counts wherever it stands: in a function and under TYPE_CHECKING too. A Python import of
-an extension module counts as an import of the C folders that the extension is built from.
+An import counts wherever it stands, also in a function and under TYPE_CHECKING. A Python import of
+an extension module counts as an import of the C folders from which the extension is built.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-# Folders whose modules are imported by a name that begins below them.
+# Folders on the import path: the name of a module in them begins below the folder.
 PATHS = ("tools/", "benchmarks/", "examples/plugin_opencl/")
 EXTENSIONS = {
     "sparkle_drv._hot": "native/hot/module.c",
@@ -19,11 +19,13 @@ EXTENSIONS = {
     "sparkle_drv._emu": "native/emu/version.c",
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-_SEARCHED = ("native", "native/include")  # as -I in native/build_ffi.py
+_SEARCHED = ("native", "native/include")  # the -I options of native/build_ffi.py
 
 
 def module_name(path: str) -> str:
-    """The dotted name under which a Python file is imported. Tests' helpers have no folder."""
+    """Returns the dotted name under which a Python file is imported. The name of a tests' helper
+    has no folder.
+    """
     stem = re.sub(r"(/__init__)?\.pyi?$", "", path)
     for start in PATHS:
         if stem.startswith(start):
@@ -32,13 +34,15 @@ def module_name(path: str) -> str:
 
 
 def modules(paths: list[str]) -> dict[str, str]:
-    """Dotted name -> path, of all Python files. A stub stands for its extension module."""
+    """Returns the path of every Python module by its dotted name. A stub stands for its extension
+    module.
+    """
     names = {module_name(path): path for path in paths if path.endswith(".py")}
     return {**names, **EXTENSIONS}
 
 
 def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """(line, imported file) of each import that names a module of the checkout."""
+    """Yields (line, imported file) for each import of a module of the checkout."""
     name = module_name(path)
     here = name.split(".")
     if not path.endswith("__init__.py"):
@@ -58,14 +62,18 @@ def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _first_known(name: str, known: Mapping[str, str]) -> str:
-    """The longest of a.b.c, a.b and a that exists, for `import a.b.c`; "": none is ours."""
+    """Returns the longest of a.b.c, a.b and a that exists, for `import a.b.c`; "" if none is in the
+    checkout.
+    """
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name
 
 
 def of_c(path: str, text: str, paths: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """(line, included file) of each include of the checkout, found as the compiler finds it."""
+    """Yields (line, included file) for each include of a file of the checkout, found as the
+    compiler finds it.
+    """
     for match in _INCLUDE.finditer(text):
         for folder in (posixpath.dirname(path), *_SEARCHED):
             found = posixpath.normpath(f"{folder}/{match[1]}")

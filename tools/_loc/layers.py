@@ -1,7 +1,7 @@
-"""Which room may import which: the picture of DESIGN section 2, as data.
+"""Which room (folder) may import which: the layers of docs/architecture.md, as data.
 
-Rooms in a lower layer know nothing of a higher one. Rooms inside one layer may import one another,
-without a circle; the folders of a layer in APART may not, since they are alternatives.
+Rooms in a lower layer import nothing of a higher layer. Rooms inside one layer may import one
+another, without a circle. The folders of a layer in APART may not, because they are alternatives.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from _loc.rooms import Arrow, Room
 
-# Top to bottom. A room belongs to the longest of these names that its own name begins with.
+# The layers from top to bottom. A room belongs to the longest of these names with which its own
+# name begins.
 LAYERS = (
     "tests",
     "benchmarks",
@@ -48,19 +49,19 @@ LAYERS = (
     "sparkle_drv/errors.py",
     "sparkle_drv/version.py",
 )
-# What tools and benchmarks may import of the package. Tests may import anything.
+# Layers that may import only the public parts of the package (PUBLIC). Tests may import anything.
 USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
-    "sparkle_drv/cluster",  # sparkle.py starts it and makes its certificates
+    "sparkle_drv/cluster",  # for sparkle.py, which starts nodes and makes certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
-# Layers whose rooms are alternatives: they do not import each other. Shared code lies in the
-# folder above.
+# Layers whose rooms are alternatives, which do not import each other. Code that they share is in
+# the folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
-# Only outsiders use these names: no lower layer and no public name imports them.
+# Names that only users import: no lower layer and no public name imports them.
 ASIDE = (
     *("sparkle_drv/testing", "sparkle_drv/cluster", "sparkle_drv/plugin"),
     "sparkle_drv/lowlevel.py",
@@ -69,14 +70,14 @@ LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
 
 
 def layer(room: str) -> str:
-    """The layer of a room; "" when no layer names it."""
+    """Returns the layer of a room; "" when no layer names it."""
     fits = (name for name in LAYERS if room == name or room.startswith(f"{name}/"))
     found = max(fits, key=len, default="")
     return "" if found == "sparkle_drv" and room != found else found
 
 
 def wrong(source: str, target: str) -> str:
-    """Why room `source` may not import room `target`; "" when it may."""
+    """Returns why room `source` may not import room `target`; "" when it may."""
     above, below = layer(source), layer(target)
     if not above or not below:
         return f"{source if not above else target} is in no layer"
@@ -92,13 +93,13 @@ def wrong(source: str, target: str) -> str:
 
 
 def _together(source: str, target: str) -> bool:
-    """May these rooms import each other? Not if they are two alternatives of one kind."""
+    """True unless the rooms are two alternatives of one kind, which must not import each other."""
     mine, theirs = (_alternative(room) for room in (source, target))
     return not mine or not theirs or mine == theirs
 
 
 def _alternative(room: str) -> str:
-    """The backend that a room belongs to, among the alternatives."""
+    """Returns the backend to which a room belongs, among the alternatives."""
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):
         inside = room.removeprefix(kind).partition("/")[0] if room.startswith(kind) else ""
@@ -107,7 +108,7 @@ def _alternative(room: str) -> str:
 
 
 def violations(rooms: Mapping[str, Room]) -> list[str]:
-    """One line for each import that the picture does not allow."""
+    """Returns one line for each import that the layers do not allow."""
     found: list[str] = []
     for room in rooms.values():
         for target, given in room.out.items():

@@ -1,7 +1,8 @@
-"""Rooms: each folder with its sources, its sentence, and its imports of other rooms.
+"""Rooms: each folder with its sources, the sentence that describes it, and its imports of other
+rooms.
 
-A module directly in sparkle_drv/ is a room of its own, because such modules are layers of their
-own: `types.py` lies below everything, `context.py` above the scheduler.
+A module directly in sparkle_drv/ is a room of its own, because such modules are separate layers:
+`types.py` lies below everything, `context.py` above the scheduler.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from pathlib import Path
 
 from _loc import imports, tree
 
-MOST = 25  # hand-written sources in one folder
+MOST = 25  # largest number of hand-written sources in one folder
 PACKAGE = "sparkle_drv"
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """One import: `source`:`line` imports or includes `target`."""
+    """One import: line `line` of `source` imports or includes `target`."""
 
     source: str
     line: int
@@ -36,24 +37,26 @@ class Room:
 
     name: str
     files: list[str] = field(default_factory=list)
-    """Hand-written sources directly in it."""
+    """Hand-written sources directly in the folder."""
     sentence: str = ""
-    """What lives there."""
+    """The sentence that says what is in the folder."""
     out: dict[str, list[Arrow]] = field(default_factory=dict)
-    """Rooms that its files import, with the imports."""
+    """The rooms that the files of this room import, with the imports."""
     inside: list[Arrow] = field(default_factory=list)
-    """Imports among its own files."""
+    """Imports among the files of this room."""
 
 
 def room_of(path: str) -> str:
-    """The room that a file lives in."""
+    """Returns the room of a file."""
     folder, _, name = path.rpartition("/")
     whole = folder == PACKAGE and not name.startswith("__")
     return path if whole else folder
 
 
 def arrows(texts: Mapping[str, str]) -> list[Arrow]:
-    """Every import and include among `texts` (path -> text) that leads to one of those files."""
+    """Returns every import and include among `texts` (path -> text) whose target is one of these
+    files.
+    """
     known, paths = imports.modules(list(texts)), frozenset(texts)
     found = []
     for path, text in texts.items():
@@ -66,7 +69,7 @@ def arrows(texts: Mapping[str, str]) -> list[Arrow]:
 
 
 def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, Room]:
-    """All rooms by name."""
+    """Returns all rooms by name."""
     made: dict[str, Room] = {}
 
     def room(path: str) -> Room:
@@ -83,7 +86,9 @@ def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, R
 
 
 def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Groups of two or more nodes that reach one another: strongly connected, by Tarjan."""
+    """Returns the groups of two or more nodes that reach one another: the strongly connected
+    components, by Tarjan's algorithm.
+    """
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -110,7 +115,9 @@ def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
-    """C files that include one another. A unit is x.c with x.h and x.inc of one folder."""
+    """Returns for each C unit the units that it includes. A unit is x.c with x.h and x.inc of one
+    folder.
+    """
     found: dict[str, set[str]] = {}
     for room in rooms.values():
         for arrow in [*room.inside, *(a for given in room.out.values() for a in given)]:
@@ -121,7 +128,7 @@ def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
 
 
 def read(root: Path) -> dict[str, Room]:
-    """The rooms of a checkout."""
+    """Returns the rooms of a checkout."""
     texts = {path: tree.read(root, path) for path in tree.sources(root)}
     folders = {posixpath.dirname(path) for path in texts}
     sentences = {folder: _said(root / folder) for folder in folders}
@@ -130,7 +137,7 @@ def read(root: Path) -> dict[str, Room]:
 
 
 def _said(folder: Path) -> str:
-    """The first sentence of a folder's __init__.py or README.md; "" without either file."""
+    """Returns the first sentence of a folder's __init__.py or README.md; "" without either file."""
     package, readme = folder / "__init__.py", folder / "README.md"
     if readme.is_file():
         lines = readme.read_text(encoding="utf-8").splitlines()
@@ -144,7 +151,7 @@ def _docstring(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The first sentence of the first paragraph."""
+    """Returns the first sentence of the first paragraph."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     whole = paragraph.partition(". ")[0].removesuffix(".")
     return whole if whole.endswith(("?", "!")) else f"{whole}." if whole else ""

@@ -1,8 +1,9 @@
-"""Tokens of the launch path's rooms at an earlier commit, and of the same code in the working tree.
+"""Counts the tokens of the launch path's rooms (folders) at an earlier commit, and of the same code
+in the working tree.
 
 A token is what the compiler reads: comments, docstrings and blanks do not count. git follows
-renames. A file renamed out of the rooms counts on both sides, one renamed into them on neither.
-So moving code changes nothing. tools/loc.py prints the result (--tokens).
+renames. A file that was renamed out of the rooms counts on both sides, a file renamed into them on
+neither. Moving code therefore changes nothing. tools/loc.py --tokens prints the result.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-# The room's earlier name was native/python.
+# At earlier commits, the room native/hot was native/python.
 ROOMS = ("native/python", "native/hot", "native/core", "sparkle_drv/core", "sparkle_drv/ops")
 FORMER = {"native/python": "native/hot"}
 OUTSIDE = "renamed out"
 ENDINGS = (".c", ".h", ".inc", ".py")
-ALIKE = "40%"  # git's threshold of a rename: a file cut by half is still the same file
-# Comments and whole strings come first, so that the text inside them is not split.
+ALIKE = "40%"  # git's threshold of a rename: a file that was cut by half is still the same file
+# Comments and whole strings are matched first, so that the text inside them is not split.
 _C = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/|\\\n)
     |"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\.?\d[\w.]*
@@ -35,7 +36,7 @@ _LAYOUT = (
 
 
 class NoSuchRevision(Exception):
-    """git does not know the commit, or git is not installed."""
+    """Says that git does not know the commit, or is not installed."""
 
 
 @dataclass
@@ -50,18 +51,18 @@ class Size:
 
     @property
     def density(self) -> float:
-        """Tokens per line."""
+        """The number of tokens per line."""
         return self.tokens / self.lines if self.lines else 0.0
 
 
 def of_c(text: str) -> Size:
-    """The size of C code, preprocessor lines included."""
+    """Returns the size of C code, with its preprocessor lines."""
     found = [match for match in _C.finditer(text) if not match["skip"]]
     return Size(len(found), len({text.count("\n", 0, match.start()) for match in found}))
 
 
 def of_python(text: str) -> Size:
-    """The size of Python code. An f-string is one token under every version of Python."""
+    """Returns the size of Python code. An f-string is one token under every version of Python."""
     said = _strings_alone(ast.parse(text))
     lines, tokens, inside = set(), 0, 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -75,7 +76,9 @@ def of_python(text: str) -> Size:
 
 
 def _strings_alone(tree: ast.Module) -> set[int]:
-    """Lines of statements that are only a string: docstrings, also of attributes."""
+    """Returns the lines of statements that are only a string: docstrings, also those of
+    attributes.
+    """
     return {
         line
         for node in ast.walk(tree)
@@ -86,18 +89,20 @@ def _strings_alone(tree: ast.Module) -> set[int]:
 
 
 def of(path: str, text: str) -> Size:
-    """The size of one file."""
+    """Returns the size of one file."""
     return of_python(text) if path.endswith(".py") else of_c(text)
 
 
 def room(path: str) -> str:
-    """The room of a path, by today's name; OUTSIDE when no room has it."""
+    """Returns the room of a path, by today's name; OUTSIDE when the path is in no room."""
     found = next((name for name in ROOMS if path.startswith(f"{name}/")), OUTSIDE)
     return FORMER.get(found, found)
 
 
 def compared(root: Path, rev: str) -> dict[str, tuple[Size, Size]]:
-    """Room -> its size in `rev` and its size in the working tree. Raises NoSuchRevision."""
+    """Returns for each room its size in `rev` and its size in the working tree. Raises
+    NoSuchRevision.
+    """
     if not _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip():
         raise NoSuchRevision(rev)
     sizes = {name: (Size(), Size()) for name in (*ROOMS, OUTSIDE) if name not in FORMER}
@@ -121,7 +126,7 @@ def _counts(path: str) -> bool:
 
 
 def _renamed(root: Path, rev: str) -> dict[str, str]:
-    """Path now -> path in `rev`, of each tracked file that was renamed."""
+    """Returns the path in `rev` of each tracked file that was renamed, by its present path."""
     wanted = (f"--find-renames={ALIKE}", "-l0", "--diff-filter=R", "--name-status", rev)
     rows = (line.split("\t") for line in _listed(root, "diff", *wanted))
     return {now: then for _, then, now in rows}
@@ -132,7 +137,7 @@ def _listed(root: Path, *arguments: str) -> list[str]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git prints; "" when it fails."""
+    """Returns what git prints; "" when it fails."""
     command = ["git", "-c", "core.quotePath=off", *arguments]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -142,7 +147,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def report(sizes: dict[str, tuple[Size, Size]]) -> str:
-    """A row for each room that has code, then their sum."""
+    """Returns a table with a row for each room that has code, then their sum."""
     rows = [
         f"{'room':<20}{'tokens':>9}{'lines':>8}{'a line':>8}"
         f"{'now: tokens':>14}{'lines':>8}{'a line':>8}{'ratio':>8}"

@@ -15,14 +15,16 @@ from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import Ib, TextError
 
 EXIT_CODES = "exit codes: 0 well, 1 wrong input, findings or differences, 2 usage"
-MOST = 32 << 20  # bytes of an input: a devcoredump has some 6 MiB
+MOST = 32 << 20  # largest size of an input in bytes; a devcoredump has some 6 MiB
 INPUT = "FILE, FILE@ADDRESS for bytes of that address, or - for stdin"
 Command = Callable[[argparse.Namespace], int]
-Subcommands = Any  # argparse has no public type for the result of add_subparsers
+Subcommands = Any  # argparse has no public type for what add_subparsers returns
 
 
 class InputError(Exception):
-    """An input is wrong: one line on stderr that names the place, exit 1."""
+    """An input is wrong. The tool prints one line on stderr that names the place, and
+    exits with 1.
+    """
 
 
 def command(sub: Subcommands, name: str, function: Command, text: str) -> argparse.ArgumentParser:
@@ -35,7 +37,7 @@ def command(sub: Subcommands, name: str, function: Command, text: str) -> argpar
 
 
 def add_inputs(to: argparse.ArgumentParser) -> None:
-    """Options for reading inputs. Each command declares the files itself."""
+    """Adds options for reading inputs. Each command declares its files itself."""
     to.add_argument(
         "--from",
         dest="form",
@@ -65,7 +67,9 @@ def gfx(text: str) -> int:
 
 
 def read(args: argparse.Namespace, name: str) -> list[Ib]:
-    """The IBs of one input. InputError names file, line and column; UsageError: no gfx is known."""
+    """Returns the IBs of one input. Raises InputError, which names file, line and column, or
+    UsageError if the gfx level is unknown.
+    """
     path, at, address = name.rpartition("@")
     va = None
     if at and not Path(name).exists():
@@ -94,7 +98,9 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
 
 
 def bounded(file: BinaryIO, name: str) -> bytes:
-    """All of a file. The limit is for devices without an end."""
+    """Reads all of a file. Raises InputError beyond MOST bytes, because a device file
+    may have no end.
+    """
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise InputError(f"{name}: expected at most {MOST >> 20} MiB, got more")

@@ -1,4 +1,4 @@
-"""Commands decode and encode: dwords to text, and text to dwords."""
+"""The decode and encode commands: dwords to text, and text to dwords."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def decode(args: argparse.Namespace) -> int:
 
 
 def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
-    """The target of each INDIRECT_BUFFER, or a note that the input lacks it."""
+    """Returns for each INDIRECT_BUFFER packet its target, or a note that the input does
+    not have it.
+    """
     found: dict[tuple[int, int], str] = {}
     for number, ib in enumerate(ibs):
         for one in ib.packets():
@@ -83,7 +85,10 @@ def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
 
 
 def trace_point(one: Any) -> str:
-    """RADV_DEBUG=hang and radeonsi number their commands by NOPs (Mesa ac_debug.h)."""
+    """Returns "Mesa's trace point N" for a NOP that marks one, or "" for another packet.
+
+    RADV_DEBUG=hang and radeonsi number their commands by NOPs (Mesa ac_debug.h).
+    """
     payload = one.fields.get("payload", ())
     if one.cls is not lowlevel.pm4.Nop or len(payload) != 1 or payload[0] >> 16 != 0xCAFE:
         return ""
@@ -91,14 +96,16 @@ def trace_point(one: Any) -> str:
 
 
 def flat(step: Step) -> list[str]:
-    """A packet's lines with its place in front, indented more inside a call."""
+    """Returns the lines of a packet, after the packet's position. Packets of a called
+    IB are indented.
+    """
     indent = f"{step.number}:{step.at:05x} " + "  " * step.depth
     lines = list(lowlevel.statement(step.packet, step.ib.gfx, step.problem))
     return [indent + lines[0], *(" " * len(indent) + line for line in lines[1:])]
 
 
 def packet(step: Step) -> dict[str, Any]:
-    """A step as an object for JSON."""
+    """Returns a step (a packet and its position) as an object for JSON."""
     one = step.packet
     registers = [
         {"name": write.name, "value": write.value, "text": str(write)}
@@ -138,7 +145,7 @@ def encode(args: argparse.Namespace) -> int:
         ibs = [ibs[args.ib]]
     if args.to == "bin":
         if len(ibs) != 1:
-            raise UsageError(f"{len(ibs)} IBs: a file of bytes holds one; expected --ib")
+            raise UsageError(f"{len(ibs)} IBs: expected --ib, because a file of bytes holds one IB")
         data = lowlevel.to_bytes(ibs[0])
     else:
         try:

@@ -1,4 +1,4 @@
-"""Command diff: compares two inputs by their meaning."""
+"""The diff command: compares two inputs by their meaning."""
 
 from __future__ import annotations
 

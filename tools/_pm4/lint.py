@@ -1,4 +1,6 @@
-"""Command lint: errors in IBs, and packets that would hang silicon, by rules with a source."""
+"""The lint command: finds errors in IBs, and packets that would hang silicon, by rules that name
+their source.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
-    """The program's facts from --descriptor and --lds; --lds overrides the descriptor."""
+    """Returns the program's facts from --descriptor and --lds. --lds overrides the descriptor."""
     if args.lds is not None and args.lds < 0:
         raise UsageError(f"--lds: expected a number of bytes, got {args.lds}")
     if args.descriptor is None:
@@ -85,7 +87,7 @@ def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
     data = args.descriptor.read_bytes()
     if len(data) != DESCRIPTOR_BYTES:
         raise InputError(
-            f"{args.descriptor}: {len(data)} bytes, expected a descriptor of {DESCRIPTOR_BYTES}"
+            f"{args.descriptor}: expected a descriptor of {DESCRIPTOR_BYTES} bytes, got {len(data)}"
         )
     dwords = lowlevel.from_bytes(data, gfx).dwords
     try:

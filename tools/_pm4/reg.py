@@ -1,4 +1,6 @@
-"""Command reg: registers, their addresses, generations and fields, and a value decoded."""
+"""The reg command: prints registers with their addresses, generations and fields, and
+decodes a value.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def reg(args: argparse.Namespace) -> int:
 
 
 def described(register: regs.Register, gfx: int | None, value: str | None) -> Iterator[str]:
-    """A block of lines on one register. Levels that agree share their lines."""
+    """Yields the lines about one register. Generations with the same address and fields share their
+    lines.
+    """
     levels = [gfx] if gfx is not None else list(register.gfx)
     alias = [other for other, name in regs.ALIASES.items() if name == register.name]
     yield register.name + "".join(f", also {name}" for name in alias)
@@ -75,7 +79,7 @@ def described(register: regs.Register, gfx: int | None, value: str | None) -> It
 
 
 def grouped(register: regs.Register, levels: list[int]) -> list[list[int]]:
-    """Groups of levels with the same address and fields."""
+    """Returns the gfx levels (generations) in groups with the same address and fields."""
     found: dict[object, list[int]] = {}
     for g in levels:
         fields = tuple((n, f.lo, f.hi) for n, f in register.for_gfx(g).items())

@@ -1,9 +1,10 @@
-"""CUDA C for NVIDIA GPUs: nvcc 13.0.88, PTX for each target, made readable for older drivers.
+"""CUDA C for NVIDIA GPUs: nvcc 13.0.88 makes PTX for each target, which this module makes loadable
+by older drivers.
 
 nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. These kernels only need PTX
-ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to that. Removed comments
-and indentation, and short names of parameters, save 8 KB of the wheel. ptxas checks that the file
-still assembles.
+ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to 8.0. Removing comments
+and indentation, and shortening names of parameters, saves 8 KB of the wheel. ptxas checks that the
+file still assembles.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from . import Failed
 
 NAME, SUFFIX, EXTENSION = "cuda", ".cu", ".ptx"
 RELEASE, ISA = "V13.0.88", "8.0"
-# sm_80 PTX runs on compute capability 8.0 and everything later; sm_90a PTX on 9.0 alone.
+# sm_80 PTX runs on compute capability 8.0 and everything later, sm_90a PTX only on 9.0.
 TARGETS = ("sm_80", "sm_90a")
-# The architecture that a driver compiles each target's PTX for: ptxas must be able to.
+# The architectures for which drivers compile each target's PTX. ptxas must be able to assemble for
+# each.
 ASSEMBLED_FOR = {"sm_80": ("sm_80", "sm_90a"), "sm_90a": ("sm_90a",)}
-# No fused products except those in the source, as in the other backends' kernels.
+# No fused multiply-adds except those in the source, as in the other backends' kernels.
 FLAGS = ("-ptx", "-std=c++17", "-O3", "-fmad=false", "--Werror", "all-warnings")
-# The same compiler from the Python package index, without the toolkit. It also needs g++.
+# The same compiler from the Python package index, which works without the toolkit. It also needs
+# g++.
 PACKAGES = (
     "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88",
     "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96",
@@ -44,7 +47,7 @@ _tools: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Usage:
-    """A kernel's resources on one architecture: registers per thread, the rest in bytes."""
+    """A kernel's resources on one architecture: registers per thread, everything else in bytes."""
 
     kernel: str
     registers: int
@@ -54,7 +57,7 @@ class Usage:
 
 
 def prepare() -> None:
-    """Finds nvcc and ptxas of RELEASE, else installs PACKAGES under build/. Raises Failed."""
+    """Finds nvcc and ptxas of version RELEASE, or installs PACKAGES under build/. Raises Failed."""
     folders = [None, _inside(FOLDER)]
     if not any(_usable(folder) for folder in folders):
         _install()
@@ -89,8 +92,11 @@ def _install() -> None:
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Raises Failed with the messages of nvcc (warnings too) or of ptxas."""
-    # Run in the source's folder: the PTX must not depend on the checkout's path.
+    """Compiles a source to PTX. Raises Failed with the messages of nvcc (warnings too)
+    or of ptxas.
+    """
+    # The compiler runs in the source's folder, so that the PTX does not contain the checkout's
+    # path.
     done = subprocess.run(
         [_tools["nvcc"], *FLAGS, f"-arch={target}", "-o", str(out), source.name],
         cwd=source.parent, capture_output=True, text=True, timeout=300,
@@ -99,7 +105,9 @@ def compile(source: Path, target: str, out: Path) -> None:
         raise Failed(f"{source.name} for {target}:\n{done.stderr or done.stdout}")
     text, count = _VERSION.subn(f".version {ISA}", out.read_text())
     if count != 1:
-        raise Failed(f"{source.name} for {target}: {count} .version lines in what nvcc wrote")
+        raise Failed(
+            f"{source.name} for {target}: expected one .version line from nvcc, got {count}"
+        )
     out.write_text(compact(text))
     try:
         for arch in ASSEMBLED_FOR[target]:
@@ -110,8 +118,9 @@ def compile(source: Path, target: str, out: Path) -> None:
 
 
 def compact(text: str) -> str:
-    """PTX without comments, indentation and empty lines; `saxpy_f32_param_2` becomes `p2`. Names of
-    parameters belong to their entry. (PTX ISA 8.0, sections 4.2 and 5.2.1)
+    """Returns PTX without comments, indentation and empty lines, with short names of parameters:
+    `saxpy_f32_param_2` becomes `p2`. The short names are unambiguous, because names of parameters
+    belong to their entry (PTX ISA 8.0, sections 4.2 and 5.2.1).
     """
     lines = (re.sub(r"//.*", "", line).strip() for line in text.splitlines())
     whole = "".join(f"{line}\n" for line in lines if line)
@@ -119,7 +128,9 @@ def compact(text: str) -> str:
 
 
 def usage(ptx: Path, arch: str) -> list[Usage]:
-    """ptxas's resources of each kernel of a file. Failed: it does not assemble. See `prepare`."""
+    """Returns the resources of each kernel of a file, as ptxas reports them. Raises Failed if the
+    file does not assemble. Needs `prepare`.
+    """
     command = [_tools["ptxas"], "-v", f"-arch={arch}", str(ptx), "-o", "/dev/null"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""OpenCL C for AMD GPUs: clang-19 and lld-19, a code object for each generic target."""
+"""OpenCL C for AMD GPUs: clang-19 and lld-19 make a code object for each generic target."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from . import Failed
 NAME, SUFFIX, EXTENSION = "rdna", ".cl", ".hsaco"
 COMPILER, LINKER = "clang-19", "ld.lld-19"
 TARGETS = ("gfx10-3-generic", "gfx11-generic")
-# No library (ROCm's device library is not needed). No fused products except those in the source.
-# Quotients and roots follow IEEE. Generic targets need code object v6.
+# No library is linked, so ROCm's device library is not needed. There are no fused multiply-adds
+# except those in the source. Quotients and roots follow IEEE. Generic targets need code object v6.
 FLAGS = (
     *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=6"),
     *("-O2", "-nogpulib", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt"),
-    *("-Wall", "-Wextra", "-Wl,--strip-all"),  # the loader reads .dynsym
+    *("-Wall", "-Wextra", "-Wl,--strip-all"),  # strips .symtab, as the loader reads .dynsym
 )
 _EXPECTED = "code object v6 is still in development"
 
@@ -32,9 +32,12 @@ def prepare() -> None:
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Raises Failed with the compiler's messages, warnings too."""
+    """Compiles a source to a code object. Raises Failed with the compiler's messages,
+    warnings too.
+    """
     command = [COMPILER, *FLAGS, f"--ld-path={shutil.which(LINKER)}", f"-mcpu={target}"]
-    # Run in the source's folder: the blob must not depend on the checkout's path.
+    # The compiler runs in the source's folder, so that the blob does not contain the checkout's
+    # path.
     done = subprocess.run(
         [*command, "-o", str(out), source.name],
         cwd=source.parent, capture_output=True, text=True, timeout=300,

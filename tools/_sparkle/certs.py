@@ -1,4 +1,5 @@
-"""Command certs: a CA, certificates of nodes, routers and clients, requests, revocation, renewal.
+"""The certs command: a CA; certificates of nodes, routers and clients; requests, revocation,
+renewal.
 
 The certificates are in SPARKLE_HOME/cluster. sparkle_drv/cluster/trust makes and reads them; this
 file has the command line and its output.
@@ -73,7 +74,7 @@ def _made_files(one: argparse.ArgumentParser, whose: str, required: bool = False
 
 
 def certs(args: argparse.Namespace) -> int:
-    """Runs one of the commands. Raises UsageError, ValueError, OSError."""
+    """Runs one of the subcommands. Raises UsageError, ValueError, OSError."""
     try:
         from sparkle_drv.cluster import refused
         from sparkle_drv.cluster.trust import authority  # noqa: F401  fails without its packages
@@ -105,8 +106,8 @@ def issue(args: argparse.Namespace) -> None:
     for name in (files.KEY, files.CERTIFICATE):
         if (into / name).exists():
             raise FileExistsError(
-                f"{into / name}: expected none, got one, and it stays: "
-                "`certs renew` renews it, unless it is revoked: then remove both files; "
+                f"{into / name}: expected no such file, got one, which stays; "
+                "`certs renew` renews it; if it is revoked, remove both files; "
                 "--out DIR makes files for another machine"
             )
     files.write(into, _typed(lambda: ca.issue(args.name, args.role, tuple(args.host), args.days)))
@@ -153,7 +154,9 @@ def renew(args: argparse.Namespace) -> None:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Prints everything, also certificates that are not valid. Their error comes after it."""
+    """Prints all certificates, also those that are not valid. The error of an invalid certificate
+    follows it.
+    """
     from sparkle_drv.cluster.trust import authority, certificates, files, identity
 
     folder = files.folder(home())
@@ -181,7 +184,7 @@ def _tell(of: Identity) -> None:
 
 
 def _typed(make: Callable[[], Made]) -> Made:
-    """Makes a value of the command's arguments. UsageError: they are wrong."""
+    """Makes a value of the command's arguments. Raises UsageError if they are wrong."""
     try:
         return make()
     except ValueError as error:

@@ -11,19 +11,19 @@ from typing import Any
 EXIT_CODES = (
     "exit codes: 0 well, 1 a device does not work, or a file is wrong, 2 usage, 3 no usable device"
 )
-_TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
+_TEST_SCHEMES = ("emu:", "sim:")  # only the import of sparkle_drv.testing registers these schemes
 Subcommands = Any
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """(2, 3) of "2x3", for argparse."""
+    """Returns (2, 3) for "2x3". For argparse."""
     if not re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", text):
         raise argparse.ArgumentTypeError(f"expected sizes such as 256x256, got {text!r}")
     return tuple(int(size) for size in text.split("x"))
 
 
 def of(dims: int, what: str) -> Any:
-    """`shape` of so many sizes."""
+    """Returns a parser for argparse, as `shape`, that expects `dims` sizes."""
 
     def exactly(text: str) -> tuple[int, ...]:
         found = shape(text)
@@ -35,7 +35,9 @@ def of(dims: int, what: str) -> Any:
 
 
 def devices(text: str) -> str | list[str]:
-    """The argument of `sparkle_drv.init` for "all" or "cpu,egl:0". Registers test devices."""
+    """Returns the argument of `sparkle_drv.init` for "all" or "cpu,egl:0". Registers test devices
+    if one is named.
+    """
     if text == "all":
         return text
     uris = [uri.strip() for uri in text.split(",")]
@@ -47,17 +49,17 @@ def devices(text: str) -> str | list[str]:
 
 
 def home() -> str:
-    """SPARKLE_HOME, as in sparkle_drv/core/settings.py."""
+    """Returns the folder SPARKLE_HOME, by the same rule as sparkle_drv/core/settings.py."""
     return os.environ.get("SPARKLE_HOME") or os.path.join(os.path.expanduser("~"), ".sparkle")
 
 
 def printable(text: str) -> str:
-    """Text from a file, without characters that no output can encode."""
+    """Returns the text of a file without characters that no output can encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def seconds(value: float) -> str:
-    """Seconds as people read them, such as "12.3 us"."""
+    """Returns seconds as people read them, such as "12.3 us"."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"

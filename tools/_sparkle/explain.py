@@ -1,4 +1,6 @@
-"""Command explain: the device of a call on this machine, and why no other."""
+"""The explain command: prints the device of a call on this machine, and why no other device was
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,8 @@ from .common import Subcommands, devices, of, shape
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32"}
 RUNS, MOST_RUNS = 3, 32
-"""How many calls are made, and how many more while the last plan was never measured. The first
-calls' times may lead to another device.
-"""
+"""Least and largest number of calls. After RUNS calls the next plan with a measured time is the
+last. The first calls' times may lead to another device."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:
@@ -72,7 +73,7 @@ def _operation(
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Makes the call and prints the plan of the last one. Raises NoSuchDevice."""
+    """Makes the calls and prints the plan of the last one. Raises NoSuchDevice."""
     import sparkle_drv as sp
 
     try:
@@ -95,7 +96,7 @@ def explain(args: argparse.Namespace) -> int:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         if args.json:
             if ctx.last_plan is None:
-                raise ValueError("no plan was made: such a call is not placed")
+                raise ValueError("no plan was made, because such a call is not placed")
             print(json.dumps(dataclasses.asdict(ctx.last_plan), indent=1, default=sorted))
         else:
             print(ctx.explain_last_plan())
@@ -105,7 +106,7 @@ def explain(args: argparse.Namespace) -> int:
 def _filled(
     ctx: Any, args: argparse.Namespace, *shapes: tuple[int, ...]
 ) -> Callable[[], list[Any]]:
-    """The operands of one call, in the requested place."""
+    """Returns a function that makes the operands of one call, in the requested place."""
     import numpy as np
 
     chance, kind = np.random.default_rng(7), np.dtype(DTYPES[args.dtype])
@@ -117,7 +118,7 @@ def _filled(
     if args.place is None:
         return lambda: made
     arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
-    # New operands for each call: an operand that was moved is on two devices from then on.
+    # New operands for each call, because an operand that a call moved stays on both devices.
     return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
 
 

@@ -1,4 +1,6 @@
-"""Command mesh: links between devices, their routes, and the predicted time of an all_reduce."""
+"""The mesh command: prints links between devices, their routes, and the predicted time of an
+all_reduce.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ NBYTES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "mesh",
         help="the links between devices: rates, latencies, routes, a picture",
@@ -43,7 +45,7 @@ def mesh(args: argparse.Namespace) -> int:
     """Prints the facts about the mesh. Raises NoSuchDevice."""
     import sparkle_drv as sp
 
-    if args.svg is not None and not args.svg.parent.is_dir():  # checked before any measurement
+    if args.svg is not None and not args.svg.parent.is_dir():  # checked before the mesh is measured
         raise FileNotFoundError(f"{args.svg}: expected an existing folder, got none")
     try:
         context = sp.init(args.devices, profile=not args.no_profile)
@@ -67,7 +69,7 @@ def mesh(args: argparse.Namespace) -> int:
 
 
 def _routes(one: Mesh) -> Iterator[str]:
-    """The routes that are not direct, by size."""
+    """Yields lines with the routes that are not direct, by size."""
     if len(one.devices) < 3:
         return
     yield "\nroutes"

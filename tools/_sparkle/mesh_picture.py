@@ -12,24 +12,26 @@ if TYPE_CHECKING:
     from sparkle_drv import Topology
 
 RADIUS, EACH, NODE, AROUND = 250.0, 70.0, 46.0, 110.0
-"""Pixels: smallest circle of devices; circle per device; a device; the margin around the circle."""
+"""In pixels: the smallest radius of the circle of devices; the least radius per device; a
+device's radius; the margin around the circle."""
 WIDTHS = (1.5, 7.0)
-"""Pixels of the slowest and the fastest link."""
+"""Widths of the slowest and of the fastest link, in pixels."""
 HEAD = 16.0
-"""Pixels of an arrow's head, wider than the widest link."""
+"""Length of an arrow's head in pixels; the head is wider than the widest link."""
 ASIDE, TEXT_ASIDE = 7.0, 17.0
-"""Pixels from the middle line to each of the two links of a pair, and to their texts."""
+"""Distance in pixels of the two links of a pair, and of their texts, from the line between the
+devices."""
 TEXT_AT = 0.2
-"""Share of a link before the middle of its text."""
+"""Place of the middle of a link's text, as a share of the link's length."""
 COLOURS = {"shared": "#009e73", "peer": "#0072b2"}
 STAGED = "#d55e00"
-"""Okabe and Ito, Color Universal Design, 2008: distinct for colour-blind readers, too."""
+"""Colour of Okabe and Ito, Color Universal Design, 2008: distinct for colour-blind readers, too."""
 
 Place = tuple[float, float]
 
 
 def svg(topology: Topology) -> str:
-    """The picture as a document."""
+    """Returns the picture as an SVG document."""
     count = len(topology.places)
     turns = [2 * math.pi * at / count - math.pi / 2 for at in range(count)]
     radius = max(RADIUS, EACH * count)
@@ -74,7 +76,7 @@ def _kind(transport: str) -> str:
 
 
 def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]:
-    """An arrow and its text for each link."""
+    """Yields an arrow and its text for each link."""
     rates = [math.log(link.bw_gbs) for link in topology.links.values() if 0 < link.bw_gbs < 1e6]
     low, high = min(rates, default=0.0), max(rates, default=0.0)
     for pair in permutations(topology.places, 2):
@@ -91,8 +93,10 @@ def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]
 
 
 def _arrow(source: Place, to: Place, kind: str, width: float, said: str) -> tuple[str, str]:
-    """A line beside the middle line of both devices, which leaves the devices free. Its text runs
-    along it, away from the middle, where links cross.
+    """Returns a line and its text. The line is parallel to the line between the two devices,
+    shifted aside, and does not touch them.
+
+    The text runs along the line, away from its middle, where links cross.
     """
     dx, dy = to[0] - source[0], to[1] - source[1]
     length = math.hypot(dx, dy)
@@ -104,7 +108,7 @@ def _arrow(source: Place, to: Place, kind: str, width: float, said: str) -> tupl
     (x1, y1), (x2, y2) = beside(NODE, ASIDE), beside(length - NODE - HEAD, ASIDE)
     tx, ty = beside(NODE + TEXT_AT * (length - 2 * NODE), TEXT_ASIDE)
     turn = math.degrees(math.atan2(dy, dx))
-    turn -= 180 * round(turn / 180)  # so that no text stands on its head
+    turn -= 180 * round(turn / 180)  # so that no text is upside down
     line = (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
         f'stroke="{_colours()[kind]}" stroke-width="{width:.1f}" marker-end="url(#{kind})"/>'

@@ -1,6 +1,6 @@
-"""Command node: lends this machine's devices to clients that have a certificate.
+"""The node command: lends this machine's devices to clients that have a certificate.
 
-The node itself is sparkle_drv/cluster/node. Here are its command line, signals and exit codes.
+The node itself is sparkle_drv/cluster/node. This file has its command line, signals and exit codes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES = ("cryptography", "zenoh", "msgpack")
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "node",
         help="lend this machine's devices to clients with a certificate",
@@ -73,7 +73,8 @@ def node(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"node: {error}") from error
     links.hear(_say)
-    # A signal may reach a thread of Zenoh. It does not wake this thread, but it writes to the pipe.
+    # A signal may be delivered to a thread of Zenoh, which does not wake this thread. The pipe
+    # does.
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
@@ -90,7 +91,8 @@ def node(args: argparse.Namespace) -> int:
     except DeviceNotFound as error:
         raise NoSuchDevice(str(error)) from error
     made.run(lambda timeout_s: select.select([woken], [], [], timeout_s)[0])
-    # A thread of Zenoh that calls into an interpreter which is ending aborts the process.
+    # os._exit ends the process at once: a thread of Zenoh that calls into an interpreter during its
+    # shutdown would abort.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(OK)

@@ -1,4 +1,4 @@
-"""Command replay: decides a journal again, as it was or with other devices."""
+"""The replay command: decides a journal again, unchanged or with other devices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from _console.problems import FAILED, OK, UsageError
 from .common import Subcommands, seconds
 
 MOST = 10
-"""Decisions that are printed one by one."""
+"""Largest number of decisions that are printed one by one."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "replay",
         help="decide again what a trace recorded; or with other devices",
@@ -48,7 +48,7 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def factor(text: str) -> tuple[str, float]:
-    """("cuda:0", 2.0) of "cuda:0=2", for argparse."""
+    """Returns ("cuda:0", 2.0) for "cuda:0=2". For argparse."""
     uri, _, value = text.rpartition("=")
     try:
         found = float(value)
@@ -60,7 +60,9 @@ def factor(text: str) -> tuple[str, float]:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """Returns 1 when a plan differs and no option asked for other devices."""
+    """Decides the journal again and prints the result. Returns 1 when a plan differs although no
+    option changed the devices.
+    """
     import sparkle_drv as sp
 
     try:
@@ -78,7 +80,7 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def verified(found: list[Any]) -> list[str]:
-    """Whether all decisions are the same, and which differ."""
+    """Returns lines that say whether all decisions are the same, and which differ."""
     other = [(number, one) for number, one in enumerate(found, 1) if not one.same]
     if not other:
         return [f"{len(found)} decisions, all are the same"]
@@ -88,7 +90,9 @@ def verified(found: list[Any]) -> list[str]:
 
 
 def what_if(found: list[Any]) -> list[str]:
-    """The calls that go elsewhere, and the predicted time of all decisions."""
+    """Returns lines with the calls that go to another device, and the predicted time of
+    all decisions.
+    """
     moved = Counter((one.op, one.device, one.now_device) for one in found
                     if one.device != one.now_device)  # fmt: skip
     lines = [f"{moved.total()} of {len(found)} decisions go elsewhere"]

@@ -1,4 +1,4 @@
-"""Command trace: checks a saved trace, and sums it up."""
+"""The trace command: checks a saved trace, and sums it up."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .common import Subcommands, printable, seconds
 
 TRANSFERS = ("h2d", "d2h")
 MOST = 20
-"""Problems that are printed."""
+"""Largest number of problems that are printed."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """The command."""
+    """Adds the command and its options."""
     made = sub.add_parser(
         "trace",
         help="check a trace that Context.save_trace wrote, and sum it up",
@@ -33,12 +33,12 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def trace(args: argparse.Namespace) -> int:
-    """Returns 1 when the file is wrong; stderr says why."""
+    """Checks the file and prints its summary. Returns 1 when the file is wrong; stderr says why."""
     from sparkle_drv.telemetry import chrome
 
     try:
         given = json.loads(args.file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # ValueError: no JSON, or no text
+    except (ValueError, RecursionError) as error:  # the file is not JSON, or not text
         print(f"sparkle.py: {args.file}: expected JSON: {error}", file=sys.stderr)
         return FAILED
     found = chrome.problems(given)
@@ -54,7 +54,9 @@ def trace(args: argparse.Namespace) -> int:
 
 
 def summary(given: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a document in which `chrome.problems` finds nothing. Times are in seconds."""
+    """Returns the figures of a document in which `chrome.problems` finds nothing. Times are in
+    seconds.
+    """
     events = given["traceEvents"]
     nodes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     rows = {
@@ -105,7 +107,7 @@ def _about(given: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def busy_us(track: list[dict[str, Any]]) -> float:
-    """Microseconds during which at least one of the spans ran."""
+    """Returns the us during which at least one of the spans ran."""
     total, until = 0.0, float("-inf")
     for span in sorted(track, key=lambda s: float(s["ts"])):
         end = span["ts"] + span["dur"]
@@ -115,7 +117,7 @@ def busy_us(track: list[dict[str, Any]]) -> float:
 
 
 def told(summed: dict[str, Any]) -> list[str]:
-    """The summary, as lines."""
+    """Returns the summary as lines."""
     wall = summed["wall_s"]
     lines = [f"{seconds(wall)} of wall time, {summed['flows']} flows"]
     for name, covered in summed["covered"].items():

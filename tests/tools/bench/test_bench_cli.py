@@ -117,7 +117,7 @@ def test_bad_input(bench, tmp_path, capsys):
     """One clear line on stderr and the promised exit code."""
     for words, code, said in (
         (("run", "sgemmm"), 2, "no kernel is called 'sgemmm'"),
-        (("run", ""), 2, "name is empty"),
+        (("run", ""), 2, "got an empty one"),
         (("run", "saxpy", "-a", "n=1e999"), 2, "the value is inf"),
         (("run", "saxpy", "-a", "n=1e18"), 2, "1000000000000000000 does not fit u32"),
         (("run", "saxpy", "-a", "n=2**64"), 2, "does not fit u32"),

@@ -131,7 +131,7 @@ def test_the_command_verifies_all_and_every_file_says_emulated(bench, capsys, tm
 )
 def test_what_compares_times_is_refused(bench, capsys, words, what):
     assert bench(*words, "-d", "emu:gfx1100") == 2
-    assert f"{what}: emu:gfx1100 is emulated, its times mean nothing" in capsys.readouterr().err
+    assert f"{what}: emu:gfx1100 is emulated, so its times mean nothing" in capsys.readouterr().err
 
 
 def test_rivals_are_refused(chip):

@@ -264,7 +264,7 @@ def test_what_cannot_be_resumed(bench, done, tmp_path, capsys):
         (b"[" * 100_000, "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
         (b"{}", "expected a results file"),
-        (b'{"schema": 9, "results": []}', "schema 9"),
+        (b'{"schema": 9, "results": []}', "expected schema 1, got 9"),
     ):
         path.write_bytes(content)
         refused(bench, capsys, (*RUN, "--resume", path), 2, said)

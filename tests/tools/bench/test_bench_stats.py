@@ -44,7 +44,7 @@ def test_summarize():
     assert got.median == 51
     assert got.low < 51 < got.high
     assert got.half_width == (got.high - got.low) / 2 / 51
-    with pytest.raises(ValueError, match="no samples"):
+    with pytest.raises(ValueError, match="expected at least one sample"):
         stats.summarize([])
 
 

@@ -119,8 +119,8 @@ def test_bad_input(bench, capsys):
         (("-a", "way=fly"), 2, "none of write, read"),
         (("-a", "memory=shared"), 2, "none of device, host"),
         (("-a", "nbytes=0"), 2, "below 1"),
-        (("-a", "nbytes=1G*1K"), 2, "TiB of cpu, which has"),
-        (("-a", "nbytes=2**63"), 2, "TiB of cpu, which has"),
+        (("-a", "nbytes=1G*1K"), 2, "TiB of memory, cpu has"),
+        (("-a", "nbytes=2**63"), 2, "TiB of memory, cpu has"),
         (("-d", "cpu:9"), 3, "cpu:9"),
         (("-d", "no:0"), 3, "no backend"),
     ):
@@ -185,7 +185,7 @@ def test_what_the_memory_cannot_hold(monkeypatch):
     info = sp.types.DeviceInfo("gpu", "x", "x", "gpu", memory_nbytes=1000)
     monkeypatch.setattr(headroom, "available_nbytes", lambda: 500)
     headroom.check("this", 1000, 500, info)
-    with pytest.raises(UsageError, match=r"this needs .* of gpu"):
+    with pytest.raises(UsageError, match=r"this needs .* of memory, gpu has"):
         headroom.check("this", 1001, 0, info)
     with pytest.raises(UsageError, match="of the host's memory"):
         headroom.check("this", 0, 501, info)

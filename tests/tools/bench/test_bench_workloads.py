@@ -121,7 +121,7 @@ def test_auto_length_exceeds_the_caches():
 def test_axes_that_do_not_fit_together():
     with pytest.raises(UsageError, match="groups=3 does not divide"):
         small("conv2d_f32", groups=3)
-    with pytest.raises(UsageError, match="kh=9 dil=1 exceeds h=5"):
+    with pytest.raises(UsageError, match="kh=9 dil=1 exceeds the padded h=5"):
         small("conv2d_f32", kh=9)
 
 

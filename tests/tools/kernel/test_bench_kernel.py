@@ -230,7 +230,7 @@ def test_bad_words(bench, library, ref, capsys):
         ((good, *SAXPY, "-D", "N=4", "--ref", "no.py:f"), 2, "no such file: no.py"),
         ((good, *SAXPY, "-D", "N=4", "--ref", f"{ref}:nothing"), 2, "no function 'nothing'"),
         ((good, *SAXPY, "-D", "N=4", "--ref", f"{ref}:not_callable"), 2, "no function"),
-        ((good, *SAXPY, "-D", "N=4", "--ref", f"{library}:f"), 2, "not a Python file"),
+        ((good, *SAXPY, "-D", "N=4", "--ref", f"{library}:f"), 2, "expected a Python file"),
         ((good, *SAXPY, "-D", "N=4", "--ref", f"{ref}:raises"), 2, "KeyError: 'no'"),
         ((good, *SAXPY, "-D", "N=4", "--ref", f"{ref}:two"), 2, "2 results for 1 outputs"),
         ((good, *SAXPY, "-D", "N=4", "--ref", f"{ref}:short"), 1, "has 3 elements"),

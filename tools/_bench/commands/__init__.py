@@ -1,11 +1,11 @@
 """The subcommands of bench.py: each declares its options and names the function that runs it.
 
-Not here: how a row is measured (measure/) or shown (report/). Called by bench.py; the scripts in
-benchmarks/ call no command.
+measure/ measures a row, report/ shows it. bench.py calls the commands; the scripts in benchmarks/
+call none.
 
     run.py, kernel.py        run, peak and launch; kernel: a user's own kernel
     runner.py                makes the jobs, measures each, writes the files after each row
-    resume.py                --resume: takes over rows of an earlier run, keeps their order
+    resume.py                --resume: reuses rows of an earlier run and keeps their order
     transfer.py, tune.py     copies and their fits; the search for better tile plans
     compare.py, baseline.py  two results files; `make perf` and the committed baselines
     facts.py, listing.py     list and env; the table of kernels that list prints

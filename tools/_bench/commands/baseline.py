@@ -1,9 +1,9 @@
-"""`compare --baseline DIR`, which `make perf` runs: the quick set now against this device's
-committed file.
+"""`compare --baseline DIR`, which `make perf` runs: measures the quick set and compares it with the
+committed file of this device.
 
-A device without a baseline gets one written. A row that looks SLOW is measured again, up to twice.
-Medians of one machine drift between processes by more than their intervals say. So a regression
-counts only if it stays.
+A device without a baseline gets a new one. A row that looks SLOW is measured again, up to twice,
+because medians of one machine differ between processes by more than their intervals say. A
+regression counts only if it is still there.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SECOND_LOOKS = 2
 
 
 def slug(info: sp.DeviceInfo) -> str:
-    """A file name for a device, of its name, its number of units and its instruction set; for the
-    cpu also its model.
+    """Returns a file name for a device, made of its name, its number of units and its instruction
+    set. A cpu's file name also has the CPU's model.
     """
     model = env.cpu_model() or "" if info.backend == "cpu" else ""
     words = f"{info.backend} {info.name} {model} {info.compute_units} {info.isa}".lower()
@@ -42,8 +42,8 @@ def slug(info: sp.DeviceInfo) -> str:
 
 
 def thinned(document: dict[str, Any]) -> dict[str, Any]:
-    """A results document that may be committed: at most 200 evenly taken samples per row. The
-    command line is left out, because it may name folders of this machine.
+    """Returns a results document that may be committed: at most 200 samples per row, taken at even
+    distances. The command line is left out, because it may name folders of this machine.
     """
     rows = []
     for row in document["results"]:
@@ -61,8 +61,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
-    """Writes a baseline, one row per line so that a diff can be read. Returns False, after a line
-    on stderr, when that failed.
+    """Writes a baseline with one row per line, so that a diff is readable. Returns False, after a
+    line on stderr, when that failed.
     """
     kept = results.finite(thinned(document))
     rest = {key: value for key, value in kept.items() if key != "results"}
@@ -78,7 +78,9 @@ def gate(
     tasks_of: Callable[[sp.Device], Sequence[Task]],
     threshold: float,
 ) -> int:
-    """Exit code of `make perf`: 3 for a regression that stayed, 1 for a failed check, else 0."""
+    """Returns the exit code of `make perf`: 3 for a confirmed regression, 1 for a failed check,
+    otherwise 0.
+    """
     if not folder.is_dir():
         raise UsageError(f"--baseline {folder}: no such folder")
     if session.measure(tasks_of) != OK:
@@ -114,7 +116,9 @@ def _confirmed(
     tasks: Sequence[Task],
     threshold: float,
 ) -> list[Pairing]:
-    """The comparison. Measures rows that looked SLOW again and puts them into `new`."""
+    """Returns the comparison. Measures rows that looked SLOW again, and puts the new
+    rows into `new`.
+    """
     pairs = compare.compare(old, new, threshold)
     for _ in range(SECOND_LOOKS):
         slow = {pair.name for pair in pairs if pair.is_regression}

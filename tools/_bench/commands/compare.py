@@ -1,4 +1,4 @@
-"""Command compare: two results files, or a run against this device's baseline."""
+"""The compare command: compares two results files, or a run with this device's baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Commands list and env: the kernels, and the machine that results from here are measured on."""
+"""The list and env commands, which print the kernels, and the machine on which results
+are measured.
+"""
 
 from __future__ import annotations
 

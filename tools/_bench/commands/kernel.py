@@ -1,4 +1,4 @@
-"""Command kernel: measures a user's own kernel, as the command line describes it."""
+"""The kernel command: measures a user's own kernel, which the command line describes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def add(sub: options.Subcommands) -> None:
 
 
 def _add_costs(kernel: argparse.ArgumentParser) -> None:
-    """The options for the cost of a launch and for the check of its result."""
+    """Adds the options for the cost of a launch and for the check of its result."""
     kernel.add_argument("--flops", default="0", metavar="E", help="flops per launch, such as 2*N")
     kernel.add_argument(
         "--bytes",
@@ -127,7 +127,7 @@ def kernel_command(args: argparse.Namespace) -> int:
     if args.vs and "pipeline" in chosen:
         raise UsageError("--mode pipeline: launches in flight would disturb the samples of --vs")
     if args.threshold and not args.vs:
-        raise UsageError("--threshold: expected --vs with it")
+        raise UsageError("--threshold: expected --vs, too")
     if args.search:
         _check_search(args)
     rivals = [user_kernel.rival(text) for text in args.vs]

@@ -1,4 +1,4 @@
-"""The list command: every manifest kernel with its signature, axes, costs and tags.
+"""The list command prints every manifest kernel with its signature, axes, costs and tags.
 
 It needs no device.
 """
@@ -14,7 +14,7 @@ COLUMNS = ("kernel", "arguments", "axes", "flops", "bytes", "form and tags", "wh
 
 
 def entries(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """One JSON object per kernel, as `list --json` prints it."""
+    """Returns one JSON object per kernel, as `list --json` prints it."""
     found = []
     for name, entry in manifest.items():
         row = workloads()[name]
@@ -59,7 +59,9 @@ def cells(entry: dict[str, Any]) -> list[str]:
 
 
 def _tags(variants: dict[str, str]) -> list[str]:
-    """ "reference", or "tuned (avx2 avx512)" with the instruction sets that have it."""
+    """Returns "reference", or "tuned (avx2 avx512)" with the instruction sets that have a tuned
+    variant.
+    """
     tagged = {
         tag: [isa for isa, has in variants.items() if has == tag]
         for tag in dict.fromkeys(variants.values())

@@ -1,7 +1,7 @@
-"""Options that several subcommands share, and their meaning.
+"""Options that several subcommands share, and what they mean.
 
-Each subcommand is a module of this folder with `add(sub)`, which declares its options and names
-the function that runs it. bench.py lists the modules. Nothing is measured here.
+Each subcommand is a module of this folder with `add(sub)`, which declares its options and names the
+function that runs it. bench.py lists the modules. Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import resume, runner
 from .runner import Session
 
 Command = Callable[[argparse.Namespace], int]
-Subcommands = Any  # argparse has no public type for the result of add_subparsers
+Subcommands = Any  # argparse has no public type for what add_subparsers returns
 EXIT_CODES = "exit codes: 0 well, 1 something failed, 2 usage, 3 no such device or regression found"
 QUICK = {"precision": 0.05, "timeout_s": 1.0, "least": 10}
 
@@ -77,7 +77,9 @@ def add_file(to: argparse.ArgumentParser, kind: str) -> None:
 def add_measuring(
     to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
 ) -> None:
-    """Options for devices, time (at most `timeout_s`, with --quick `quick_s`) and results."""
+    """Adds options for devices, time and results. The time is at most `timeout_s`, with --quick
+    `quick_s`.
+    """
     add_device(to)
     to.add_argument(
         "--quick",
@@ -119,12 +121,12 @@ def add_drawing(to: argparse.ArgumentParser) -> None:
 def positive(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+        raise argparse.ArgumentTypeError(f"expected a positive number, got {text}")
     return value
 
 
 def seed(args: argparse.Namespace) -> int:
-    """--seed, or a fresh seed. Raises UsageError."""
+    """Returns --seed, or a new random seed. Raises UsageError."""
     given: int = runner.fresh_seed() if args.seed is None else args.seed
     if not 0 <= given < 1 << 64:
         raise UsageError(f"--seed: expected a number from 0 to 2**64 - 1, got {given}")
@@ -134,7 +136,7 @@ def seed(args: argparse.Namespace) -> int:
 def settings(
     args: argparse.Namespace, unverified: bool = False, quick: Mapping[str, float] = QUICK
 ) -> Settings:
-    """How to measure, according to --quick, --precision, --timeout and --seed."""
+    """Returns how to measure, according to --quick, --precision, --timeout and --seed."""
     made: dict[str, float | int] = dict(quick) if args.quick else {}
     if args.precision:
         made["precision"] = args.precision / 100
@@ -164,7 +166,7 @@ def session(
 
 
 def modes(text: str) -> list[str]:
-    """["hot", "cold"] of "hot,cold". Raises UsageError."""
+    """Returns ["hot", "cold"] for "hot,cold". Raises UsageError."""
     chosen = list(dict.fromkeys(mode.strip() for mode in text.split(",")))
     for mode in chosen:
         if mode not in results.MODES:

@@ -1,8 +1,8 @@
-"""--resume F: takes over the rows of an earlier run of the same command, and keeps all rows in
-the order of the work.
+"""Implements --resume F: reuses the rows of an earlier run of the same command, and keeps all rows
+in the order of the work.
 
-A file of another machine or of another command is refused before any work. Rows of a job and its
-rivals belong together: all are taken over, or none. Called by options.py and runner.py.
+A file of another machine or of another command is refused before any work. The rows of a job and of
+its rivals belong together: all of them are reused, or none. Called by options.py and runner.py.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 SAME = ("cpu", "cpu_model", "cpus", "kernel", "sparkle_drv", "commit", "sparkle_environment")
 """The keys of env.describe() that both runs must share."""
 _FREE = {"command", "json", "csv", "md", "svg", "resume", "seed", "log"}
-"""Options that do not change what is measured. The seed is taken over."""
+"""Options that do not change what is measured. The seed is that of the earlier run."""
 _NAME_FILES = ("image", "vs", "ref", "args")
 
 
 def request(args: Any) -> dict[str, Any]:
-    """The command line as a results file keeps it: its options, and the SHA-256 of each file that
-    they name.
+    """Returns the command line as a results file stores it: its options, and the SHA-256 of each
+    file that they name.
     """
     asked = {name: value for name, value in vars(args).items() if name not in _FREE}
     words: list[str] = []
@@ -75,7 +75,7 @@ class Earlier:
             self._same(name, self.document["env"].get(name), env.get(name))
 
     def check_device(self, uri: str, device: Mapping[str, str]) -> None:
-        """Raises NotComparable when the file has rows of another device by that name."""
+        """Raises NotComparable when the file has rows of another device with that name."""
         told = self.document.get("devices", {}).get(uri)
         for name in device if told is not None else ():
             self._same(f"{name} of {uri}", told.get(name), device[name])
@@ -88,15 +88,17 @@ class Earlier:
             )
 
     def take(self, subjects: Sequence[Subject]) -> list[Row]:
-        """The rows of all these jobs; [] when one is missing."""
+        """Returns the rows of all these jobs, or [] when a row is missing."""
         if not all(self.rows.get(subject.key) for subject in subjects):
             return []
         return [self.rows[subject.key].popleft() for subject in subjects]
 
 
 def read_file(path: Path, unverified: bool) -> Earlier:
-    """The finished rows of a file: verified and timed; with `unverified` also those without a
-    reference. Raises UsageError when the file is not a results file that can be resumed.
+    """Returns the finished rows of a file: those that were verified and timed and, with
+    `unverified`, also those without a reference.
+
+    Raises UsageError when the file is not a results file that can be resumed.
     """
     document = results.load(path)
     known: Mapping[str, type] = {"env": dict, "request": dict, "seed": int}
@@ -118,7 +120,7 @@ def read_file(path: Path, unverified: bool) -> Earlier:
 
 @dataclass
 class Ledger:
-    """The rows of a run in the order of the work, measured now or taken over."""
+    """The rows of a run in the order of the work, measured now or reused from an earlier run."""
 
     report: Report
     earlier: Earlier | None = None
@@ -133,7 +135,9 @@ class Ledger:
         self.report.extra.setdefault("devices", {})[info.uri] = device
 
     def plan(self, subjects: Sequence[Subject]) -> int:
-        """A place for the rows of one piece of work, filled if the earlier run has them."""
+        """Reserves a place for the rows of one piece of work. Fills the place if the earlier run
+        has the rows. Returns its number.
+        """
         rows = self.earlier.take(subjects) if self.earlier else []
         self.taken += len(rows)
         self.put(len(self._places), rows)
@@ -156,6 +160,6 @@ class Ledger:
         return self._places[place]
 
     def put(self, place: int, rows: Sequence[Row]) -> None:
-        """Puts the rows of one place into the ledger. The report then holds all rows so far."""
+        """Puts the rows of one place into the ledger, and all rows so far into the report."""
         self._places[place : place + 1] = [list(rows)]
         self.report.rows = [row for rows in self._places for row in rows]

@@ -1,4 +1,4 @@
-"""Commands run, peak and launch: their options, and the functions that they call."""
+"""The run, peak and launch commands: their options, and the functions that they call."""
 
 from __future__ import annotations
 

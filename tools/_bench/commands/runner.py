@@ -1,7 +1,7 @@
-"""Commands run, kernel and peak: make the jobs, measure each, write the files after every row.
+"""The run, kernel and peak commands: make the jobs, measure each, write the files after every row.
 
-A failed row, Ctrl-C or an unwritable file costs no other row: the table and the files have all
-rows so far, and each file is whole. With --resume rows of an earlier run are taken over.
+A failed row, Ctrl-C or an unwritable file costs no other row: the table and the files have all rows
+so far, and no file is half written. With --resume, rows of an earlier run are reused.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def fresh_seed() -> int:
 
 @dataclass
 class Session:
-    """One invocation: devices to visit, how to measure, where results go."""
+    """One run of a command: the devices to visit, how to measure, and where results go."""
 
     uris: Sequence[str]
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    threshold: float = shift.THRESHOLD  # of the comparison of a job with its rivals
-    isolated: bool = False  # measure in a child process
-    earlier: Earlier | None = None  # of --resume
+    threshold: float = shift.THRESHOLD  # for the verdicts on rivals
+    isolated: bool = False  # True: measure in a child process
+    earlier: Earlier | None = None  # the file of --resume
     ledger: Ledger = field(init=False)
-    search: SweepSearch | None = None  # of the kernel command
+    search: SweepSearch | None = None  # of the kernel command with --search
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -75,18 +75,20 @@ class Session:
         self.ledger = Ledger(self.report, self.earlier)
 
     def measure(self, tasks_of: Callable[[sp.Device], Sequence[Task]]) -> int:
-        """Runs the tasks on every device, prints the table, returns the exit code."""
+        """Runs the tasks on every device and prints the table. Returns the exit code."""
         return self.guarded(lambda: self._measure(tasks_of))
 
     def guarded(self, work: Callable[[], None], more: Callable[[], None] = lambda: None) -> int:
-        """Does the work and finishes the report, also after Ctrl-C or an exception of `work`."""
+        """Does the work and finishes the report, also after Ctrl-C or an exception of `work`.
+        Returns the exit code.
+        """
         try:
             work()
         except KeyboardInterrupt:
             self.report.interrupted = True
         except Stuck as stuck:
             self.report.rows.append(stuck.row)
-        except Exception:  # such as a lost device: main reports it; the rows before it stay valid
+        except Exception:  # a lost device, for example; main() reports it
             if self.report.rows:
                 self.finish(more)
             raise
@@ -100,8 +102,9 @@ class Session:
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
-        """Opens all devices once and makes all jobs, each with its place in the ledger. So errors
-        in the command line end it before any work.
+        """Opens all devices once and makes all jobs, each with its place in the ledger.
+
+        An error in the command line therefore ends the command before any work.
         """
         planned = []
         for uri in self.uris:
@@ -162,13 +165,13 @@ class Session:
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document, unless an earlier run reached a higher one."""
+        """Puts a device's roof into the document. Rates of an earlier run that are higher stay."""
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
             known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
-        """After `more`, prints tables and failures and writes the files. Returns 1 when a row
+        """Calls `more`, prints tables and failures and writes the files. Returns 1 when a row
         failed or a file could not be written.
         """
         more()
@@ -194,8 +197,8 @@ class Session:
 def manifest_tasks(
     names: Sequence[str], axes: Sequence[str], modes: Sequence[str], seed: int
 ) -> Callable[[sp.Device], list[Task]]:
-    """Makes a device's jobs of the named kernels at all points, in all modes. No name means the
-    default set.
+    """Makes a device's jobs of the named kernels at all points, in all modes. Without names it
+    takes the default set.
     """
 
     def tasks(device: sp.Device) -> list[Task]:

@@ -1,4 +1,6 @@
-"""Command transfer: chooses the transfers, prints the table of their rows and the fits below."""
+"""The transfer command: chooses the transfers, prints the table of their rows, and the
+fits below it.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +61,16 @@ def _fit(session: Session) -> None:
     """Puts the fits of all rows into the document."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
-    except UsageError as error:  # the rows are valid without scipy, too
+    except UsageError as error:  # without scipy there is no fit, but the rows are valid
         print(f"# {error}")
         fits = []
     session.report.extra["fits"] = fits
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
-    """Every way with every kind of memory at every size. Raises UsageError for an unknown axis."""
+    """Returns every way with every kind of memory at every size. Raises UsageError for an unknown
+    axis.
+    """
     given = axes.assignments(specs)
     known = [axis.name for axis in transfer.AXES]
     for name in given:
@@ -76,8 +80,9 @@ def _points(specs: Sequence[str]) -> list[Point]:
 
 
 def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[int, Point]]]:
-    """Opens all devices once, and gives each transfer its place in the ledger. So errors in the
-    command line end it before any work.
+    """Opens all devices once, and gives each transfer its place in the ledger.
+
+    An error in the command line therefore ends the command before any work.
     """
     planned = []
     for uri in session.uris:
@@ -91,7 +96,7 @@ def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[
 
 
 def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
-    """The transfers that the device can do. Prints the others, each once."""
+    """Returns the transfers that the device can do. Prints each kind that it cannot do once."""
     refused: dict[tuple[Any, Any], str | None] = {}
     for point in points:
         key = point["way"], point["memory"]
@@ -105,7 +110,9 @@ def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
 
 
 def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
-    """A fit of the verified rows, for every device, way and kind of memory with two sizes."""
+    """Returns a fit of the verified rows, for every device, way and kind of memory with at least
+    two sizes.
+    """
     groups: dict[tuple[str, str, str], dict[int, Sequence[float]]] = {}
     for row in rows:
         if row.verified and row.measured and not row.subject.emulated:

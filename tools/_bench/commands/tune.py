@@ -1,4 +1,4 @@
-"""Command tune: how far is the model's tile plan from the best plan that a search finds?"""
+"""The tune command: how far is the model's tile plan from the best plan that a search finds?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def tune_command(args: argparse.Namespace) -> int:
                 visit.device(device, jobs)
     except KeyboardInterrupt:
         visit.interrupted = True
-    except SparkleError as error:  # the device takes no more work; its row gives the reason
+    except SparkleError as error:  # the device accepts no more work; its row gives the reason
         print(f"bench.py: the run ends here: {error}", file=sys.stderr)
     print(f"# seed {seed}; {budget:g} s per shape")
     table.show(report.COLUMNS, [report.cells(row) for row in visit.rows])

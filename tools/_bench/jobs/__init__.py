@@ -4,15 +4,15 @@ Plain data: no device is opened and no time is taken. Called by measure/, tune/ 
 
     job.py               Job: a kernel, its operands, costs and oracle
     workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances
-    catalog.py           makes jobs on a device of the names and axes that a person typed
+    catalog.py           makes the jobs of a device from the names and axes that a person typed
     user_kernel.py       a user's kernel: FILE:ENTRY, --arg, sizes
     sweeps.py            points of -D, --group-size and --where
     user_args.py         --arg
     user_reference.py    --ref FILE.py:function
     images.py            loads a user's kernel file; -D macros of GLSL
-    compilers.py         sources to images; device_headers.py: what clang lacks for them
+    compilers.py         compiles sources to images; device_headers.py has what clang lacks
     arith.py, axes.py    arithmetic over names of axes; lists and ranges of sizes
     fills.py             random inputs that a wrong kernel cannot pass
-    plans.py             the tile plan that ops would take, and the model's
+    plans.py             the tile plan that ops would use, and the model's own
     roofs.py             the kinds of roof, and the kernels that measure each
 """

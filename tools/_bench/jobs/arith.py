@@ -1,13 +1,13 @@
-"""Arithmetic that users type: sizes, groups, flops and bytes over names of axes. It is not Python
-and is never passed to `eval`.
+"""Arithmetic that users type: sizes, groups, flops and bytes over names of axes. The text is not
+Python and is never passed to `eval`.
 
     N/256   2*m*n*k   max(1, N - 1)   4M   0x100   span(m, rs, n, cs)
     BLOCK*UNROLL <= 1024 and not N % BLOCK   16 <= BLOCK < N or N == 1
 
-K, M and G behind a number are 2**10, 2**20 and 2**30. Between integers `/` rounds up, as in the
-extents of shaders/manifest.json (a number of groups needs that); `//` rounds down. A comparison is
-1 or 0, and comparisons chain as in Python. `and`, `or` and `not` take every number but 0 as true.
-Called by axes.py, workloads.py, user_kernel.py, sweeps.py.
+K, M and G after a number mean 2**10, 2**20 and 2**30. Between integers `/` rounds up, as in the
+extents of shaders/manifest.json, because numbers of groups need that; `//` rounds down. A
+comparison is 1 or 0, and comparisons chain as in Python. For `and`, `or` and `not` every number but
+0 is true. Called by axes.py, workloads.py, user_kernel.py, sweeps.py.
 """
 
 from __future__ import annotations
@@ -50,12 +50,16 @@ _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def evaluate(text: str, names: Mapping[str, Number] | None = None) -> Number:
-    """The value of `text` with `names` bound. UsageError names the text and the error."""
+    """Returns the value of `text` with `names` bound. Raises UsageError, which names the text and
+    the error.
+    """
     return _Parser(text, names or {}).run()
 
 
 def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
-    """As `evaluate`, for a whole number (1e6 is one). Raises UsageError for any other value."""
+    """Returns the value of `text`, as `evaluate` does, for a whole number (1e6 is one). Raises
+    UsageError for any other value.
+    """
     value = evaluate(text, names)
     if abs(value) > _LIMIT:
         raise UsageError(f"expression {text!r}: the value is beyond 64 bits")
@@ -65,7 +69,9 @@ def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
 
 
 def names_in(text: str) -> set[str]:
-    """The names that the value of `text` depends on. Raises UsageError for an unreadable text."""
+    """Returns the names that the value of `text` depends on. Raises UsageError for an
+    unreadable text.
+    """
     tokens = [*_tokens(text), ("op", "", "")]
     return {
         word
@@ -76,7 +82,7 @@ def names_in(text: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _tokens(text: str) -> tuple[tuple[str, str, str], ...]:
-    """(kind, word, suffix) of each token. `and`, `or` and `not` are operators."""
+    """Returns (kind, word, suffix) of each token. `and`, `or` and `not` are operators."""
     found = []
     at = 0
     while at < len(text.rstrip()):
@@ -91,11 +97,11 @@ def _tokens(text: str) -> tuple[tuple[str, str, str], ...]:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text. Evaluates while it reads."""
+    """A recursive-descent parser over the tokens of one text. It evaluates while it reads."""
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.idle = 0  # above 0: the value is not used and raises nothing, as in "0 and 1/0"
+        self.idle = 0  # above 0: the value is not used and raises nothing, as 1/0 in "0 and 1/0"
         self.tokens = _tokens(text)
         self.at = 0
 
@@ -123,7 +129,7 @@ class _Parser:
     def either(self) -> Number:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self.wrong("nested too deep")
+            raise self.wrong("the expression is nested too deep")
         value = self.both()
         while self.take("or"):
             other = self.unless(bool(value), self.both)
@@ -139,7 +145,9 @@ class _Parser:
         return value
 
     def unless(self, decided: bool, read: Callable[[], Number]) -> Number:
-        """What `read` returns. Idle when the value is `decided` already."""
+        """Returns what `read` returns. If the result of the expression is `decided` already, `read`
+        raises nothing.
+        """
         self.idle += decided
         value = read()
         self.idle -= decided

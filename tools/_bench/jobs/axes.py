@@ -2,9 +2,9 @@
 
     -a n=1M,4M      -a m=256..1024*2      -a k=1:9:+4      -a layout=NCHW,NHWC
 
-`a..b` (or `a:b`) doubles, unless `*factor` or `+step` (`:*factor`, `:+step`) follows. Both ends
-belong to the range if a step meets them. Pure. Called by workloads.py (manifest kernels) and
-sweeps.py (-D).
+`a..b` (or `a:b`) doubles from a, unless `*factor` or `+step` (`:*factor`, `:+step`) follows. The
+end b belongs to the range if a step meets it. Pure functions. Called by workloads.py (manifest
+kernels) and sweeps.py (-D).
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class Axis:
     neutral: Value | None = None
 
     def parse(self, spec: str) -> tuple[Value, ...]:
-        """The values of a spec such as "1M,4M" or "256..1024*2". Raises UsageError."""
+        """Returns the values of a spec such as "1M,4M" or "256..1024*2". Raises UsageError."""
         values: list[Value] = []
         for item in _split(spec):
             values += self._words(item) if self.words else self._numbers(item)
         if len(values) > MOST_VALUES:
-            raise UsageError(f"axis {self.name}: {len(values)} values, {MOST_VALUES} at most")
+            raise UsageError(
+                f"axis {self.name}: expected at most {MOST_VALUES} values, got {len(values)}"
+            )
         return tuple(dict.fromkeys(values))
 
     def _words(self, item: str) -> list[Value]:
@@ -71,7 +73,8 @@ def _split(spec: str) -> list[str]:
 
 
 def span_of(item: str, name: str) -> list[int]:
-    """The values of one item of a spec: a number, or a range a..b, a..b*factor or a..b+step.
+    """Returns the values of one item of a spec: a number, or a range a..b, a..b*factor or
+    a..b+step.
 
     a:b, a:b:*factor and a:b:+step mean the same. Raises UsageError.
     """
@@ -101,7 +104,9 @@ def span_of(item: str, name: str) -> list[int]:
 
 
 def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
-    """{"n": "1M,4M"} from ["n=1M,4M"]. Raises UsageError for another form or a repeated name."""
+    """Returns {"n": "1M,4M"} for ["n=1M,4M"]. Raises UsageError for another form or a
+    repeated name.
+    """
     found: dict[str, str] = {}
     for spec in specs:
         name, equals, values = spec.partition("=")
@@ -115,8 +120,8 @@ def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
 
 
 def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
-    """Every combination of the axes' values, in order. `given` specs replace defaults. Raises
-    UsageError.
+    """Returns every combination of the axes' values, in order. Specs in `given` replace defaults.
+    Raises UsageError.
     """
     columns = [
         axis.parse(given[axis.name]) if axis.name in given else axis.default for axis in axes
@@ -133,13 +138,15 @@ def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
 
 
 def label(point: Mapping[str, Value], hidden: Mapping[str, Value] | None = None) -> str:
-    """The text "m=64 n=16M", without the axes whose value is that in `hidden`."""
+    """Returns a text such as "m=64 n=16M", without the axes whose value is that in `hidden`."""
     shown = {k: v for k, v in point.items() if hidden is None or hidden.get(k) != v}
     return " ".join(f"{name}={short(value)}" for name, value in shown.items())
 
 
 def short(value: Value) -> str:
-    """16777216 as "16M". A number that is no multiple of 1024 is written out."""
+    """Returns a number as text: 16777216 as "16M". A number that is no multiple of 1024 is written
+    out.
+    """
     if isinstance(value, str) or value < 1 << 14:
         return str(value)
     for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):

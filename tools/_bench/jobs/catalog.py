@@ -1,7 +1,7 @@
-"""Makes jobs of the names and axes that a person typed, for one device.
+"""Makes the jobs of one device from the names and axes that a person typed.
 
-Called by the run and list commands. Pure, except that it reads the manifest. It reads the device's
-description and does nothing else with the device.
+Called by the run and list commands. Pure, except that the module reads the manifest. Of the device
+it reads only the description.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ MOST_AUTO_NBYTES = 1 << 30
 def select(
     names: Sequence[str], manifest: Mapping[str, Any], backend: str | None = None
 ) -> list[str]:
-    """The kernels that `names` mean: exact names, names without the dtype ("gemm"), or globs.
+    """Returns the kernels that `names` mean: exact names, names without the dtype ("gemm"), or
+    globs.
 
-    With `backend`, only the kernels that it has. Raises UsageError for a name without a kernel.
+    With `backend`, only the kernels of that backend count. Raises UsageError for a name without a
+    kernel.
     """
     has = [
         k
@@ -44,7 +46,7 @@ def select(
     chosen: dict[str, None] = {}
     for name in names:
         if not name.strip():
-            raise UsageError("a kernel's name is empty")
+            raise UsageError("expected a kernel's name, got an empty one")
         base = [k for k in has if k.rpartition("_")[0] == name]
         found = [name] if name in has else base or fnmatch.filter(has, name)
         if not found:
@@ -55,8 +57,8 @@ def select(
 
 
 def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The -a specs of each kernel. An axis applies to those kernels that have it. UsageError for an
-    axis that no kernel has names the known ones.
+    """Returns the -a specs of each kernel. An axis applies to those kernels that have it. For an
+    axis that no kernel has, raises UsageError, which names the known axes.
     """
     found = assignments(specs)
     kernels = list(kernels)
@@ -70,7 +72,9 @@ def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[s
 
 
 def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[Point]:
-    """The points of a kernel's axes on a device, "auto" and "size" resolved. Raises UsageError."""
+    """Returns the points of a kernel's axes on a device, with "auto" and "size" resolved. Raises
+    UsageError.
+    """
     row = table()[kernel]
     axes = row.axes
     if info.emulated:
@@ -93,8 +97,10 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
 
 
 def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
-    """The smallest power of two (>= 1M elements) whose operands exceed the caches. Within a cache a
-    memory-bound kernel says nothing about memory. An emulated device never does, so it gets less.
+    """Returns the smallest power of two (>= 1M elements) whose operands exceed the caches. In a
+    cache, the rate of a memory-bound kernel would not be that of memory.
+
+    On an emulated device no rate is that of memory: it gets a shorter length.
     """
     if info.emulated:
         return EMULATED_LENGTH
@@ -108,7 +114,9 @@ def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
 
 
 def cost(kernel: str, point: Point) -> tuple[float, float]:
-    """(flops, bytes) of one launch at a point whose axes are all numbers or allowed words."""
+    """Returns (flops, bytes) of one launch at a point whose axes are all numbers or
+    allowed words.
+    """
     row = table()[kernel]
     names = _names(row, point)
     return float(arith.evaluate(row.flops, names)), float(arith.evaluate(row.nbytes, names))
@@ -122,8 +130,8 @@ def _names(row: Workload, point: Point) -> dict[str, int | float]:
 def make(
     kernel: str, point: Point, info: sp.DeviceInfo, manifest: Mapping[str, Any], seed: int
 ) -> Job:
-    """The job of a manifest kernel at a point (from `expand`). Raises UsageError for axes that
-    contradict each other.
+    """Returns the job of a manifest kernel at a point (from `expand`). Raises UsageError for axes
+    that contradict each other.
     """
     row = table()[kernel]
     entry = manifest[kernel]
@@ -170,7 +178,9 @@ def make(
 
 
 def _drawn(row: Workload, kernel: str, seed: int) -> Scalars:
-    """Values for scalars that are no size: random, but the same for every launch of a row."""
+    """Returns values for scalars that are not sizes: random, but the same for every
+    launch of a row.
+    """
     rng = np.random.default_rng([seed, zlib.crc32(kernel.encode())])
     drawn = {name: float(rng.uniform(low, high)) for name, (low, high) in row.drawn.items()}
     if row.type.startswith(("i", "u")):
@@ -196,7 +206,9 @@ def _arg(
 
 
 def tolerance(kernel: str, s: Scalars, plan: sp.TilePlan | None) -> float:
-    """The tolerance of a result that this plan computed: algorithms differ in their rounding."""
+    """Returns the tolerance for a result that was computed by this plan. Algorithms differ in their
+    rounding.
+    """
     from sparkle_drv.ops import ref
 
     row = table()[kernel]
@@ -219,10 +231,11 @@ def _oracle(kernel: str, args: tuple[Arg, ...], values: Values) -> Mapping[str, 
 
 
 def manifest(device: sp.Device | None = None) -> dict[str, Any]:
-    """The kernels of shaders/manifest.json by name. With a device: those that the device provides.
+    """Returns the kernels of shaders/manifest.json by name; with a device, only those that the
+    device provides.
 
-    The manifest does not know a plug-in's own kernels. Those with a group size count as grids of
-    such groups, the others as kernels that choose their own.
+    A plug-in's own kernels are not in the manifest. Those with a group size count as grids of such
+    groups, the others as kernels that choose their own grid.
     """
     from sparkle_drv import assets
 

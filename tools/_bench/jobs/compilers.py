@@ -1,7 +1,8 @@
-"""Compiles a user's sources with an installed compiler: C and C++ for the cpu, OpenCL C and HIP
-for AMD GPUs, CUDA C for NVIDIA GPUs. The driver compiles GLSL (images.py).
+"""Compiles a user's sources with an installed compiler: C and C++ for the cpu, OpenCL C and HIP for
+AMD GPUs, CUDA C for NVIDIA GPUs. The driver compiles GLSL (images.py).
 
-Images lie in a temporary folder of this process, one for each set of macros. Called by images.py.
+Images are kept in a temporary folder of this process, one for each set of macros. Called by
+images.py.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 LIMIT_S = 120.0
-MOST_LINES = 3  # of the compiler's messages
+MOST_LINES = 3  # largest number of lines shown of the compiler's messages
 
 
 @dataclass(frozen=True)
 class Language:
-    """How sources with a suffix are compiled. `variable` names a compiler to prefer."""
+    """How sources with one suffix are compiled. The environment variable `variable` names a
+    compiler to prefer.
+    """
 
     backend: str
     variable: str
@@ -42,7 +45,9 @@ class Language:
     header_name: str = "first.h"
 
     def compiler(self, source: Path) -> list[str]:
-        """The compiler's command. ImageError names the commands that were looked for."""
+        """Returns the compiler's command. Raises ImageError, which names the commands that were
+        looked for.
+        """
         import sparkle_drv as sp
 
         given = os.environ.get(self.variable)
@@ -81,7 +86,9 @@ _made: dict[tuple[object, ...], Path] = {}
 
 
 def language(source: Path) -> Language | None:
-    """None: the file is no source, or a driver compiles it."""
+    """Returns the language of a source. None if the file is no source, or if a driver
+    compiles it.
+    """
     return LANGUAGES.get(source.suffix.lower())
 
 
@@ -102,7 +109,9 @@ def check(source: Path, info: sp.DeviceInfo) -> None:
 
 
 def compiled(source: Path, info: sp.DeviceInfo, macros: Mapping[str, int]) -> Path:
-    """The image of a source for a device. ImageError has the compiler's first messages."""
+    """Returns the image of a source for a device. Raises ImageError with the compiler's first
+    messages.
+    """
     global _folder
     spoken = LANGUAGES[source.suffix.lower()]
     text = source.read_bytes()
@@ -118,8 +127,10 @@ def compiled(source: Path, info: sp.DeviceInfo, macros: Mapping[str, int]) -> Pa
 
 
 def _used(text: bytes, macros: Mapping[str, int]) -> dict[str, int]:
-    """The macros that the source may depend on. If it includes no file of the user's, those are the
-    macros named in it. So a size that only arguments depend on costs no compilation.
+    """Returns the macros that the source may depend on: those named in it, or all if it includes a
+    file of the user's.
+
+    A macro that only sizes of arguments use then costs no new compilation.
     """
     if _LOCAL_INCLUDE.search(text):
         return dict(macros)
@@ -146,7 +157,7 @@ def _command(spoken: Language, source: Path, info: sp.DeviceInfo, folder: Path) 
 
 
 def _linkers(clang: str) -> Sequence[str]:
-    """clang-19 needs ld.lld-19."""
+    """Returns the names of linkers to look for, the best first: clang-19 needs ld.lld-19."""
     version = clang.rpartition("-")[2]
     return (f"ld.lld-{version}", "ld.lld") if version.isdigit() else ("ld.lld", "ld.lld-19")
 
@@ -155,8 +166,8 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
     import sparkle_drv as sp
 
     last = ["-lm"] if out.suffix == ".so" else []
-    # An absolute path keeps a source named "-x.c" from being an option. A compiler starts child
-    # processes: as a process group they all end together.
+    # With an absolute path, a source named "-x.c" is not read as an option. The compiler gets its
+    # own process group, so that its child processes end with it.
     words = [*command, "-o", str(out), os.path.abspath(source), *last]
     process = subprocess.Popen(
         words,
@@ -178,7 +189,7 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
 
 
 def _first_lines(said: str) -> str:
-    """The lines with "error" in them, else the first lines."""
+    """Returns the lines that contain "error", or the first lines if there are none."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return "; ".join((errors or lines)[:MOST_LINES])

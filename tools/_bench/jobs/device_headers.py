@@ -1,8 +1,8 @@
-"""Definitions that clang lacks to compile OpenCL C and HIP for AMD GPUs without ROCm.
+"""Definitions that clang needs to compile OpenCL C and HIP for AMD GPUs without ROCm.
 
-OPENCL defines the index functions, barriers and some mathematics as compiler builtins. HIP
-replaces <hip/hip_runtime.h>. compilers.py includes them before the user's source. Everything else,
-such as printf or images, needs ROCm.
+OPENCL defines the index functions, barriers and some mathematics as compiler builtins. HIP replaces
+<hip/hip_runtime.h>. compilers.py includes them before the user's source. Everything else, such as
+printf or images, needs ROCm.
 """
 
 OPENCL = r"""

@@ -1,4 +1,4 @@
-"""Inputs: fresh random values for each check, chosen so that a wrong kernel cannot look right.
+"""Inputs: new random values for each check, chosen so that a wrong kernel cannot look right.
 
 A fill is a function (rng, shape, dtype, phase) -> array. `phase` is 0 for the check before timing
 and 1 for the check after it, so that a fill can move its decisive element. No value is zero.
@@ -17,14 +17,14 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Fill = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]", int], Array]
 
-_WIDEST_INT = 1 << 29  # the sum of two fits an i32
+_WIDEST_INT = 1 << 29  # the sum of two such values fits an i32
 
 
 def signed(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], phase: int
 ) -> Array:
-    """Floats of either sign with magnitude in [0.5, 1.5); non-zero integers of either sign;
-    unsigned integers from 1.
+    """Makes floats of either sign with magnitude in [0.5, 1.5), non-zero integers of either sign,
+    or unsigned integers from 1.
     """
     if dtype.kind == "f":
         values = rng.random(shape, dtype=np.float32 if dtype.itemsize <= 4 else np.float64) + 0.5
@@ -38,7 +38,7 @@ def signed(
 
 
 def between(low: float, high: float) -> Fill:
-    """Uniform floats in [low, high)."""
+    """Returns a fill of uniform floats in [low, high)."""
 
     def fill(
         rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], phase: int
@@ -55,11 +55,12 @@ def between(low: float, high: float) -> Fill:
 def summable(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], phase: int
 ) -> Array:
-    """Floats that are whole numbers of either sign in 1..32, so that sums are exact in any order.
+    """Makes floats that are whole numbers of either sign in 1..32, so that sums are exact in any
+    order.
 
-    The sum of n random values is near 0 compared with n. With arbitrary fractions, the tolerance
-    for rounding would hide a forgotten element. Partial sums of 2**26 of these values stay below
-    2**24: f32 holds them exactly, and every forgotten element shows. Integers: as `signed`.
+    The sum of n random values is small compared with n. With arbitrary fractions, the tolerance for
+    rounding would hide a missing element. Partial sums of 2**26 of these values stay below 2**24:
+    f32 holds them exactly, and every missing element shows. Integers are made as by `signed`.
     """
     if dtype.kind != "f":
         return signed(rng, shape, dtype, phase)
@@ -69,11 +70,11 @@ def summable(
 
 
 def peaked(sign: int) -> Fill:
-    """Values [outer, n, inner] whose largest (sign 1) or smallest (-1) along n stands at an end of
-    n.
+    """Returns a fill of values [outer, n, inner] whose largest (sign 1) or smallest (-1) value
+    along n stands at an end of n: the last place in phase 0, the first in phase 1.
 
-    At a random place, a reduction that forgets one element would be wrong in only 1/n of the cases.
-    Phase 0 uses the last place, phase 1 the first.
+    If the place were random, a reduction that skips one element would be wrong in only 1/n of the
+    cases.
     """
 
     def fill(
@@ -92,7 +93,7 @@ def peaked(sign: int) -> Fill:
 
 
 def poison(nbytes: int, dtype: np.dtype[Any], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """The bytes of an output before a launch: NaNs for floats, one random odd pattern for
+    """Returns the bytes of an output before a launch: NaNs for floats, one random odd pattern for
     integers.
     """
     count = nbytes // dtype.itemsize

@@ -1,8 +1,8 @@
 """The files that hold a user's kernels: FILE:ENTRY, and sources with -D names as macros.
 
-compilers.py compiles most sources. A driver compiles GLSL when it loads it. So the macros go into
-the text here, and a `#line` makes the driver's messages name lines of the user's file. The device
-judges every other file. Called by user_kernel.py.
+compilers.py compiles most sources. GLSL is compiled by the driver when it loads the text. This
+module therefore inserts the macros into the text. A `#line` makes the driver's messages name lines
+of the user's file. Every other file is checked by the device. Called by user_kernel.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GROUP_MACRO = "SPARKLE_GROUP_SIZE_"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"^[ \t]*#[ \t]*version\b.*\n?", re.M)
-# Lines allowed between #version and the macros: extensions and empty lines.
+# The lines between #version and the inserted macros: extensions and empty lines.
 _EXTENSIONS = re.compile(r"(?:[ \t]*(?:#[ \t]*extension\b.*)?\n)*")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _PTX = re.compile(r"^\s*\.(version|target)\b", re.M)
@@ -30,7 +30,7 @@ _U32 = 1 << 32
 
 
 def split_image(text: str) -> tuple[Path, str]:
-    """("saxpy.so", "saxpy") of "saxpy.so:saxpy". Raises UsageError."""
+    """Returns ("saxpy.so", "saxpy") for "saxpy.so:saxpy". Raises UsageError."""
     file, colon, entry = text.rpartition(":")
     if not colon or not file or not entry:
         raise UsageError(f"expected FILE:ENTRY, such as saxpy.so:saxpy, got {text!r}")
@@ -40,18 +40,20 @@ def split_image(text: str) -> tuple[Path, str]:
 
 
 def check_name(name: str) -> None:
-    """A name of -D is a macro: a C identifier that GLSL has not reserved. Raises UsageError."""
+    """Raises UsageError unless a name of -D can be a macro: a C identifier that GLSL
+    has not reserved.
+    """
     if not _NAME.fullmatch(name):
         raise UsageError(f"-D: expected a C identifier (letters, digits, _), got {name}")
     if name.lower().startswith("gl_") or "__" in name or name.startswith(GROUP_MACRO):
         raise UsageError(
-            f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; take another"
+            f"-D {name}: gl_, GL_, __ and {GROUP_MACRO} are reserved in names; choose another"
         )
 
 
 def glsl(path: Path) -> str | None:
-    """The text of a GLSL source. None for any other file (ELF, SPIR-V, PTX, unreadable), which the
-    loader judges.
+    """Returns the text of a GLSL source. None for any other file (ELF, SPIR-V, PTX, unreadable),
+    which the loader checks.
     """
     try:
         text = path.read_bytes().decode()
@@ -63,7 +65,8 @@ def glsl(path: Path) -> str | None:
 
 
 def with_macros(text: str, macros: Mapping[str, int]) -> str:
-    """GLSL with a #define for each macro behind its #version and #extension lines, and a #line.
+    """Returns GLSL with a #define for each macro after its #version and #extension lines, and a
+    #line.
 
     A value beyond 32 bits is left out, because GLSL has no constant for it: such a size may be
     meant for --bytes alone.
@@ -83,7 +86,7 @@ def with_macros(text: str, macros: Mapping[str, int]) -> str:
 
 
 def _blanked(text: str) -> str:
-    """The text with blanks in place of comments. Every other character keeps its place."""
+    """Returns the text with blanks in place of comments. Every other character keeps its place."""
     return _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
@@ -94,7 +97,7 @@ def _constant(value: int) -> str:
 def load(
     path: str, entry: str, types: str, macros: Mapping[str, int], device: sp.Device
 ) -> sp.Kernel:
-    """The kernel on the device. Errors name the file."""
+    """Loads the kernel on the device. Errors name the user's file."""
     import sparkle_drv as sp
 
     if compilers.language(Path(path)):

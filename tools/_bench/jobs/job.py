@@ -1,7 +1,7 @@
 """What the engine runs: one kernel with its operands, its costs and its oracle. Plain data.
 
 workloads.py makes jobs of manifest kernels, user_kernel.py of users' own. bound.py puts a job on a
-device. A job knows no device, so it serves all of them.
+device. A job refers to no device, so it serves all of them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ TYPES: Mapping[str, str] = {
 """numpy's storage of each type. numpy has no bf16, whose bits are the upper half of an f32's."""
 BF16_NAN = 0x7FC0
 SCALARS = tuple(kind for kind in TYPES if kind != "bf16")
-"""The types of values that a kernel takes. bf16 stands behind pointers only."""
+"""The types that a value argument may have. bf16 occurs only in arrays."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A pointer argument. `access` is r, w or rw; `fill` makes the content of one that is read."""
+    """A pointer argument. `access` is r, w or rw; `fill` makes the content of an
+    operand that is read.
+    """
 
     name: str
     type: str
@@ -48,7 +50,7 @@ class Operand:
 
     @property
     def made_as(self) -> np.dtype[Any]:
-        """The dtype of random content; float32 for bf16, which numpy lacks."""
+        """The dtype in which random content is made: float32 for bf16, which numpy lacks."""
         return np.dtype(np.float32) if self.type == "bf16" else self.dtype
 
     @property
@@ -56,21 +58,22 @@ class Operand:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def content(self, rng: np.random.Generator, phase: int) -> Array:
-        """The content that `fill` makes, as it is stored."""
+        """Returns the content that `fill` makes, in the stored form."""
         made = self.fill(rng, self.shape, self.made_as, phase)
         if made.dtype == self.dtype:
             return np.ascontiguousarray(made)
         bits = np.ascontiguousarray(made, np.float32).view(np.uint32)
-        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)  # to nearest even
+        # rounds to nearest even
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def poison(self, rng: np.random.Generator) -> Array:
-        """The content of an output before a launch, as it is stored."""
+        """Returns the content of an output before a launch, in the stored form."""
         if self.type == "bf16":
             return np.full(self.shape, BF16_NAN, self.dtype)
         return fills.poison(self.nbytes, self.dtype, rng).view(self.dtype).reshape(self.shape)
 
     def numbers(self, stored: Array) -> Array:
-        """Stored content as numbers: bf16 becomes float32, all other types stay."""
+        """Returns stored content as numbers: bf16 becomes float32, all other types stay."""
         if self.type != "bf16":
             return stored
         return (stored.astype(np.uint32) << 16).view(np.float32)
@@ -87,7 +90,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Absent:
-    """A pointer argument that may be left out, and is."""
+    """A pointer argument that the kernel allows to leave out, and that is left out."""
 
     name: str
 
@@ -95,11 +98,11 @@ class Absent:
 Arg = Operand | Scalar | Absent
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], Mapping[str, Array]]
-"""(inputs and scalars by name) -> expected outputs by name, floats as float64."""
+"""A function from (inputs and scalars by name) to the expected outputs by name, with floats as
+float64."""
 Invariant = Callable[[Values, Mapping[str, Array]], str | None]
-"""(inputs and scalars, outputs) -> the error's text, or None. For kernels whose outputs only this
-function can judge.
-"""
+"""A function from (inputs and scalars, outputs) to the text of an error, or None. For kernels
+whose outputs only such a function can judge."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +111,13 @@ class Job:
 
     flops and nbytes are per launch and in the problem's own terms: what must be computed and moved,
     whatever the kernel does. flops_output names an output whose first element holds the flops
-    instead. `executed` is the flops of an algorithm that multiplies less; only the share of the
-    roof uses it (0: there is none). flop_type says which roof of flops counts ("f32", "f64"); None:
-    only the roof of memory does.
+    instead. `executed` is the flops of an algorithm that multiplies less (0: there is none); only
+    the share of the roof uses it. flop_type says which roof of flops counts ("f32", "f64"). With
+    None only the roof of memory counts.
 
-    `rivals` are measured in turns with the job, over the inputs of the job whose `key` is
-    `inputs_of` (versus.py). `lost` says what happened to a job that must not be tried again: it
-    crashed or hung.
+    `rivals` are measured in turns with the job. They use the inputs of the job whose `key` is
+    `inputs_of` (versus.py). `lost` is the reason why a job must not be tried again: it crashed or
+    hung.
     """
 
     kernel: str
@@ -140,7 +143,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What the job's random inputs depend on, beside the seed."""
+        """The text on which the job's random inputs depend, beside the seed."""
         return self.inputs_of or f"{self.kernel} {sorted(self.axes.items())}"
 
     @property
@@ -153,23 +156,25 @@ class Job:
 
     @property
     def is_judged(self) -> bool:
-        """Does the job have a reference for its outputs?"""
+        """True if the job has a reference for its outputs."""
         return bool(self.oracle or self.invariant)
 
     @property
     def mostly_reads(self) -> bool:
-        """Does the job write less than an eighth of the bytes that it touches?"""
+        """True if the job writes less than an eighth of the bytes that it touches."""
         written = sum(operand.nbytes for operand in self.operands if "w" in operand.access)
         return bool(self.footprint) and 8 * written < self.footprint
 
     @property
     def footprint(self) -> int:
-        """Bytes of all operands."""
+        """The bytes of all operands."""
         return sum(operand.nbytes for operand in self.operands)
 
 
 def rounded(value: float, type_name: str) -> int | float:
-    """A scalar as the kernel will receive it. Raises UsageError when it does not fit."""
+    """Returns a scalar as the kernel will receive it. Raises UsageError when the value does not fit
+    the type.
+    """
     kind = np.dtype(TYPES[type_name])
     if kind.kind == "f":
         least, most = float(np.finfo(kind).min), float(np.finfo(kind).max)

@@ -1,8 +1,8 @@
-"""The tile plan of a kernel at a size: the plan that ops takes (tuned, else the model's), and the
-model's own.
+"""The tile plan of a kernel at a size: the plan that ops uses (the tuned one, or else the model's),
+and the model's own.
 
-Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; tuned ones from
-SPARKLE_HOME/tuned.json by ops/tiles/tuned.py. Called by catalog.py and tune.py.
+Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; ops/tiles/tuned.py reads tuned
+ones from SPARKLE_HOME/tuned.json. Called by catalog.py and tune.py.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Scalars = Mapping[str, int | float]
 
 
 def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
-    """The kernel on the device, made for `plan` if there is one."""
+    """Loads the kernel on the device, made for `plan` if there is one."""
     return device.kernel(kernel, plan=plan)
 
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """The plan that ops would use. None: the kernel takes no plan."""
+    """Returns the plan that ops would use. None if the kernel takes no plan."""
     from sparkle_drv.ops.tiles import tuned
 
     named = shape(kernel, scalars)
@@ -38,7 +38,7 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """The model's plan. None: there is nothing to choose."""
+    """Returns the model's plan. None if there is nothing to choose."""
     from sparkle_drv.ops import tiles
     from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 
@@ -53,7 +53,9 @@ def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | N
 
 
 def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
-    """Flops of the products of Winograd's algorithm, if the plan uses it; else 0."""
+    """Returns the flops of the products of Winograd's algorithm if the plan uses it;
+    otherwise 0.
+    """
     from sparkle_drv.ops.tiles import winograd as tiles_winograd
 
     edge = tiles_winograd.EDGES.get(plan.algo) if plan else None
@@ -63,7 +65,7 @@ def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
 
 
 def shape(kernel: str, scalars: Scalars) -> str:
-    """The shape's key in the cache of tuned plans. "": the kernel takes no plan."""
+    """Returns the shape's key in the cache of tuned plans. "" if the kernel takes no plan."""
     from sparkle_drv.ops.tiles import tuned
 
     s = {name: int(value) for name, value in scalars.items()}

@@ -1,4 +1,4 @@
-"""A device's best rates, by kind of roof, and the kernels that measure them. Plain data.
+"""A device's best rates by kind of roof, and the kernels that measure them. Plain data.
 
 peak.py and beside.py measure the roofs.
 """
@@ -21,14 +21,16 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
 class Roof:
     """A device's best rates: GFLOPS by type ("f32", "f64"), and GB/s of memory beyond the caches.
 
-    "copy": the kernel reads and writes. "read": it reads and does little else.
+    "copy": the kernel reads and writes. "read": the kernel reads and does little else.
     """
 
     gflops: Mapping[str, float] = field(default_factory=dict)
     gbytes_per_s: Mapping[str, float] = field(default_factory=dict)
 
     def raised_to(self, other: Roof) -> Roof:
-        """The higher of two measurements of each rate: a rate reached once is possible."""
+        """Returns the higher of two measurements of each rate, because a rate that was reached once
+        is possible.
+        """
         return Roof(
             _higher(self.gflops, other.gflops), _higher(self.gbytes_per_s, other.gbytes_per_s)
         )

@@ -1,8 +1,8 @@
 """The points of a sweep of a user's kernel: lists and ranges of -D and --group-size, filtered by
 --where.
 
-Points come in the order of the command line, the last axis fastest. Pure. Called by the kernel
-command and user_kernel.py.
+Points come in the order of the command line; the last axis varies fastest. Pure functions. Called
+by the kernel command and user_kernel.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from . import arith, images
 from .axes import MOST_POINTS, Axis, Point, Value, assignments
 
 GROUP_AXIS = "group_size"
-GROUP_NAMES = ("GX", "GY", "GZ")  # the names of the group's size in expressions
+GROUP_NAMES = ("GX", "GY", "GZ")  # names of the group's three extents in expressions
 MOST_PRODUCT = 1 << 20
-"""How many combinations --where may judge. A million take about ten seconds."""
+"""Largest number of combinations that --where may judge. A million combinations take about ten
+seconds."""
 
 
 def sweep(
@@ -29,7 +30,8 @@ def sweep(
     where: Sequence[str] = (),
     most: int = MOST_POINTS,
 ) -> list[Point]:
-    """The allowed points of -D NAME=V (lists and ranges as for -a) and of --group-size, in order.
+    """Returns the allowed points of -D NAME=V (lists and ranges as for -a) and of --group-size, in
+    order.
 
     Several --group-size make an axis ("8x8"). `where` are conditions over the names of -D and, with
     a group size, GX, GY and GZ. Raises UsageError for an unreadable spec, for more than `most`
@@ -60,14 +62,14 @@ def check_define(name: str) -> None:
     """Raises UsageError for a name that -D must not give."""
     images.check_name(name)
     if name in (*GROUP_NAMES, GROUP_AXIS):
-        raise UsageError(f"-D {name}: --group-size gives that name; expected another")
+        raise UsageError(f"-D {name}: --group-size gives that name; expected another name")
     if name in arith.KEYWORDS:
         raise UsageError(f"-D {name}: --where uses that word; expected another name")
 
 
 def _depth(text: str, names: Sequence[str]) -> int:
-    """The number of axes after which a condition can be decided. A condition with other names waits
-    for the group size, which gives GX, GY and GZ.
+    """Returns the number of axes after which a condition can be decided. A condition with other
+    names can be decided only with the group size, which defines GX, GY and GZ.
     """
     used = arith.names_in(text)
     last = len(names) + 1
@@ -80,7 +82,9 @@ def _allowed(
     sizes: Sequence[str],
     checks: Sequence[Sequence[str]],
 ) -> Iterator[Point]:
-    """Depth first. A condition cuts a branch off as soon as its names have values."""
+    """Yields the allowed points by depth-first search. A condition cuts a branch off as soon as its
+    names have values.
+    """
     if not all(arith.evaluate(text, numbers(point)) for text in checks[len(point)]):
         return
     if len(point) < len(columns):
@@ -102,18 +106,18 @@ def _allowed(
 
 
 def shortened(size: tuple[int, int, int]) -> str:
-    """ "8x8" of (8, 8, 1)."""
+    """Returns a group size as text: "8x8" for (8, 8, 1)."""
     x, y, z = size
     return f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else str(x)
 
 
 def numbers(point: Point) -> dict[str, int]:
-    """The names that expressions know at a point, with their values."""
+    """Returns the names that expressions may use at a point, with their values."""
     return {name: value for name, value in point.items() if isinstance(value, int)}
 
 
 def triple(flag: str, text: str, names: Mapping[str, arith.Number]) -> tuple[int, int, int]:
-    """(x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing numbers are 1. Raises UsageError."""
+    """Returns (x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing numbers are 1. Raises UsageError."""
     values = [arith.integer(part, names) for part in split_outside_brackets(text)]
     if not 1 <= len(values) <= 3 or min(values) < 1:
         raise UsageError(f"{flag}: expected one to three numbers from 1, got {text!r}")
@@ -122,5 +126,5 @@ def triple(flag: str, text: str, names: Mapping[str, arith.Number]) -> tuple[int
 
 
 def split_outside_brackets(text: str) -> list[str]:
-    """Splits at commas outside brackets."""
+    """Splits a text at commas outside brackets."""
     return re.split(r",(?![^(]*\))", text)

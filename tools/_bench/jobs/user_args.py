@@ -1,4 +1,4 @@
-"""The arguments of a user's kernel, as --arg says them.
+"""The arguments of a user's kernel, as --arg describes them.
 
     in:f32[N]  out:f32[M,N]  inout:f32[N]   an array: filled, poisoned, or both read and written
     f32=2.0    u32=N                        a value
@@ -29,7 +29,7 @@ HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the ke
 
 
 def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
-    """The argument number `at`. Sizes are arithmetic over `names`. Raises UsageError."""
+    """Returns the argument number `at`. Sizes are arithmetic over `names`. Raises UsageError."""
     name = f"arg{at}"
     if named := _FILE.fullmatch(text):
         return _from_file(name, text, named["type"], named["path"])
@@ -84,20 +84,20 @@ def _from_file(name: str, text: str, kind: str | None, path: str) -> Operand:
 
 @dataclass(frozen=True)
 class FromFile:
-    """The fill of an input whose content is in a .npy file."""
+    """The fill of an input whose content is read from a .npy file."""
 
     path: str
     dtype: str | None
 
     def read(self) -> Array:
-        """Raises UsageError."""
+        """Returns the array of the file. Raises UsageError if the file cannot be read."""
         try:
             values = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise UsageError(f"--arg @{self.path}: {error}") from error
         if self.dtype and values.dtype == np.dtype(
             "V2"
-        ):  # numpy's reading of bf16 from other tools
+        ):  # numpy reads bf16 arrays of other tools as V2
             values = values.view(self.dtype)
         return np.asarray(values)
 

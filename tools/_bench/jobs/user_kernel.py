@@ -1,7 +1,7 @@
-"""A user's own kernel as a job, without Python: FILE:ENTRY, --arg specs, sizes over -D names; and
-its rivals, which --vs names.
+"""Makes a job of a user's own kernel, without Python: FILE:ENTRY, --arg specs, and sizes over -D
+names. Also makes its rivals, which --vs names.
 
-images.py and the device deal with the kernel's language. Called by the kernel command.
+images.py and the device handle the kernel's language. Called by the kernel command.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from .user_reference import Reference
 _EPS_ALLOWED = {
     "f64": 100 * 2**-52, "f32": 100 * 2**-23, "f16": 4 * 2**-10, "bf16": 4 * 2**-7
 }  # fmt: skip
-"""The tolerance of an output of each type. A sum of some thousand terms loses 100 eps. In 16 bits
-that would be a whole digit; kernels that add up in f32 stay within four eps.
-"""
+"""The tolerance of an output of each type. A sum of some thousand terms loses 100 eps. In 16
+bits that would be a whole digit; kernels that add up in f32 stay within four eps."""
 GROUP_SIZE = 256
 _OPTION = re.compile(r"\s(?=-D|--groups\b|--group-size\b)")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The command line's description of a kernel. Every size is still text."""
+    """The command line's description of a kernel. Every size is still a text."""
 
     image: Path
     entry: str
@@ -53,7 +52,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Rival:
-    """A kernel of --vs with its own options: "" and {} for those that it leaves out."""
+    """A kernel of --vs with its own options. An option that was not given is "" or {}."""
 
     image: Path
     entry: str
@@ -81,8 +80,8 @@ def rival(text: str) -> Rival:
 
 
 def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
-    """The job of a kernel at a point, with `args` in place of its own. Raises UsageError for specs
-    that cannot be read or contradict each other.
+    """Returns the job of a kernel at a point, with `args` in place of its own arguments. Raises
+    UsageError for specs that cannot be read or contradict each other.
     """
     names = numbers(point)
     threads = _threads(spec, point)
@@ -94,7 +93,7 @@ def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
     args = args or tuple(user_args.argument(text, at, names) for at, text in enumerate(spec.args))
     if not any(isinstance(arg, Operand) and arg.access != "r" for arg in args):
         raise UsageError(
-            "--arg: expected an out: or inout: argument; without one there is no result to check"
+            "--arg: expected an out: or inout: argument; without it there is no result to check"
         )
     moved = sum(a.nbytes * len(a.access) for a in args if isinstance(a, Operand))
     types = " ".join(
@@ -121,7 +120,7 @@ def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
 
 
 def _threads(spec: Spec, point: Point) -> tuple[int, int, int] | None:
-    """The group size of a point. None: the GLSL source's own."""
+    """Returns the group size of a point. None: the GLSL source sets the size."""
     swept = point.get(GROUP_AXIS)
     if isinstance(swept, str):
         return triple("--group-size", swept.replace("x", ","), {})
@@ -139,8 +138,8 @@ def _cost(option: str, text: str, names: Mapping[str, int | float]) -> float:
 
 
 def against(job: Job, spec: Spec, rivals: Sequence[Rival], point: Point) -> Job:
-    """The job with its rivals: the same arguments and inputs, each with its own grid and macros.
-    Raises UsageError.
+    """Returns the job with its rivals. They have the same arguments and inputs, but each has its
+    own grid and macros. Raises UsageError.
     """
     made: list[Job] = []
     for one in rivals:
@@ -163,7 +162,7 @@ def against(job: Job, spec: Spec, rivals: Sequence[Rival], point: Point) -> Job:
 
 
 def _own_point(one: Rival, point: Point) -> Point:
-    """A rival's point: its -D are arithmetic over the names of the job's point."""
+    """Returns a rival's point. Its -D values are arithmetic over the names of the job's point."""
     known = numbers(point)
     own = {**point, **{name: arith.integer(text, known) for name, text in one.defines.items()}}
     if one.group_size:
@@ -172,12 +171,14 @@ def _own_point(one: Rival, point: Point) -> Point:
 
 
 def _tolerance(written: Sequence[str]) -> float:
-    """The tolerance of the coarsest output type, unless --tolerance gives another."""
+    """Returns --tolerance if it was given, otherwise the tolerance of the coarsest output type."""
     return max((_EPS_ALLOWED.get(kind, 0.0) for kind in written), default=0.0)
 
 
 def _flop_type(types: set[str]) -> str | None:
-    """The flops roof that judges a kernel. None: it uses 16-bit types, which may be faster."""
+    """Returns the flops roof that judges a kernel. None if the kernel uses 16-bit types, which may
+    be faster.
+    """
     if "f64" in types:
         return "f64"
     return "f32" if "f32" in types and not types & {"f16", "bf16"} else None

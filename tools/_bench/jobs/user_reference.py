@@ -1,5 +1,5 @@
-"""The numpy function that judges a user's kernel: --ref FILE.py:function. It is the user's code,
-and it runs with the tool's rights.
+"""The numpy function that judges a user's kernel: --ref FILE.py:function. The function is the
+user's code and runs with the tool's rights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from .job import Arg, Operand
 
 
 def load_reference(text: str) -> Callable[..., Any]:
-    """The function of "ref.py:saxpy". Raises UsageError if the file or function is missing."""
+    """Returns the function of "ref.py:saxpy". Raises UsageError if the file or function
+    is missing.
+    """
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name:
         raise UsageError(f"--ref: expected FILE.py:function, got {text!r}")
@@ -30,30 +32,34 @@ def load_reference(text: str) -> Callable[..., Any]:
         _module(file, path.stat().st_mtime_ns), name, None
     )
     if not callable(function):
-        raise UsageError(f"--ref {file}: there is no function {name!r} in it")
+        raise UsageError(f"--ref {file}: the file has no function {name!r}")
     return function
 
 
 @lru_cache(maxsize=8)
 def _module(file: str, changed: int) -> ModuleType:
-    """Runs the file, once for each time that it `changed`. Raises UsageError."""
+    """Runs the file, once for each value of `changed`, its time of change. Returns the module.
+    Raises UsageError.
+    """
     path = Path(file)
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)
     if path.suffix != ".py" or spec is None or spec.loader is None:
-        raise UsageError(f"--ref {file}: not a Python file")
+        raise UsageError(f"--ref {file}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a user's file may raise anything, SystemExit too
+    except BaseException as error:  # a user's file may raise anything, even SystemExit
         raise UsageError(f"--ref {file}: {type(error).__name__}: {error}") from error
     return module
 
 
 class Reference:
-    """Calls the user's function with inputs and values in order, floats widened to float64. Its
-    result, or tuple of results, is the expected outputs in order. Raises UsageError.
+    """Calls the user's function with inputs and values in order; floats are widened to float64.
+
+    The function's result, or its tuple of results, is the expected outputs in order. Raises
+    UsageError.
     """
 
     def __init__(self, text: str, args: tuple[Arg, ...]) -> None:
@@ -61,7 +67,8 @@ class Reference:
         self._function = load_reference(text)
 
     def __reduce__(self) -> tuple[type, tuple[str, tuple[Arg, ...]]]:
-        return Reference, (self.text, self.args)  # another process loads the function itself
+        # pickled as its text, because another process loads the function itself
+        return Reference, (self.text, self.args)
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Array]:
         operands = [a for a in self.args if isinstance(a, Operand)]
@@ -72,7 +79,7 @@ class Reference:
             result = self._function(*given)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a user's function may raise anything, SystemExit too
+        except BaseException as error:  # a user's function may raise anything, even SystemExit
             raise UsageError(f"--ref {self.text}: {type(error).__name__}: {error}") from error
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(outputs):

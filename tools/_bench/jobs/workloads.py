@@ -1,9 +1,9 @@
 """Every manifest kernel as a benchmark: the one table of axes, inputs, costs and tolerances.
 
 Sizes of operands come from the extents in shaders/manifest.json, oracles from sparkle_drv.ops.ref.
-A row adds only what a benchmark needs beyond them. flops and nbytes are expressions (arith.py) over
-the kernel's scalars, the axes and `size`, the bytes of one element. catalog.py makes jobs of rows.
-A test checks that every manifest kernel has a row.
+A row of the table adds only what a benchmark needs beyond them. flops and nbytes are expressions
+(arith.py) over the kernel's scalars, the axes and `size`, the bytes of one element. catalog.py
+makes jobs of rows. A test checks that every manifest kernel has a row.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LENGTH = Axis("n", ("auto",))
 
 
 def _elementwise(kernel: str, types: str, words: int, **more: Any) -> Workload:
-    """A kernel over n elements that moves `words` values for each."""
+    """Returns the row of a kernel over n elements that moves `words` values for each element."""
     return Workload(kernel, (LENGTH,), tuple(types.split()), nbytes=f"{words}*n*size", **more)
 
 
@@ -95,7 +95,7 @@ def _conv_scalars(p: Point) -> Scalars:
         reach = (g[taps] - 1) * g["dil"] + 1
         if g[extent] + 2 * g["pad"] < reach:
             raise UsageError(
-                f"conv2d: {taps}={g[taps]} dil={g['dil']} exceeds {extent}={g[extent]} padded"
+                f"conv2d: {taps}={g[taps]} dil={g['dil']} exceeds the padded {extent}={g[extent]}"
             )
         out[axis] = (g[extent] + 2 * g["pad"] - reach) // g["stride"] + 1
     same = {k: g[k] for k in ("n", "c", "h", "oc", "kh", "kw", "groups")}
@@ -112,7 +112,9 @@ def _conv_scalars(p: Point) -> Scalars:
 
 
 def _strided_scalars(p: Point) -> Scalars:
-    """A packed m x n matrix from its transpose, or from the middle columns of one twice as wide."""
+    """Returns the scalars of a copy into a packed m x n matrix: from its transpose, or from the
+    middle columns of a matrix that is twice as wide.
+    """
     m, n = _int(p, "m"), _int(p, "n")
     turned = p["way"] == "transpose"
     row, column, offset = (1, m, 0) if turned else (2 * n, 1, n // 2)
@@ -177,7 +179,7 @@ TABLE: tuple[Workload, ...] = (
     _elementwise("fill_{t}", _ALL, 1, drawn={"a": (0.5, 1.5)}),
     _elementwise("vecadd_{t}", _ALL, 3, flops="n"),
     _elementwise("saxpy_{t}", "f32", 3, flops="2*n", drawn={"a": (0.5, 1.5)}),
-    # b well below 1: even after any number of launches y stays near a*x / (1 - b).
+    # b is well below 1, so that y stays near a*x / (1 - b) after any number of launches.
     _elementwise(
         "axpby_{t}", "f32 f64", 3, flops="3*n", drawn={"a": (0.5, 1.5), "b": (0.25, 0.75)}
     ),
@@ -268,15 +270,15 @@ TABLE: tuple[Workload, ...] = (
 
 DEFAULT = ("saxpy_f32", "copy_f32", "gemm_f32", "gemm_f64", "conv2d_f32", "reduce_sum_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {"gemm_f64": {"size": "512"}}
-# Default sizes, and the length for "auto", on a device that interprets kernels. Such a device says
-# nothing about rates, so a launch should end within milliseconds.
+# Default sizes, and the length for "auto", on a device that interprets kernels. Rates of such a
+# device mean nothing, so a launch should end within milliseconds.
 EMULATED_AXES = {"size": 64, "c": 16, "oc": 16, "h": 14, "w": 14, "iters": 256}
 EMULATED_LENGTH = 1 << 14
 
 
 @lru_cache(maxsize=1)
 def table() -> Mapping[str, Workload]:
-    """Full kernel name -> its row."""
+    """Returns the rows of the table by full kernel name."""
     rows = {}
     for row in TABLE:
         for kind in row.types:

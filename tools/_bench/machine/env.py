@@ -1,6 +1,6 @@
 """The conditions of a result: machine, caches, governor, versions, SPARKLE_*, commit.
 
-Everything is only read. No device is needed.
+The module only reads them. It needs no device.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[3]  # the checkout, when this file is in one
+_ROOT = Path(__file__).resolve().parents[3]  # the checkout, if this file belongs to one
 _CPU = Path("/sys/devices/system/cpu")
-# Variables that steer other numeric libraries, numpy's own among them: part of the conditions.
+# Prefixes of variables that steer other numeric libraries, also numpy's: they are part of a
+# result's conditions.
 _PEER_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "NVPL_", "GOTO_")
 
 
@@ -28,7 +29,7 @@ def _read(path: Path) -> str | None:
 
 
 def cpu_name() -> str:
-    """The CPU's model name from /proc/cpuinfo, else the architecture."""
+    """Returns the CPU's model name from /proc/cpuinfo, or the architecture if there is none."""
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -37,9 +38,11 @@ def cpu_name() -> str:
 
 
 def cpu_model() -> str | None:
-    """The CPU's generation: "25-17" (family and model) or "0x41-0xd40" (implementer and part).
+    """Returns the CPU's generation: "25-17" (family and model) or "0x41-0xd40" (implementer and
+    part).
 
-    Virtual machines give CPUs of different generations one name. None: /proc/cpuinfo has neither.
+    The name is not enough: virtual machines give CPUs of different generations one name. None if
+    /proc/cpuinfo has neither form.
     """
     fields: dict[str, str] = {}
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
@@ -52,7 +55,7 @@ def cpu_model() -> str | None:
 
 
 def caches() -> list[str]:
-    """["L1 data 32K", ...] of the first CPU."""
+    """Returns the caches of the first CPU: ["L1 data 32K", ...]."""
     found = []
     for index in sorted((_CPU / "cpu0/cache").glob("index*")):
         level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
@@ -64,7 +67,9 @@ def caches() -> list[str]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with "+" if tracked files differ from it; None outside a checkout."""
+    """Returns the checkout's commit, with "+" if tracked files differ from it; None outside a
+    checkout.
+    """
     if not (_ROOT / ".git").exists():
         return None
     try:
@@ -95,7 +100,7 @@ def version(distribution: str) -> str | None:
 
 
 def describe() -> dict[str, Any]:
-    """The `env` object of a results file."""
+    """Returns the `env` object of a results file."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     load = os.getloadavg()[0]
     return {

@@ -1,5 +1,5 @@
-"""Is there enough memory? Checked before any work, because a system without memory kills the
-process without a message. Called by runner.py and transfer.py.
+"""Checks that there is enough memory before any work starts, because a system without memory kills
+the process without a message. Called by runner.py and transfer.py.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from _bench.jobs.job import Job
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-# Host memory that a job needs at once: the operands as written, the outputs as read, and what
-# the reference makes of both in float64.
+# Copies in host memory that a job needs at once: the operands as written, the outputs as read, and
+# the reference's float64 arrays.
 HOST_COPIES = 3
 
 
 def check_job(job: Job, nsets: int, info: sp.DeviceInfo) -> None:
-    """Raises UsageError when a job with `nsets` sets of its operands exceeds device or host."""
+    """Raises UsageError when a job with `nsets` sets of its operands needs more memory than the
+    device or the host has.
+    """
     sets = nsets * (1 + len(job.rivals))
     host = HOST_COPIES * job.footprint
     check(f"{job.kernel} {job.label}", sets * job.footprint, host, info)
@@ -34,7 +36,7 @@ def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) 
 
     if info.memory_nbytes and device_nbytes > info.memory_nbytes:
         raise UsageError(
-            f"{what} needs {gib(device_nbytes)} of {info.uri}, which has {gib(info.memory_nbytes)}"
+            f"{what} needs {gib(device_nbytes)} of memory, {info.uri} has {gib(info.memory_nbytes)}"
         )
     shared = bool(in_common(("cpu",), info.shares))
     wanted, free = host_nbytes + shared * device_nbytes, available_nbytes()
@@ -43,8 +45,8 @@ def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) 
 
 
 def available_nbytes(root: Path = Path("/")) -> int | None:
-    """Bytes free without swapping: MemAvailable, or less when a cgroup limits it. None: the system
-    does not say.
+    """Returns the bytes that are free without swapping: MemAvailable, or less when a cgroup limits
+    it. None if the system does not say.
     """
     found = []
     for line in _read(root / "proc/meminfo").splitlines():
@@ -54,7 +56,7 @@ def available_nbytes(root: Path = Path("/")) -> int | None:
     limit, used = _read(group / "memory.max"), _read(group / "memory.current")
     if limit.isdigit() and used.isdigit():
         stat = dict(line.split() for line in _read(group / "memory.stat").splitlines())
-        # The cgroup counts pages of files as used, but the kernel reclaims them.
+        # The cgroup counts cached pages of files as used, but the kernel can reclaim them.
         found.append(int(limit) - int(used) + int(stat.get("inactive_file", 0)))
     return max(min(found), 0) if found else None
 

@@ -1,7 +1,8 @@
 """What disturbed a row while it was measured, as far as the system reports it.
 
-The causes: time that a virtual machine's host took, threads that lost their core, throttling, the
-clock. Only Linux reports them. A column without any value is left out. Called by engine.py.
+The causes: CPU time that the host of a virtual machine took, threads that lost their core,
+throttling, the clock. Only Linux reports them. A column without any value is left out. Called by
+engine.py.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ CSV_COLUMNS = (
     *("noise_percent", "others_percent", "steal_percent"),
     *("involuntary_switches", "throttled_periods", "clock_mhz"),
 )
-OTHERS_SHOWN = 0.02  # shown from this share on; less is this system's own work
+OTHERS_SHOWN = 0.02  # smallest share to show; a smaller one is the system's own work
 _TICKS = os.sysconf("SC_CLK_TCK")
 Sensors = Callable[[], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Disturbances during a row's samples. None: the system does not report it.
+    """Disturbances during a row's samples. A field is None if the system does not report it.
 
     others    the share of all cores' time that other processes took
     steal     the share of all cores' time that the host gave to other machines
@@ -42,20 +43,22 @@ class Noise:
     mhz: float | None = None
 
     def as_json(self) -> dict[str, float | int | None]:
-        """The values of CSV_COLUMNS, without the first column, which comes from the samples."""
+        """Returns the values of CSV_COLUMNS without the first column, which is computed from the
+        samples.
+        """
         shares = (None if share is None else 100 * share for share in (self.others, self.steal))
         values = (*shares, self.switches, self.throttled, self.mhz)
         return dict(zip(CSV_COLUMNS[1:], values, strict=True))
 
     @classmethod
     def of(cls, told: Mapping[str, float | int | None]) -> Noise:
-        """Reads what `as_json` wrote."""
+        """Returns the Noise that `as_json` wrote."""
         values = [told[name] for name in CSV_COLUMNS[1:]]
         others, steal = (None if share is None else share / 100 for share in values[:2])
         return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
-        """The values of COLUMNS, without the first; "-" for no disturbance."""
+        """Returns the values of COLUMNS without the first column; "-" for no disturbance."""
         return [
             f"{self.others:.0%}" if self.others and self.others >= OTHERS_SHOWN else "-",
             f"{self.steal:.1%}" if self.steal else "-",
@@ -66,7 +69,7 @@ class Noise:
 
 
 class Watch:
-    """Watches from its construction on: `noise()` is what happened since."""
+    """Watches for disturbances from its construction on. `noise()` returns those since then."""
 
     def __init__(self, sensors: Sensors = dict, root: Path = Path("/")) -> None:
         self._sensors, self._root = sensors, root
@@ -91,13 +94,15 @@ class Watch:
         )
 
     def _steal_s(self) -> float | None:
-        """Seconds of all cores: the eighth number of the first line of /proc/stat."""
+        """Returns the stolen seconds of all cores: the eighth number of the first line
+        of /proc/stat.
+        """
         fields = _read(self._root / "proc/stat").split("\n", 1)[0].split()
         known = fields[:1] == ["cpu"] and len(fields) > 8 and fields[8].isdigit()
         return int(fields[8]) / _TICKS if known else None
 
     def _throttled(self) -> int | None:
-        """Throttled periods of this process's cgroup, of either version."""
+        """Returns the throttled periods of this process's cgroup, for cgroup v1 and v2."""
         for line in _read(self._root / "proc/self/cgroup").splitlines():
             _, controllers, path = [*line.split(":", 2), "", ""][:3]
             mount = "" if not controllers else "cpu"
@@ -111,13 +116,13 @@ class Watch:
         return None
 
     def _mhz(self) -> float | None:
-        """The first clock that the device reports."""
+        """Returns the first clock that the device reports, in MHz."""
         import sparkle_drv as sp
 
         try:
             found = [value for name, value in self._sensors().items() if name.endswith("_mhz")]
-        except (OSError, ValueError, sp.SparkleError):  # the row's own samples will report it
-            return None
+        except (OSError, ValueError, sp.SparkleError):
+            return None  # the row's own samples report the same error
         return float(found[0]) if found else None
 
 

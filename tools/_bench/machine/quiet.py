@@ -1,4 +1,4 @@
-"""Do other processes use the machine's cores? A choice by times taken beside other work may be
+"""Do other processes use the machine's cores? If they do, a plan chosen by measured times may be
 wrong for an idle machine.
 
 Linux only: without /proc no other process is seen. Called by engine.py, and by tune.py for devices
@@ -13,16 +13,17 @@ import time
 from pathlib import Path
 
 NOTED, TOO_MUCH = 0.10, 0.25
-"""Shares of all cores that others took: above the first it is printed, above the second nothing
-is kept."""
+"""Shares of all cores that other processes took. Above the first, the share is printed; above
+the second, no result is kept."""
 RESTED_S = 1.0
 _TASKS = Path("/proc/self/task")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _busy_s(text: str) -> float:
-    """Seconds that all cores of the machine worked, from the first line of /proc/stat: user, nice,
-    system, irq, softirq. Idle, iowait and steal are not work of this machine."""
+    """Returns the seconds that all cores of the machine worked, from the first line of /proc/stat:
+    user, nice, system, irq, softirq. Idle, iowait and steal are not work of this machine.
+    """
     fields = text.split("\n", 1)[0].split()
     if fields[:1] != ["cpu"] or len(fields) < 8:
         return 0.0
@@ -31,9 +32,9 @@ def _busy_s(text: str) -> float:
 
 
 def rested(most_s: float = RESTED_S, tasks: Path = _TASKS) -> bool:
-    """Waits until no other thread of this process runs, at most so long. Returns whether none runs.
+    """Waits at most `most_s` until no other thread of this process runs. Returns whether none runs.
 
-    Threads of numpy's BLAS spin for 0.1 s behind each product, on cores that a kernel needs.
+    Threads of numpy's BLAS spin for 0.1 s after each product, on cores that a kernel needs.
     """
     own, until = str(threading.get_native_id()), time.monotonic() + most_s
     while any(_runs(task) for task in tasks.glob("[0-9]*") if task.name != own):
@@ -44,8 +45,9 @@ def rested(most_s: float = RESTED_S, tasks: Path = _TASKS) -> bool:
 
 
 def _runs(task: Path) -> bool:
-    """Does a thread run, or wait for a core? Its state stands behind its name, which may contain
-    any character (proc_pid_stat(5))."""
+    """Returns whether a thread runs, or waits for a core. In the stat file the state follows the
+    thread's name, which may contain any character (proc_pid_stat(5)).
+    """
     try:
         return (task / "stat").read_text().rpartition(")")[2].split()[:1] == ["R"]
     except OSError:  # the thread has ended
@@ -53,7 +55,9 @@ def _runs(task: Path) -> bool:
 
 
 class Watch:
-    """From its construction on: `others()` is the share of all cores that other processes took."""
+    """Watches other processes from its construction on. `others()` returns the share of all cores
+    that they took.
+    """
 
     def __init__(self, stat: Path = Path("/proc/stat")) -> None:
         self._stat = stat

@@ -1,11 +1,11 @@
-"""The roofs beside a row: each round takes one sample of the row's kernel and one of each probe, in
-random order. The same samples give the row's time and its share of the roof.
+"""Measures roofs together with a row. Each round takes one sample of the row's kernel and one of
+each probe, in random order. The same samples give the row's time and its share of the roof.
 
-A probe is a kernel of roofs.py made for the row. One is a stream over as many bytes as the row's
-operands have, so that both run from the same cache or from memory. The other is a loop of FMAs
-whose launch lasts as long as the row's: on busy cores a scheduler's slices then cut both alike.
-With launches of other lengths the shares of one kernel were 47 % to 200 % there. Nothing is kept
-from row to row. Called by engine.py; probes.py makes the probes.
+A probe is a kernel of roofs.py, sized for the row. One probe is a stream over as many bytes as the
+row's operands have, so that both run from the same cache or from memory. The other is a loop of
+FMAs whose launch lasts as long as the row's. On busy cores the scheduler's time slices then
+interrupt both alike. With launches of other lengths, the measured shares of one kernel were 47 % to
+200 % there. Nothing is kept from row to row. Called by engine.py; probes.py makes the probes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .stop_rule import StopRule
 from .timing import Sampler
 
 PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
-RATIO_S = 1.0  # after so long, rounds end that only the ratio still needs
+RATIO_S = 1.0  # seconds of extra rounds in which only the ratio gains precision
 
 
 @dataclass
 class Racer:
-    """A kernel in the rounds. `warms` launches before each sample, and its time is dropped: the
-    kernels before it drove its operands out of the caches.
+    """A kernel that takes part in the rounds. `warms` is launched before each sample and not timed,
+    because the kernels before it evicted its operands from the caches.
     """
 
     sampler: Sampler
@@ -60,7 +60,7 @@ class Racer:
 def take(
     bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None
 ) -> tuple[Measured, Share | None]:
-    """The row's samples, and its share of the roof that it comes closest to."""
+    """Returns the row's samples, and its share of the roof that it comes closest to."""
     timing.warm_up(sampler, rule)
     with ExitStack() as stack:
         roofed = [] if gauges is None else gauges.roofs_of(bound, _lasts(sampler), stack)
@@ -89,18 +89,22 @@ def take(
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
-    """The share of a row whose time was measured in another way: a pipeline, or beside rivals."""
+    """Returns the share of the roof for a row whose own time was measured in another way: in a
+    pipeline, or in turns with rivals.
+    """
     brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
     return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
 
 
 def _lasts(sampler: Sampler) -> float:
-    """ns per launch by the device's clock: the shortest of a few launches."""
+    """Returns the ns per launch by the device's clock: the shortest of a few launches."""
     return min(sampler.sample()[0] for _ in range(3))
 
 
 def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -> Share:
-    """Beside the roof with the highest median. One kernel on one thread and on all is one roof."""
+    """Returns the row's share of the roof with the highest median. A kernel on one thread and the
+    same kernel on all threads count as one roof.
+    """
     variants: dict[str, list[list[float]]] = {}
     for probe in roofed.probes:
         variants.setdefault(probe.roof, []).append(rates[probe.kernel])
@@ -110,9 +114,11 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 
 
 def _better(rates: stats.Floats) -> list[float]:
-    """Of variants (rows) the one that was faster, stretch by stretch. On busy cores all threads are
-    now faster and now slower than one. Chosen in each round, the better would be the luckier: that
-    lowered the share of gemm_f64 beside two busy loops from 70 % to 63 % (six runs).
+    """Returns the rates of the variant (row) that was faster, chosen for each stretch of samples.
+
+    On busy cores, all threads are sometimes faster and sometimes slower than one. A choice in each
+    round would prefer chance outliers: it lowered the share of gemm_f64 beside two busy loops from
+    70 % to 63 % (six runs).
     """
     stretches = max(1, min(stats.BLOCKS, rates.shape[1] // 2))
     parts = np.array_split(rates, stretches, axis=1)
@@ -122,10 +128,11 @@ def _better(rates: stats.Floats) -> list[float]:
 def _pilot(
     row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
 ) -> list[Roofed]:
-    """The roofs that the row may come closest to, judged by the shortest times of a few rounds.
+    """Returns the roofs that the row may come closest to, judged by the shortest times of a few
+    rounds.
 
-    The samples of these rounds are dropped. If the row is near no roof, the reference stays: a
-    kernel that hardly moves data has other delays than a stream.
+    The samples of these rounds are dropped. If the row is near no roof, the reference roof is kept:
+    a kernel that hardly moves data has other delays than a stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):
@@ -158,7 +165,7 @@ def rounds(
     Then it runs more rounds, for at most RATIO_S, until the ratios have the rule's precision too.
     """
     start, stop = clock(), None
-    precise_s = 0.0  # when the rule had enough samples of the row
+    precise_s = 0.0  # the time at which the rule had enough samples of the row
     while True:
         _round(row, racers, rng)
         spent = clock() - start
@@ -174,7 +181,9 @@ def rounds(
 
 
 def _due(n: int) -> bool:
-    """Test the precision now? Tests after every round would stop at a chance narrow interval."""
+    """Returns whether to test the precision after `n` samples. Tests after every round would stop
+    at an interval that is narrow by chance.
+    """
     return n % max(1, n // 10) == 0
 
 

@@ -1,7 +1,7 @@
-"""A job on a device: its buffers between guard bands, its kernel, its queue, and the check of its
-outputs.
+"""Puts a job on a device: its buffers between guard bands, its kernel, its queue, and the check of
+its outputs.
 
-Every operand lies in the middle of a larger buffer whose ends hold a pattern. `check` writes fresh
+Every operand lies in the middle of a larger buffer whose ends hold a pattern. `check` writes new
 inputs, poisons the outputs, launches once and compares everything. timing.py launches the same
 prepared arguments. Called by engine.py.
 """
@@ -26,24 +26,30 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 BAND_NBYTES = (
-    16384  # four pages: an index off by a row of thousands lands in it, and views stay page-aligned
+    # four pages: an index that is off by a row of thousands still hits the band, and views stay
+    # page-aligned
+    16384
 )
 LAUNCH_TIMEOUT_S = 120.0
 LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
 
 
 def unheard(kernel: str, step: str) -> None:
-    """Nobody listens."""
+    """Does nothing: the default for `announce`, which has no listener."""
 
 
 announce = unheard
-"""Called before each step (LOADS to TIMES) with its kernel; "" for any kernel. child.py listens."""
-LEAVE_S = 1.0  # wait at closing after a failure: a kernel that hangs does not end here either
+"""A function that is called before each step (LOADS to TIMES) with its kernel; "" for any
+kernel. child.py sets it."""
+# seconds to wait when closing after a failure; a kernel that hangs does not end within them either
+LEAVE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """One operand's memory. The kernel gets `view`; `whole` adds a band on both sides."""
+    """The memory of one operand. The kernel gets `view`; `whole` also contains the guard bands on
+    both sides.
+    """
 
     operand: Operand
     whole: sp.Buffer
@@ -54,7 +60,7 @@ class Guarded:
         self.whole.write(pattern, BAND_NBYTES + self.operand.nbytes)
 
     def check_bands(self, pattern: Array) -> list[Verdict]:
-        """Compares both bands with the pattern."""
+        """Compares both guard bands with the pattern. Returns their verdicts."""
         ends = (("before", 0), ("behind", BAND_NBYTES + self.operand.nbytes))
         return [
             verify.band_intact(
@@ -69,8 +75,8 @@ class Guarded:
 
 
 class Placement:
-    """One set of a job's operands on the device, and the arguments made of it. Cold timing rotates
-    through several sets.
+    """One set of a job's operands on the device, and the launch arguments made of them. Cold timing
+    rotates through several sets.
     """
 
     def __init__(self, job: Job, device: sp.Device, stack: ExitStack) -> None:
@@ -88,25 +94,27 @@ class Placement:
 
 
 def timed(device: sp.Device) -> sp.Queue:
-    """A timing queue; a plain one if the device has no clock."""
+    """Returns a queue with timing, or a plain queue if the device has no clock."""
     import sparkle_drv as sp
 
     try:
         return device.queue(timing=True)
     except sp.SparkleError as error:
-        if type(error) is not sp.SparkleError:  # anything else is a real failure
+        if type(error) is not sp.SparkleError:  # a subclass of SparkleError is a real failure
             raise
         return device.queue()
 
 
 def device_ns(fence: sp.Fence, host_ns: float) -> float:
-    """The device's time of a submission; by the host's clock if the device has none."""
+    """Returns the device's time of a submission, or `host_ns` if the device has no clock."""
     return float(fence.time_ns if fence.queue.timing else host_ns)
 
 
 @contextmanager
 def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
-    """A timing queue. After a failure nothing waits for it, because its work may never end."""
+    """Opens a queue with timing. After a failure nothing waits for the queue, because its work may
+    never end.
+    """
     import sparkle_drv as sp
 
     queue = timed(device)
@@ -120,7 +128,7 @@ def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
 
 
 class Bound:
-    """A job loaded on a device, with `nsets` placements, on a timing queue of its own unless one is
+    """A job loaded on a device, with `nsets` placements, on its own timing queue unless a queue is
     given. A context manager: closing frees its resources. `outputs` are those of the last check.
     """
 
@@ -137,15 +145,16 @@ class Bound:
         self.job, self.device, self.seed = job, device, seed
         self.launch_timeout_s = launch_timeout_s
         self.outputs: dict[str, Array] = {}
-        self.passed = verify.worst_of([])  # the result of the check before timing
+        self.passed = verify.worst_of([])  # the verdict of the check before timing
         self.launch_options: dict[str, Any] = {"groups": job.groups} if job.groups else {}
         if job.group_size:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            if self.kernel.groups:  # a kernel made for one plan and this device knows its own grid
+            # the kernel was made for one plan on this device, so it has its own grid
+            if self.kernel.groups:
                 self.launch_options = {}
-            # An emulated device's clock means nothing, so no packets are spent on it.
+            # The times of an emulated device mean nothing, so its queue spends no packets on them.
             if queue is None:
                 queue = device.queue() if device.info.emulated else timed(device)
                 stack.enter_context(closing(queue))
@@ -162,8 +171,8 @@ class Bound:
         return self
 
     def __exit__(self, kind: object, *exc: object) -> None:
-        """After a failure the running work and its memory are left alone. Then the body's own error
-        reaches the caller soon.
+        """Closes the job. After a failure it leaves running work and its memory alone, so that the
+        original error reaches the caller soon.
         """
         import sparkle_drv as sp
 
@@ -176,18 +185,22 @@ class Bound:
         self._stack.close()
 
     def _rng(self, stream: int) -> np.random.Generator:
-        """A generator by seed, row and stream only, so that any row can be repeated alone."""
+        """Returns a random generator that depends only on seed, row and stream, so that any row can
+        be repeated alone.
+        """
         row = zlib.crc32(self.job.key.encode())
         return np.random.default_rng([self.seed, row, stream])
 
     def launch(self, placement: Placement) -> None:
-        """Launches once and waits."""
+        """Launches the kernel once and waits for its end."""
         announce(self.job.kernel, LAUNCHES)
         fence = self.queue.launch(self.kernel, *placement.arguments, **self.launch_options)
         fence.wait(timeout_s=self.launch_timeout_s)
 
     def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
-        """Writes fresh inputs and poison. Returns every operand's content before the launch."""
+        """Writes new inputs, and poison into outputs. Returns every operand's content before the
+        launch.
+        """
         rng = self._rng(1 + phase)
         poison_rng = self._rng(100 + 10 * phase + poison_stream)
         before: dict[str, Array] = {}
@@ -202,13 +215,15 @@ class Bound:
         return before
 
     def fill_all(self) -> None:
-        """Writes random inputs into every placement: rotating through them then times real work."""
+        """Writes random inputs into every placement, so that timing through all of them runs on
+        real data.
+        """
         for placement in self.placements:
             self.fill(0, placement)
 
     def check(self, phase: int) -> Verdict:
-        """Fresh inputs, one launch, everything compared. Phase 0 is before timing; phase 1 is after
-        it and has other inputs.
+        """Writes new inputs, launches once and compares everything. Phase 0 is before timing. Phase
+        1 is after timing and has other inputs.
         """
         at = int(self._rng(7).integers(len(self.placements))) if phase else 0
         placement = self.placements[at]
@@ -256,10 +271,11 @@ class Bound:
         )
 
     def _repeatable(self, placement: Placement, first: dict[str, Array], phase: int) -> Verdict:
-        """Without an oracle: the same inputs over other poison must give the same bytes.
+        """Checks a job without an oracle: the same inputs must give the same bytes over another
+        poison.
 
-        That finds unwritten outputs, kernels that depend on earlier content of memory, and races.
-        It does not find a wrong result: the row stays unverified.
+        The check finds unwritten outputs, kernels that depend on earlier content of memory, and
+        races. It does not find a wrong result: the row stays unverified.
         """
         self.fill(phase, placement, poison_stream=1)
         for name, guarded in placement.guarded.items():
@@ -297,7 +313,9 @@ class Bound:
         )
 
     def flops(self) -> float:
-        """Flops of one launch: the job's own count, or the number that the kernel wrote."""
+        """Returns the flops of one launch: the job's own count, or the number that the
+        kernel wrote.
+        """
         name = self.job.flops_output
         if name is None:
             return self.job.flops

@@ -1,8 +1,8 @@
-"""A child process measures: a user's kernel may crash it or hang, and the run still goes on.
+"""Measures in a child process, so that the run goes on if a user's kernel crashes or hangs.
 
-The child opens the device, compiles, verifies and times. The parent sends it jobs and gets rows,
-pickled through a pipe between the two. Before each step the child announces the kernel that it is
-about to touch. So the parent knows how long to wait. It also knows which of several rivals to
+The child opens the device, compiles, verifies and times. The parent sends jobs and gets rows,
+pickled through a pipe between the two. Before each step the child announces the kernel that the
+step uses. The parent then knows how long to wait. After a crash it knows which of several rivals to
 leave out when a new child tries the others again. Called by commands/runner.py.
 """
 
@@ -35,8 +35,9 @@ from .engine import Settings, Stuck
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-START_S = 60.0  # for imports and opening the device
-LOAD_S = 240.0  # for compiling (twice the compilers' own limit) and for the driver's part of it
+START_S = 60.0  # limit in seconds for imports and for opening the device
+# limit in seconds for a compilation (twice the compilers' own limit) with the driver's part of it
+LOAD_S = 240.0
 SLACK_S = 60.0
 LEAVE_S = 2.0
 _SPOILED = re.compile(r"(before timing: |after timing: )?(DeviceLost|KernelFault)\b")
@@ -45,7 +46,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Lost:
-    """The kernel that ended or stopped a child ("": unknown), and how."""
+    """The kernel that ended a child or made it hang ("" if unknown), and how."""
 
     kernel: str
     what: str
@@ -53,7 +54,7 @@ class Lost:
 
 @dataclass
 class Child:
-    """A Meter whose device is open in a child process. Closing ends the child at once."""
+    """A Meter whose device is open in a child process. Closing the Meter ends the child at once."""
 
     uri: str
     info: sp.DeviceInfo
@@ -63,16 +64,18 @@ class Child:
     _pipe: Connection | None = None
     _at: str = ""
     _has_begun: bool = False
-    _folder: str = field(default="")  # for the compilers' output
+    _folder: str = field(default="")  # temporary folder for the compilers' output
 
     def rows(self, job: Job, mode: str) -> list[Row]:
-        """Raises the job's own errors, such as a UsageError of its reference."""
+        """Measures the job in the child. Raises the job's own errors, such as a UsageError of its
+        reference.
+        """
         while not all(one.lost for one in (job, *job.rivals)):
             answer = self._ask("rows", job, mode)
             if not isinstance(answer, Lost):
                 found: list[Row] = answer
                 if any(_SPOILED.match(row.reason or "") for row in found):
-                    self.close()  # the child's device takes no more work
+                    self.close()  # the child's device accepts no more work
                 return found
             job = _without(job, answer)
         return [engine.lost(one, self.info, mode, self.settings) for one in (job, *job.rivals)]
@@ -86,8 +89,9 @@ class Child:
         return answer if isinstance(answer, dict) else None
 
     def _ask(self, *request: Any) -> Any:
-        """The answer, or Lost. Raises the child's exception. If the child ended before it began
-        with this request, a new child gets it.
+        """Sends a request. Returns the child's answer, or Lost. Raises the child's exception.
+
+        If the child ended before it began with this request, a new child gets the request.
         """
         was_there, self._at = self._process is not None, ""
         self._has_begun = False
@@ -118,7 +122,9 @@ class Child:
         return Lost(self._at, f"hung: no answer in {limit:g} s")
 
     def _limit(self, step: str) -> float | None:
-        """How long the child may take for a step. A user's reference has no limit."""
+        """Returns the seconds that the child may take for a step. A user's reference has no limit
+        (None).
+        """
         patience = self.settings.launch_timeout_s
         return {
             bound.LOADS: LOAD_S,
@@ -137,8 +143,8 @@ class Child:
             f"import sys; sys.path[:] = {sys.path!r}; "
             f"from _bench.measure import child; child.main({theirs.fileno()})"
         )
-        # A kernel's own output goes to stderr, because stdout is for the table. The child is a
-        # process group of its own, so that Ctrl-C reaches only the parent.
+        # A kernel's own output goes to stderr, because stdout is for the table. The child gets its
+        # own session, so that Ctrl-C reaches only the parent.
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, *["-O"] * sys.flags.optimize, "-c", code],
@@ -166,7 +172,9 @@ class Child:
             return f"crashed: signal {-code}"
 
     def close(self) -> None:
-        """Idempotent. A busy child is killed, and the compilers that it started end with it."""
+        """Ends the child; further calls do nothing. A busy child is killed, and the compilers that
+        it started end with it.
+        """
         pipe, process = self._pipe, self._process
         self._pipe = self._process = None
         if pipe is not None:
@@ -182,7 +190,7 @@ class Child:
 
 
 def _stderr() -> int:
-    """Descriptor 2, unless it is closed."""
+    """Returns file descriptor 2, or a substitute if that is closed."""
     try:
         os.fstat(2)
     except OSError:
@@ -191,7 +199,9 @@ def _stderr() -> int:
 
 
 def _without(job: Job, lost: Lost) -> Job:
-    """The job with the lost kernel marked, so that it is not tried again; if unknown, all are."""
+    """Returns the job with the lost kernel marked, so that it is not tried again. If the lost
+    kernel is unknown, all kernels are marked.
+    """
     every = (job, *job.rivals)
     names = {one.kernel for one in every if not one.lost}
     blamed = {lost.kernel} & names or names
@@ -204,7 +214,7 @@ def _without(job: Job, lost: Lost) -> Job:
 
 @contextlib.contextmanager
 def started(uri: str, info: sp.DeviceInfo, settings: Settings, threshold: float) -> Iterator[Child]:
-    """A child for a device that was found before. It starts with its first job."""
+    """Makes a Child for a device that was found before. The process starts with its first job."""
     child = Child(uri, info, settings, threshold)
     try:
         yield child
@@ -215,7 +225,7 @@ def started(uri: str, info: sp.DeviceInfo, settings: Settings, threshold: float)
 
 
 def main(descriptor: int) -> None:
-    """The child's main loop: answers until its parent leaves."""
+    """The child's main loop: answers requests until the parent closes the pipe."""
     pipe = Connection(descriptor)
     uri, settings, threshold, level = pipe.recv()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -229,7 +239,7 @@ def main(descriptor: int) -> None:
                 name, *rest = pipe.recv()
                 pipe.send(("answer", getattr(one, name)(*rest)))
     except EOFError:
-        os._exit(0)  # closing the device might wait for a kernel that hangs
+        os._exit(0)  # exits at once, because closing the device could wait for a kernel that hangs
     except Stuck as stuck:
         answer = Lost(stuck.row.subject.kernel, stuck.row.reason or "")
     except Exception as error:
@@ -239,11 +249,11 @@ def main(descriptor: int) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """An exception that the parent can unpickle and print."""
+    """Returns an exception that the parent can unpickle and print."""
     import sparkle_drv as sp
 
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
         return copy
-    except Exception:  # an exception's own pickling may raise anything
+    except Exception:  # pickling an exception may raise anything
         return sp.SparkleError(f"{type(error).__name__}: {error}")

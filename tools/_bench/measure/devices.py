@@ -1,5 +1,5 @@
-"""Opens the devices of -d: "cpu,egl:0", "all", emulators when named. Called by every command that
-runs kernels.
+"""Opens the devices of -d: "cpu,egl:0", "all", or an emulator that is named. Called by every
+command that runs kernels.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 log = logging.getLogger("sparkle_drv.bench")
-_TEST_SCHEMES = ("emu:", "sim:")  # registered by sparkle_drv.testing, which nothing else imports
+_TEST_SCHEMES = ("emu:", "sim:")  # only the import of sparkle_drv.testing registers these schemes
 
 
 def resolve(spec: str) -> list[str]:
-    """URIs of "cpu,egl:0" or "all" (every usable real device). Raises UsageError, NoSuchDevice."""
+    """Returns the URIs of "cpu,egl:0" or "all" (every usable real device). Raises UsageError,
+    NoSuchDevice.
+    """
     import sparkle_drv as sp
 
     if spec.strip() == "all":
@@ -40,7 +42,7 @@ def resolve(spec: str) -> list[str]:
 
 @contextmanager
 def opened(uri: str) -> Iterator[sp.Device]:
-    """The device, closed at the end. Raises NoSuchDevice with the reason."""
+    """Opens the device and closes it at the end. Raises NoSuchDevice with the reason."""
     import sparkle_drv as sp
 
     if uri.startswith(_TEST_SCHEMES):
@@ -58,7 +60,9 @@ def opened(uri: str) -> Iterator[sp.Device]:
 
 
 def _leave(device: sp.Device, error: BaseException) -> None:
-    """Closes after a failure, without waiting for work that may never end. `error` is reported."""
+    """Closes the device after a failure, without waiting for work that may never end. The caller
+    reports `error`.
+    """
     import sparkle_drv as sp
 
     try:

@@ -1,5 +1,6 @@
-"""Rows of emulated devices. An emulator has no time of its own, so two other costs are measured:
-the caller's time outside the emulated kernel driver's ioctls, and the submission's requests to it.
+"""Rows of emulated devices. An emulator has no meaningful time, so two other costs are measured:
+the caller's time outside the emulated kernel driver's ioctls, and the requests that a submission
+sends to that driver.
 
 A sample is one prepared launch; the wait comes after the clock has stopped. The emulated kernel
 driver reports the time inside its calls (sparkle_drv.testing.emulator.seam). Called by engine.py
@@ -25,7 +26,7 @@ from .stop_rule import StopRule
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-NO_TIME = float("nan")  # the device's time
+NO_TIME = float("nan")  # stands for the device's time
 
 
 def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:
@@ -35,14 +36,16 @@ def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:
 
 
 def refuse(info: sp.DeviceInfo, what: str) -> None:
-    """Raises UsageError when the device is emulated and `what` needs times of its own."""
+    """Raises UsageError when the device is emulated, because `what` needs real times of
+    the device.
+    """
     if info.emulated:
-        raise UsageError(f"{what}: {info.uri} is emulated, its times mean nothing")
+        raise UsageError(f"{what}: {info.uri} is emulated, so its times mean nothing")
 
 
 @dataclass
 class Submitting:
-    """Takes samples launch by launch, through the placements in turn."""
+    """Takes samples of one launch each, and uses the placements in turn."""
 
     bound: Bound
     batch: int = 1
@@ -79,8 +82,9 @@ class Submitting:
 
 
 def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
-    """Takes samples until the rule says why they are enough: host times alone. No Submission if no
-    emulated card counts."""
+    """Takes host times until the rule says why they are enough. Returns no Submission if no
+    emulated card counts requests.
+    """
     backend: Any = bound.device._backend
     from sparkle_drv.testing import emu
 

@@ -1,5 +1,5 @@
-"""One row: check, time, check again, and only then a number. Every command gets its times here, for
-every device.
+"""Measures one row: check, time, check again; only then the row has a time. Every command gets its
+times here, for every device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DRIFT_NOTED = 0.1
 LEAST_LAUNCH_S, LAUNCH_TIMEOUTS = 10.0, 10
-NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # there was no oracle to compare with
+NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # for a row without an oracle
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,9 @@ class Settings:
 
 
 class Stuck(Exception):
-    """A launch did not end in time, so the device can take no more work. `row` has details."""
+    """Says that a launch did not end in time, so that the device accepts no more work. `row` has
+    details.
+    """
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.reason)
@@ -74,7 +76,7 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
-    """What a row says about its job and the run."""
+    """Returns what a row says about its job and the run."""
     operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
     return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
 
@@ -82,8 +84,8 @@ def told(job: Job, settings: Settings) -> dict[str, Any]:
 def attempt(
     subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
 ) -> T | Row:
-    """The result of `work`, or a failed row with the reason. Raises as `run`; the row of a Stuck
-    has `extra`.
+    """Returns the result of `work`, or a failed row with the reason. Raises as `run` does. The row
+    of a Stuck also has `extra`.
     """
     import sparkle_drv as sp
 
@@ -106,7 +108,7 @@ def attempt(
 
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
-    """The row with the job's own notes and its rates."""
+    """Adds the job's own notes and the rates to the row and returns it."""
     row.extra |= told(job, settings)
     row.notes += job.notes
     if row.measured and not info.emulated:
@@ -115,7 +117,7 @@ def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
 
 
 def lost(job: Job, info: sp.DeviceInfo, mode: str, settings: Settings) -> Row:
-    """The row of a job that must not be tried again."""
+    """Returns the row of a job that must not be tried again."""
     row = Row.failed(subject_of(job, info, mode), {"what": job.lost}, job.lost)
     return finish(row, job, info, settings)
 
@@ -125,7 +127,7 @@ def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
 
 
 def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """How many sets of its operands a mode uses."""
+    """Returns the number of sets of its operands that a mode uses."""
     if mode == "cold":
         return timing.cold_sets(job.footprint, info, sharers)
     return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
@@ -150,7 +152,7 @@ def _run(
             if row.measured is not None:
                 row.submission = submission
             return row
-        quiet.rested()  # the oracle ran numpy's threads
+        quiet.rested()  # waits for numpy's threads, which the oracle started
         watch = noise.Watch(device._backend.sensors)
         measured, overhead, share = _take(bound, mode, settings, gauges)
         disturbed = watch.noise()
@@ -161,7 +163,9 @@ def _run(
 
 
 def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
-    """The check before timing. Returns a row when the job must not be timed, else None."""
+    """Does the check before timing. Returns a row when the job must not be timed,
+    otherwise None.
+    """
     verdict = bound.check(0)
     if not verdict.ok:
         return Row.failed(subject, verdict.error, f"before timing: {verdict.sentence}")
@@ -174,7 +178,9 @@ def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
 
 
 def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets: int) -> Row:
-    """The check after timing. Returns the row with its time, or a failed one without."""
+    """Does the check after timing. Returns the row with its time, or a failed row
+    without a time.
+    """
     job = bound.job
     after = bound.check(1)
     if not after.ok:
@@ -192,8 +198,8 @@ def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets:
 def _take(
     bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
 ) -> tuple[Measured, Overhead | None, Share | None]:
-    # Not closed after a failure: closing would wait for the stuck launch, and `bound` closes
-    # anyway.
+    # The sampler is not closed after a failure: closing would wait for the stuck launch. `bound`
+    # frees everything anyway.
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":
@@ -209,7 +215,7 @@ def _take(
 
 
 def last_level(info: sp.DeviceInfo) -> int:
-    """Bytes of the largest cache."""
+    """Returns the bytes of the largest cache."""
     return max((cache.nbytes for cache in info.caches), default=0)
 
 
@@ -225,7 +231,7 @@ def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceI
 
 
 def rate(row: Row, job: Job, flops: float) -> None:
-    """Fills in GFLOPS and GB/s from the row's own median."""
+    """Writes GFLOPS and GB/s into the row, from its own median."""
     time = row.time
     if time is None or time.median <= 0:
         return

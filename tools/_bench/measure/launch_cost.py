@@ -2,8 +2,8 @@
 subtracted.
 
 Each sample is a loop of calls, divided by their number. The kernels have no work (noop; saxpy with
-n = 0), so the time is that of our own code. A check first shows that saxpy computes when it has
-work.
+n = 0), so the time is that of our own code. A check first shows that saxpy computes correctly when
+it has work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORDED = 100
 
 @dataclass(frozen=True)
 class Case:
-    """`loop` makes `calls` calls, which launch `launches` kernels in all."""
+    """One way to launch. `loop` makes `calls` calls, which launch `launches` kernels in all."""
 
     name: str
     loop: Callable[[], None]
@@ -36,8 +36,8 @@ class Case:
 
 
 def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
-    """The cases to measure. The loops are written out, because a call through a lambda would cost
-    as much as a launch.
+    """Returns the cases to measure. The loops are written out, because a call through a lambda
+    would cost as much as a launch.
     """
     import sparkle_drv as sp
 
@@ -92,7 +92,7 @@ def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
 
 
 def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> Iterator[Row]:
-    """A row for each case; one failed row when saxpy computes a wrong result."""
+    """Yields a row for each case, or one failed row when saxpy computes a wrong result."""
     point = catalog.expand("saxpy_f32", {"n": "1000"}, device.info)[0]
     checked = engine.run(
         catalog.make("saxpy_f32", point, device.info, manifest, settings.seed),
@@ -114,7 +114,7 @@ def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> 
 
 
 def _sample(case: Case, queue: sp.Queue, settings: Settings) -> Measured:
-    """Each sample begins on an idle queue."""
+    """Takes the samples of one case. Each sample begins on an idle queue."""
     samples: list[float] = []
     rule, start, stop = settings.rule, time.monotonic(), None
     case.loop()

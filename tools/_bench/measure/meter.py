@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 class Meter(Protocol):
-    """Measures the rows of a job and its rivals. It also gives the best roof so far (`complete`d
-    for a drawing) and a self-test in the document's form (None: no kernel can measure it).
+    """Measures the rows of a job and its rivals.
+
+    The Meter also returns the best roof so far, and with `complete` all roofs for a drawing. It
+    returns a self-test in the document's form, or None if no kernel can measure it.
     """
 
     def rows(self, job: Job, mode: str) -> list[Row]: ...
@@ -59,7 +61,7 @@ class Here:
 
 @contextmanager
 def here(uri: str, settings: Settings, threshold: float) -> Iterator[Here]:
-    """A Meter that opens the device in this process. Raises NoSuchDevice."""
+    """Makes a Meter that opens the device in this process. Raises NoSuchDevice."""
     with (
         devices.opened(uri) as device,
         probes.gauges(device, catalog.manifest(device), settings) as gauges,

@@ -1,11 +1,12 @@
 """Measures the roofs of a device with our own kernels: FMAs for flops, and streams far beyond the
 caches for memory.
 
-The engine verifies these kernels like any other. A roof is the best sustained rate, not a median:
-a rate that a neighbour pressed down would let rows exceed it. "copy" is the best kernel that reads
-and writes. Where stores first fetch what they overwrite, a plain copy moves more bytes than it
-counts, and a saxpy does not. "read" is the best of all, for kernels that mostly read. Called by
-the peak command. `run` measures the same kernels beside each row (beside.py).
+The engine verifies these kernels like any other. A roof is the best sustained rate, not the median:
+other programs lower a median, and rows could then exceed the roof. "copy" is the best kernel that
+reads and writes. Where a store first fetches the line that it overwrites, a plain copy moves more
+bytes than it counts; a saxpy does not. "read" is the best of all kernels, for rows that mostly
+read. Called by the peak command. `run` measures the same kernels in turns with each row
+(beside.py).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def measure(
     settings: Settings,
     say: Callable[[str], None] = lambda what: None,
 ) -> Iterator[tuple[Roof, Row]]:
-    """(the roofs so far, the row just measured). A kernel that the device's `manifest` lacks gives
-    no row. A kernel that fails its check raises no roof.
+    """Yields (the roofs so far, the row just measured). A kernel that the device's `manifest` lacks
+    has no row. A kernel that fails its check raises no roof.
     """
     roof = Roof()
     for kernel, kinds in roofs.KERNELS.items():

@@ -1,8 +1,8 @@
 """Mode pipeline: the same launches synchronously, in one list, and through a ring of slots.
 
 The three ways take turns within one run, on the same operands and queue. Each sample is `batch`
-launches from an idle queue to an idle queue, so that no way hides work in flight. The device's
-clock is read only after they have ended.
+launches from an idle queue to an idle queue, so that no work in flight is left out. The device's
+clock is read only after the launches have ended.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 LONG_NS = 100_000_000
-MOST_BATCH = 1023  # queues keep the times of a few thousand submissions
+MOST_BATCH = 1023  # largest batch; a queue keeps the times of only a few thousand submissions
 
 
 class Slot:
-    """One slot of the ring: a placement and the list that runs the job on it."""
+    """One slot of the ring: a placement, and the commands that run the job on it."""
 
     def __init__(self, bound: Bound, placement: Placement) -> None:
         import sparkle_drv as sp
@@ -38,7 +38,7 @@ class Slot:
 
 
 class ThreeWays:
-    """Takes samples of a bound job, (device ns, host ns) per launch, in each of the three ways."""
+    """Takes samples of a job in each of the three ways: (device ns, host ns) per launch."""
 
     def __init__(self, bound: Bound) -> None:
         placements = iter(bound.placements)
@@ -52,7 +52,9 @@ class ThreeWays:
         self._list = self._recorded()
 
     def _recorded(self) -> sp.Commands:
-        """All launches of a sample in one list, the placements in the pipeline's order."""
+        """Returns all launches of a sample in one list, with the placements in the
+        pipeline's order.
+        """
         import sparkle_drv as sp
 
         bound, commands = self._bound, sp.Commands()
@@ -97,7 +99,7 @@ class ThreeWays:
 
 
 class Pipelined:
-    """The pipeline's samples alone, as a `timing.Sampler`."""
+    """The samples of the pipeline alone, as a `timing.Sampler`."""
 
     primary = "host"
 
@@ -112,9 +114,10 @@ class Pipelined:
 
 
 def batch_for(launch_ns: float) -> int:
-    """Launches per sample: 1 ms of them, or four rounds of the ring, so that filling and emptying
-    it weigh little. Two rounds if four would take more than 0.1 s. Every placement runs equally
-    often.
+    """Returns the number of launches per sample: 1 ms of them, or at least four rounds of the ring,
+    so that filling and emptying the ring hardly count.
+
+    If four rounds would take more than 0.1 s, two are enough. Every placement runs equally often.
     """
     launch_ns = max(launch_ns, 1.0)
     least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2
@@ -125,8 +128,8 @@ def batch_for(launch_ns: float) -> int:
 def take(
     ways: ThreeWays, rule: Callable[[], StopRule], clock: Callable[[], float] = time.monotonic
 ) -> tuple[Measured, Overhead]:
-    """Samples the ways in turn, in an order that rotates with each round. It ends when a rule of
-    each way finds its host times enough. The row's own samples are those of the pipeline.
+    """Takes samples of the three ways in turns, in an order that rotates with each round, until
+    each way has enough host times. The row's own samples are those of the pipeline.
     """
     rules = {way: rule() for way in WAYS}
     start, rounds = clock(), 0

@@ -1,4 +1,5 @@
-"""Probes: the roofs' kernels made for one row, and the highest rates that a device's rows have met.
+"""Probes: the roofs' kernels, sized for one row, and the highest rates that any row of a device has
+reached.
 
 beside.py takes the samples. Only the highest rates are kept from row to row, for the drawing.
 """
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
     from .engine import Settings
 
 log = logging.getLogger("sparkle_drv.bench")
-SMALL = 1009  # elements, or rounds of FMAs, at which a kernel is verified: a prime
+SMALL = 1009  # number of elements, or of rounds of FMAs, at which a kernel is verified: a prime
 LEAST_FMA_NS, MOST_FMA_NS = 100e3, 20e6
-"""A launch of FMAs: long enough to hide the cost of its start, short enough to repeat."""
-NEAR_ROOF = 0.5  # from this share on, the roof may be the row's
+"""Least and largest ns of a launch of FMAs: long enough to hide the cost of its start, short
+enough to repeat."""
+NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by the roof
 COUNTED, LAUNCHES = 64, 2
-"""A stream shorter than so many empty launches says nothing of memory. The empty launches are timed
-in a batch.
-"""
-REFERENCE = "reference"  # the kind of a probe that is no roof
+"""A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
+timed in a batch."""
+REFERENCE = "reference"  # kind of a probe that belongs to no roof
 
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` also
-    names the number of threads if it is not all; `roof` does not.
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` names
+    the number of threads, unless it is all threads; `roof` does not.
     """
 
     kernel: str
@@ -59,7 +60,9 @@ class Probe:
         return self.kernel.partition(",")[0]
 
     def close(self) -> None:
-        """Not after a failure: closing waits for the stuck launch, and its Bound closes anyway."""
+        """Closes the samplers. Not called after a failure: closing would wait for the stuck launch,
+        and the Bound closes anyway.
+        """
         for one in (self.sampler, self.warms):
             if one is not None:
                 one.close()
@@ -76,7 +79,9 @@ class Roofed:
 
 @dataclass
 class Gauges:
-    """Makes the probes of a device. `best` is the highest rate of each roof that a row met."""
+    """Makes the probes of a device. `best` is the highest rate that any row reached,
+    for each roof.
+    """
 
     device: sp.Device
     manifest: Mapping[str, Any]
@@ -85,7 +90,7 @@ class Gauges:
     _verified: dict[str, bool] = field(default_factory=dict)
 
     def roofs_of(self, bound: Bound, lasts_ns: float, stack: ExitStack) -> list[Roofed]:
-        """The roofs of a row whose launch lasts `lasts_ns`. `stack` closes the probes."""
+        """Returns the roofs of a row whose launch lasts `lasts_ns`. `stack` closes their probes."""
         job = bound.job
         batch = max(1, min(timing.MOST_BATCH, math.ceil(timing.SAMPLE_NS / max(lasts_ns, 1.0))))
         sample_ns = min(batch * lasts_ns, MOST_FMA_NS)
@@ -107,15 +112,17 @@ class Gauges:
         return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """For a row that may be near no roof: it shows `compare` the machine's own changes."""
+        """Returns a probe for a row that may be near no roof. With it, `compare` can tell a change
+        of the row from one of the machine.
+        """
         for kind in ("f32", "f64"):
             if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):
                 return [Roofed(REFERENCE, 0.0, made)]
         return []
 
     def _fmas(self, kind: str, launch_ns: float, batch: int, stack: ExitStack) -> list[Probe]:
-        """FMAs by all threads, and on the cpu by one thread, too: on busy cores a row of one thread
-        would exceed the roof of all.
+        """Returns loops of FMAs on all threads, and on the cpu also on one thread: on busy cores a
+        row on one thread would exceed the roof of all threads.
         """
         fma = partial(self.fma, launch_ns, batch, stack)
         alone = self.device.info.backend == "cpu" and self.device.info.compute_units > 1
@@ -124,8 +131,8 @@ class Gauges:
         )
 
     def probes(self, kind: str, make: Callable[[str], Probe | None]) -> list[Probe]:
-        """The probes of a roof ("f32", "f64", "copy" or "read"). Kernels are left out that the
-        device lacks, has no memory for or computes wrongly.
+        """Returns the probes of a roof ("f32", "f64", "copy" or "read"). Leaves out kernels that
+        the device lacks, has no memory for, or computes wrongly.
         """
         import sparkle_drv as sp
 
@@ -143,7 +150,9 @@ class Gauges:
         return made
 
     def _is_right(self, kernel: str) -> bool:
-        """Verifies the kernel at a small size, once, when it is first needed."""
+        """Verifies the kernel at a small size, once, when it is first needed. Returns whether it is
+        right.
+        """
         if kernel not in self._verified:
             at = point(kernel, self.device.info)
             with self._bound(kernel, {**at, "n" if "n" in at else "iters": SMALL}) as bound:
@@ -156,7 +165,9 @@ class Gauges:
     def fma(
         self, launch_ns: float, batch: int, stack: ExitStack, kernel: str, threads: int = 0
     ) -> Probe:
-        """A loop of FMAs; one launch takes about `launch_ns`. 0 threads: all."""
+        """Makes a probe that is a loop of FMAs; a launch takes about `launch_ns`. `threads` 0 means
+        all threads.
+        """
         from sparkle_drv import TilePlan
 
         def made(at: Point) -> Bound:
@@ -166,24 +177,26 @@ class Gauges:
             return self._placed(job)
 
         at = point(kernel, self.device.info)
-        for iters in (SMALL, int(at["iters"])):  # on a slow device the second would take seconds
+        # a device that is slow at SMALL skips the second size, which would take seconds
+        for iters in (SMALL, int(at["iters"])):
             with made({**at, "iters": iters}) as bound:
                 lasts = max(timing.estimate(bound), 1.0)
             if lasts > timing.SAMPLE_NS:
                 break
         iters = max(1, int(iters * launch_ns / lasts))
         bound = stack.enter_context(made({**at, "iters": iters}))
-        timing.estimate(bound)  # after a launch the kernel has written its flops
+        timing.estimate(bound)  # launches the kernel, which then has written its flops
         name = f"{kernel}, {threads} thread" if threads else kernel
         return Probe(name, bound.flops(), timing.several(bound, batch))
 
     def stream(
         self, nbytes: int, rate: float, sample_ns: float, stack: ExitStack, kernel: str
     ) -> Probe | None:
-        """A stream over as many bytes. A stream longer than the caches would give the same rate.
+        """Makes a probe that is a stream over as many bytes as the row's operands have, or over
+        fewer: a stream beyond the caches has the same rate at any length.
 
-        None if launching it takes longer than moving the bytes. A sample lasts as long as the
-        row's; less for a row whose `rate`, in bytes per ns, is far below the roof.
+        Returns None if launching the stream takes longer than moving its bytes. A sample lasts as
+        long as the row's, or less long for a row whose `rate` (bytes per ns) is far below the roof.
         """
         largest = largest_cache(self.device.info)
         at = point(kernel, self.device.info)
@@ -212,7 +225,9 @@ class Gauges:
         return Bound(job, self.device, self.settings.seed, 1, self.settings.launch_timeout_s)
 
     def _fill(self, bound: Bound) -> None:
-        """A short random pattern, repeated: random numbers for all elements would take seconds."""
+        """Fills the operands with a short random pattern, repeated. Random numbers for all elements
+        would take seconds.
+        """
         rng = np.random.default_rng(self.settings.seed)
         for guarded in bound.placements[0].guarded.values():
             operand = guarded.operand
@@ -220,7 +235,7 @@ class Gauges:
             guarded.view.write(np.resize(values, operand.shape))
 
     def complete(self) -> None:
-        """Measures the roofs that no row has met, for a drawing of all roofs."""
+        """Measures the roofs for which no row has a rate, so that a drawing has all roofs."""
         beyond = catalog.AUTO_BEYOND_CACHES * largest_cache(self.device.info)
         for kind in ("f32", "f64", "copy", "read"):
             flops = kind.startswith("f")
@@ -235,7 +250,9 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Raises `best` to the rates that a row met. A cache's rate is no roof of the drawing."""
+        """Raises `best` to the rates that a row's probes reached. The rate of a cache is left out,
+        because it is no roof of the drawing.
+        """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))
         elif working_set(bound) > largest_cache(bound.device.info):
@@ -247,22 +264,22 @@ class Gauges:
 
 
 def _shortest(sampler: Sampler) -> float:
-    """ns per launch by the device's clock."""
+    """Returns the ns per launch by the device's clock, the shortest of a few."""
     return min(sampler.sample()[0] for _ in range(3))
 
 
 def point(kernel: str, info: sp.DeviceInfo) -> Point:
-    """The size at which the peak command times a roof's kernel."""
+    """Returns the size at which the peak command times a roof's kernel."""
     return catalog.expand(kernel, {}, info)[0]
 
 
 def largest_cache(info: sp.DeviceInfo) -> int:
-    """Bytes."""
+    """Returns the bytes of the largest cache."""
     return max((cache.nbytes for cache in info.caches), default=timing.ASSUMED_CACHE_NBYTES)
 
 
 def working_set(bound: Bound) -> int:
-    """Bytes of all sets of a job's operands."""
+    """Returns the bytes of all sets of a job's operands."""
     return len(bound.placements) * bound.job.footprint
 
 
@@ -270,5 +287,5 @@ def working_set(bound: Bound) -> int:
 def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
-    """The gauges of a device. None: its times mean nothing."""
+    """Makes the Gauges of a device. None if the device's times mean nothing."""
     yield None if device.info.emulated else Gauges(device, manifest, settings)

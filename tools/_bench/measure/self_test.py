@@ -1,4 +1,4 @@
-"""Is this machine quiet enough to measure on now? To find out, a roof's kernel is compared with
+"""Is this machine quiet enough for measurements now? To find out, a roof's kernel is compared with
 itself. The true ratio is 100 % on any machine, so the width of the interval shows the error.
 
 Called by runner.py at the start and the end of a run.
@@ -22,8 +22,9 @@ from .beside import Racer, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
-AGREES = 0.03  # an interval that leaves 97 % to 103 % means a busy machine
-MOST_S, SHARE_OF_ROW = 0.5, 0.1  # limits of its time: seconds, and part of a row's time
+AGREES = 0.03  # an interval that is not within 97 % to 103 % means a busy machine
+# limits of the self-test's time: in seconds, and as a share of a row's time
+MOST_S, SHARE_OF_ROW = 0.5, 0.1
 LAUNCH_NS = 1_500_000.0
 
 
@@ -37,7 +38,7 @@ class SelfTest:
 
     @property
     def agrees(self) -> bool:
-        """Does the whole interval lie between 97 % and 103 %?"""
+        """True if the whole interval lies between 97 % and 103 %."""
         return self.ratio.low >= 1 - AGREES and self.ratio.high <= 1 + AGREES
 
     def as_json(self) -> dict[str, Any]:
@@ -52,8 +53,8 @@ class SelfTest:
 
 
 def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest | None:
-    """Measures with the first loop of FMAs that the device has. None: the device has none, or the
-    time is too short for an interval.
+    """Measures with the first loop of FMAs that the device has. None if the device has no such
+    loop, or if the time is too short for an interval.
     """
     with ExitStack() as stack:
         make = partial(gauges.fma, LAUNCH_NS, 1, stack)
@@ -76,7 +77,9 @@ def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest
 
 
 def words(tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """The heading's text, from `as_json` of the start and of the end of a run."""
+    """Returns the heading's text about the self-tests at the start and at the end of a run
+    (`as_json`).
+    """
     percents = [f"{t['ci_low_percent']:.0f}..{t['ci_high_percent']:.0f}" for t in tests.values()]
     busy = not all(test["agrees"] for test in tests.values())
     return f"{'machine busy: ' if busy else ''}self-test {' and '.join(percents)} %"

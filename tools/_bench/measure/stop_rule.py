@@ -1,5 +1,5 @@
 """When are there enough samples? A pure rule over the samples so far, without clock or device.
-timing.py asks it.
+timing.py calls it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class StopRule:
     """Stops when the half-width of the median's 95 % interval is at most `precision` (relative), at
     the latest at `timeout_s`.
 
-    `ask` is cheap to call after every sample: it looks at the interval only when there are a tenth
-    more samples. So the cost of sorting does not grow with the square of their number. Testing
-    every sample would also stop at an interval that is narrow by chance.
+    `ask` may be called after every sample. It computes the interval only when there are a tenth
+    more samples, so that the cost of sorting does not grow with the square of their number. Testing
+    after every sample would also stop at an interval that is narrow by chance.
     """
 
     precision: float = 0.01
@@ -27,8 +27,9 @@ class StopRule:
     _next_look: int = field(default=0, repr=False)
 
     def ask(self, samples: Sequence[float], elapsed_s: float) -> str | None:
-        """Returns "precision", "timeout" or "max_samples", or None to go on. Takes at least one
-        sample."""
+        """Returns "precision", "timeout" or "max_samples" as the reason to stop, or None to go on.
+        At least one sample is taken.
+        """
         n = len(samples)
         if n >= self.least and n >= self._next_look:
             self._next_look = n + max(1, n // 10)

@@ -2,7 +2,7 @@
 
     hot       the same buffers again and again; short kernels in batches of one submission
     cold      buffers rotate through a set larger than twice the last-level cache
-    latency   one launch at a time, waited for: the host's clock is the row's time
+    latency   one launch at a time with a wait; the row's time is that of the host's clock
 
 Mode pipeline is in pipelined.py.
 
@@ -26,19 +26,19 @@ from .stop_rule import StopRule
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-SAMPLE_NS = (
-    200_000  # a sample lasts at least so long: two clock readings of 50 ns are then 0.05 % of it
-)
+SAMPLE_NS = 200_000  # least ns of a sample: two clock readings of 50 ns are then 0.05 % of it
 MOST_BATCH = 4096
 WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
-"""Seconds, and the share of a row's time, that a warm-up takes at most. A host of virtual machines
-may wake two idle cores as two threads of one of its own. It needs a tenth of a second to part them.
-In 9 of 60 tries on Zen 4, two processes on cores of their own began at half their speed."""
+"""Largest seconds of a warm-up, and its largest share of a row's time. A host of virtual
+machines may wake two idle cores as two threads of one of its own cores, and needs a tenth of a
+second to separate them. In 9 of 60 tries on Zen 4, two processes on their own cores began at
+half their speed."""
 BEYOND_CACHE = 2
-ASSUMED_CACHE_NBYTES = 64 << 20  # for a device that does not report its caches
-MOST_COLD_SHARE = 4  # rotating sets take at most a quarter of the device's memory
+ASSUMED_CACHE_NBYTES = 64 << 20  # size of the caches of a device that does not report them
+MOST_COLD_SHARE = 4  # the rotating sets use at most a quarter of the device's memory
 MOST_COLD_SETS = (
-    512  # tiny operands: allocating thousands of sets would take longer than timing them
+    # most sets; for tiny operands, allocating thousands of sets would take longer than timing them
+    512
 )
 PIPELINE_DEPTH = 3
 
@@ -46,7 +46,7 @@ Sample = tuple[float, float]
 
 
 class Sampler(Protocol):
-    """Takes one sample: (device ns, host ns) per launch; NaN for a clock that does not exist."""
+    """Takes a sample: (device ns, host ns) per launch, with NaN for a clock that does not exist."""
 
     batch: int
     primary: str
@@ -57,8 +57,8 @@ class Sampler(Protocol):
 
 
 def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """How many copies of the operands, used in turn, exceed twice the last-level cache. `sharers`
-    jobs share the device's memory.
+    """Returns the number of copies of the operands, used in turn, that exceed twice the last-level
+    cache. `sharers` jobs share the device's memory.
     """
     cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)
@@ -69,7 +69,9 @@ def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
 
 @dataclass
 class OneByOne:
-    """Launch, wait, launch, wait: for mode latency, and for kernels as long as a sample."""
+    """A sampler that launches once and waits: for mode latency, and for kernels that last as long
+    as a sample.
+    """
 
     bound: Bound
     primary: str
@@ -100,7 +102,7 @@ class OneByOne:
 
 @dataclass
 class Batched:
-    """`batch` dispatches in one submission; both times are divided by their number."""
+    """A sampler with `batch` dispatches in one submission. Both times are divided by `batch`."""
 
     bound: Bound
     batch: int
@@ -109,8 +111,8 @@ class Batched:
     _lists: list[sp.Commands] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Several lists if one cannot hold all placements: each goes on where the last one
-        stopped.
+        """Records the lists. If one list cannot hold all placements, there are several: each
+        continues with the placement after the previous list's last.
         """
         import sparkle_drv as sp
 
@@ -141,8 +143,8 @@ class Batched:
 
 
 def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler:
-    """The sampler of modes hot, cold and latency. The duration of a launch sets its batch (None: it
-    is estimated here).
+    """Returns the sampler of mode hot, cold or latency. `estimate_ns`, the duration of a launch,
+    sets the batch size; None: it is estimated here.
     """
     single = OneByOne(bound, "host" if mode == "latency" else "device")
     if mode == "latency":
@@ -153,12 +155,12 @@ def steady(bound: Bound, mode: str, estimate_ns: float | None = None) -> Sampler
 
 
 def several(bound: Bound, batch: int) -> Sampler:
-    """The sampler of batches of `batch` launches, by the device's clock."""
+    """Returns a sampler of batches of `batch` launches, by the device's clock."""
     return Batched(bound, batch) if batch > 1 else OneByOne(bound, "device")
 
 
 def estimate(bound: Bound) -> float:
-    """About how long a launch lasts, in ns by the device's clock: the shortest of a few."""
+    """Returns about how long a launch lasts, in ns by the device's clock: the shortest of a few."""
     single = OneByOne(bound, "device")
     lasts = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
     single.close()
@@ -166,12 +168,12 @@ def estimate(bound: Bound) -> float:
 
 
 def warm_up_s(rule: StopRule) -> float:
-    """How long a warm-up lasts."""
+    """Returns the seconds that a warm-up lasts."""
     return min(WARM_UP_S, WARM_UP_SHARE * rule.timeout_s)
 
 
 def warm_up(sampler: Sampler, rule: StopRule, clock: Callable[[], float] = time.monotonic) -> None:
-    """Takes samples and drops them, twice at least."""
+    """Takes samples and drops them, at least two."""
     start = clock()
     for done in range(1 << 20):
         if done >= 2 and clock() - start >= warm_up_s(rule):
@@ -185,7 +187,7 @@ def take(
     clock: Callable[[], float] = time.monotonic,
     warm: bool = True,
 ) -> Measured:
-    """Warms up, then samples until the rule says why it is enough."""
+    """Warms up, then takes samples until the rule gives a reason to stop."""
     if warm:
         warm_up(sampler, rule, clock)
     device: list[float] = []

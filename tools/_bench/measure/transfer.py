@@ -1,11 +1,12 @@
 """The cost of moving bytes on a device: one transfer at a time, with a wait, by the host's clock.
 
-There are six ways. By queue: from the host (write), to it (read), within the device (copy, fill).
-By the processor through mapped memory: map_write and map_read, mapping included. The bytes come
-from memory, not from a cache: transfers go in turn through more than twice the last-level cache.
+There are six ways. Four use a queue: write (from the host), read (to the host), copy and fill
+(within the device). In two the CPU moves the bytes through mapped memory: map_write and map_read,
+with the time of mapping. The bytes come from memory, not from a cache: transfers use slot after
+slot of more than twice the last-level cache.
 
-Every row is checked before and after with fresh random bytes over a target that held their
-complement. All bytes are compared, and those around the target must stay. Called by
+Every row is checked before and after timing. Random bytes are moved over a target that held their
+complement. All bytes are compared, and the bytes around the target must not change. Called by
 commands/transfer.py.
 """
 
@@ -43,15 +44,16 @@ AXES = (
 MODE = "latency"
 EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
 ALIGNED = 256  # alignment of slots, in bytes
-MOST_SLOTS = 2048  # small sizes are all latency: more slots would take long to record
+# most slots; the time of small sizes is all latency, and more slots would take long to record
+MOST_SLOTS = 2048
 
 
 class Transfer:
-    """One way at one size on a device. `once` does it in one slot and waits, `check` judges it, and
-    `sample` times it in slot after slot.
+    """One way at one size on a device. `once` makes the transfer in one slot and waits, `check`
+    verifies it, and `sample` times it in slot after slot.
 
-    The slots lie side by side in one buffer and in one array of the host. Both are larger than all
-    caches together. A band surrounds the slots on both sides.
+    The slots are adjacent in one buffer and in one array of the host. Both are larger than all
+    caches together. A guard band lies on both sides of the slots.
     """
 
     batch = 1
@@ -92,7 +94,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # The ways. Each transfer has ended when its function returns.
+    # The six ways. Each transfer has ended when its function returns.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
@@ -125,18 +127,18 @@ class Transfer:
         return device_ns(fence, host) if fence else float("nan"), float(host)
 
     def close(self) -> None:
-        """Nothing to do: every transfer was waited for."""
+        """Does nothing, because every transfer was waited for."""
 
     def measure(self) -> Measured:
-        """The device's times for copy and fill, if it has a clock. An emulated device has none."""
+        """Takes the samples. For copy and fill they have the device's times, too, if the device has
+        a clock and is not emulated.
+        """
         measured = timing.take(self, self.settings.rule)
         real = self.lists and not self.emulated
         return measured if real else replace(measured, device_ns=[])
 
     def check(self, phase: int) -> Verdict:
-        """Moves fresh bytes in a random slot, once. Compares every byte in and around the
-        target.
-        """
+        """Moves new bytes in a random slot, once. Compares every byte in and around the target."""
         at = int(self.rng(10 + phase).integers(self.nslots))
         data = self._fresh(phase, at)
         complement = ~data
@@ -157,7 +159,9 @@ class Transfer:
         return verify.worst_of(verdicts)
 
     def _fresh(self, phase: int, at: int) -> Array:
-        """Random bytes. For fill: the bytes of a random pattern, which its command list gets."""
+        """Returns new random bytes. For fill they repeat a random pattern, which is put into the
+        command list.
+        """
         import sparkle_drv as sp
 
         rng = self.rng(1 + phase)
@@ -180,13 +184,13 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """How many transfers in turn exceed twice the last-level cache."""
+    """Returns the number of transfers, used in turn, that exceed twice the last-level cache."""
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)
 
 
 def room_nbytes(point: Point, info: sp.DeviceInfo) -> tuple[int, int]:
-    """(bytes of the device, bytes of the host) that a row needs at once."""
+    """Returns (bytes of the device, bytes of the host) that a row needs at once."""
     n = int(point["nbytes"])
     total = n * slots(n, info)
     return (2 if point["way"] == "copy" else 1) * total, total + 3 * n
@@ -199,7 +203,7 @@ def subject_of(point: Point, info: sp.DeviceInfo) -> Subject:
 
 
 def run(device: sp.Device, point: Point, settings: Settings) -> Row:
-    """The row of one transfer: checked, timed, checked again. Raises Stuck."""
+    """Returns the row of one transfer, which is checked before and after timing. Raises Stuck."""
     info, subject = device.info, subject_of(point, device.info)
     extra = {"seed": settings.seed, "label": label(subject.axes), "way": point["way"]}
     row = engine.attempt(subject, extra, settings, partial(_run, device, point, settings, subject))
@@ -223,7 +227,9 @@ def _run(device: sp.Device, point: Point, settings: Settings, subject: Subject) 
 
 
 def impossible(device: sp.Device, point: Mapping[str, Any]) -> str | None:
-    """Why a device lacks such memory or cannot map it. None: the transfer is possible."""
+    """Returns the reason why a device lacks such memory or cannot map it. None if the transfer is
+    possible.
+    """
     import sparkle_drv as sp
 
     try:

@@ -1,9 +1,10 @@
-"""Judges outputs: an array against its float64 oracle, guard bands, inputs that must not have
-changed. Pure numpy.
+"""Judges outputs: an array against its float64 oracle, guard bands, and inputs that must not
+change. Pure numpy.
 
 The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
-sparkle_drv.ops.ref. So a value that is small by cancellation need not have digits that it cannot
-have. A large value may be off only in proportion to its size. Called by bound.py.
+sparkle_drv.ops.ref. A value that is small by cancellation is judged relative to the rms, because
+its last digits are lost. A large value may be off only in proportion to its size. Called by
+bound.py.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a check passed. `error` is the row's "error" object: its worst error, or the first
-    wrong element.
+    """The result of a check: whether it passed, and `error`, the row's "error" object: the worst
+    error, or the first wrong element.
     """
 
     ok: bool
@@ -30,7 +31,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The sentence about a failed check for a person."""
+        """Returns the sentence about a failed check that a person reads."""
         e = self.error
         if "first_wrong_index" not in e:
             return str(e.get("what", ""))
@@ -46,7 +47,7 @@ def passed(worst: float, tolerance: float) -> Verdict:
 
 
 def broken(what: str, **details: Any) -> Verdict:
-    """A failed check without numbers to compare."""
+    """Returns the verdict of a failed check that has no numbers to compare."""
     return Verdict(False, {"what": what, **details})
 
 
@@ -90,7 +91,9 @@ def against(
 
 
 def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArray[np.bool_]:
-    """Is a wrong element infinite or NaN where no finite number of its type could be right?"""
+    """Returns a mask of the wrong elements that are infinite or NaN where the right value is beyond
+    the range of their type.
+    """
     if got.dtype.kind != "f" or want.dtype.kind not in "fiu":
         return np.zeros(0, np.bool_)
     at = bad & ~np.isfinite(got)
@@ -101,8 +104,8 @@ def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArr
 def _compare_floats(
     got: Array, want: Array, tolerance: float
 ) -> tuple[npt.NDArray[np.bool_], float]:
-    """(mask of wrong elements, the worst error). Works in blocks, because whole temporaries of 16M
-    doubles cost seconds.
+    """Returns (mask of wrong elements, the worst error). Works in blocks, because temporaries of
+    all 16M doubles would cost seconds.
     """
     scale = _rms(want)
     bad = np.zeros(want.size, np.bool_)
@@ -120,8 +123,8 @@ def _compare_block(
     got: Array, want: Array, tolerance: float, scale: float
 ) -> tuple[npt.NDArray[np.bool_], float]:
     with np.errstate(all="ignore"):
-        # Tolerance 0: an exact kernel moves or selects values. It may only round the oracle's
-        # float64 to the output's type.
+        # With tolerance 0 the kernel only moves or selects values. The oracle's float64 is first
+        # rounded to the output's type.
         same = got == (want.astype(got.dtype) if tolerance == 0 else want)
         if same.all():
             return ~same, 0.0
@@ -135,7 +138,7 @@ def _compare_block(
 
 
 def _rms(values: Array) -> float:
-    """Root mean square of the finite values; 1 when no value gives a scale."""
+    """Returns the root mean square of the finite values; 1 when no value gives a scale."""
     total, count = 0.0, 0
     for at in range(0, values.size, _BLOCK):
         part = values[at : at + _BLOCK].astype(np.float64)
@@ -146,7 +149,7 @@ def _rms(values: Array) -> float:
 
 
 def unchanged(name: str, before: Array, after: Array) -> Verdict:
-    """A read-only operand must still hold the bytes that it held before."""
+    """Checks that a read-only operand still holds the bytes that it held before."""
     if np.array_equal(before.reshape(-1).view(np.uint8), after.reshape(-1).view(np.uint8)):
         return passed(0.0, 0.0)
     bits = np.dtype(f"u{before.dtype.itemsize}")
@@ -165,7 +168,7 @@ def unchanged(name: str, before: Array, after: Array) -> Verdict:
 
 
 def band_intact(name: str, side: str, pattern: Array, band: Array) -> Verdict:
-    """The guard band before or behind an operand must still hold its pattern."""
+    """Checks that the guard band before or after an operand still holds its pattern."""
     bad = pattern != band
     if not bad.any():
         return passed(0.0, 0.0)
@@ -182,7 +185,7 @@ def band_intact(name: str, side: str, pattern: Array, band: Array) -> Verdict:
 
 
 def worst_of(verdicts: list[Verdict]) -> Verdict:
-    """The first failure, else the pass with the largest error."""
+    """Returns the first failure, or the pass with the largest error if there is no failure."""
     for verdict in verdicts:
         if not verdict.ok:
             return verdict

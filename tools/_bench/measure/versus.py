@@ -1,8 +1,9 @@
-"""Kernels compared in one run: the same inputs, all checked, then samples in turns. Each round has
+"""Compares kernels in one run: the same inputs, all checked, then samples in turns. Each round has
 a random order, so that the machine's changes affect all kernels alike.
 
-A ratio is a rival's time over the job's, judged as compare judges two files. Without an oracle the
-outputs are compared with the job's: a kernel that differs fails. Called by runner.py.
+A ratio is a rival's time over the job's, judged as the compare command judges two files. Without an
+oracle the outputs are compared with the job's: a kernel whose outputs differ fails. Called by
+runner.py.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # a kernel so much slower than another shortens the common batch
+MOST_UNEQUAL = 100  # a kernel so many times slower than another shortens the batch of both
 
 
 @dataclass
 class Entrant:
-    """One of the kernels. `row` is set when nothing more is to be measured of it."""
+    """One of the kernels that are compared. `row` is set when nothing more is to be
+    measured of it.
+    """
 
     job: Job
     subject: Subject
@@ -51,7 +54,9 @@ class Entrant:
         return self.row is not None and "what" in self.row.error
 
     def attempt(self, settings: Settings, work: Callable[[], T]) -> T | None:
-        """The result of `work`. None, with a failed row, when the device refuses."""
+        """Returns the result of `work`. If the device refuses the work, sets a failed row and
+        returns None.
+        """
         extra = engine.told(self.job, settings)
         done = engine.attempt(self.subject, extra, settings, work)
         if isinstance(done, Row):
@@ -72,8 +77,8 @@ def rows(
     gauges: Gauges | None,
     threshold: float = shift.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
-    """The rows of a job and its rivals, in order; of a job without rivals, its one row. Raises as
-    `engine.run`.
+    """Returns the rows of a job and its rivals, in order, or the one row of a job without rivals.
+    Raises as `engine.run` does.
     """
     if not job.rivals:
         return [(engine.run(job, device, mode, settings, gauges), job)]
@@ -96,8 +101,8 @@ def rows(
 def _load(
     entrants: Sequence[Entrant], device: sp.Device, mode: str, settings: Settings, stack: ExitStack
 ) -> None:
-    """All use one queue, because the idle worker of a second queue would disturb the first. Each
-    kernel is checked before the next is compiled.
+    """Loads all kernels on one queue, because the idle worker of a second queue would disturb the
+    first. Each kernel is checked before the next is compiled.
     """
     queue = stack.enter_context(timing_queue(device))
     for e in entrants:
@@ -114,7 +119,9 @@ def _load(
 
 
 def _agree(entrants: Sequence[Entrant]) -> None:
-    """Without an oracle: the outputs of the last check must be those of the first kernel."""
+    """Compares the outputs of the last check with those of the first kernel, for jobs without an
+    oracle.
+    """
     first = entrants[0]
     if first.job.is_judged or first.is_broken or not first.bound:
         return
@@ -133,7 +140,9 @@ def _agree(entrants: Sequence[Entrant]) -> None:
 
 
 def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
-    """Rounds of one sample of each kernel in random order, until all have enough."""
+    """Runs rounds of one sample of each kernel in random order, until all kernels have
+    enough samples.
+    """
     _prepare(entrants, mode, settings)
     racing = [(e, e.sampler, settings.rule) for e in entrants if e.sampler]
     for e, sampler, rule in racing:
@@ -155,8 +164,8 @@ def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
 
 
 def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
-    """Samplers with one batch size for all. The launches of a submission share its cost, so every
-    kernel must have equally many.
+    """Makes samplers with one batch size for all kernels. The launches of a submission share its
+    cost, so every kernel must have equally many.
     """
     estimates = {}
     for at, e in enumerate(entrants):
@@ -172,8 +181,8 @@ def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None
 
 
 def _sample(sampler: Sampler, again: bool) -> timing.Sample:
-    """One sample. With `again` a launch precedes it, whose time is dropped: it brings the operands
-    back into the caches.
+    """Takes one sample. With `again`, an untimed launch precedes it, which brings the operands back
+    into the caches.
     """
     if again and sampler.batch == 1:
         sampler.sample()
@@ -185,7 +194,7 @@ def _fits_cache(e: Entrant) -> bool:
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
-    """The check after timing."""
+    """Does the check after timing and sets the row."""
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)
@@ -202,7 +211,9 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
 
 
 def _compare(rows: Sequence[Row], threshold: float) -> None:
-    """Writes into every rival's row how its time compares with the first kernel's."""
+    """Writes into every rival's row the ratio of its time to the first kernel's, and
+    the verdict.
+    """
     first = rows[0]
     for row in rows[1:]:
         if first.measured and row.measured:

@@ -13,7 +13,7 @@ from _bench.rows import overhead
 from _bench.rows.results import CACHE_COUNTS, Report, Row
 
 ALWAYS = ("kernel", "device", "device_name", "emulated", "mode", "verified")
-AXIS = "axis_"  # before the name of an axis, which may be the name of another column, too
+AXIS = "axis_"  # prefix of an axis's column, because another column may have the axis's name
 RESOURCES = ("registers", "shared_nbytes", "spill_nbytes", "max_group_size")
 VERSUS = {
     **{"against": "against", "ratio": "ratio", "ci_low": "ratio_ci_low"},
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def as_csv(report: Report) -> str:
-    """One line per row, without the samples."""
+    """Returns the report as CSV: one line per row, without the samples."""
     rows = [_cells(row) for row in report.rows]
     axes = dict.fromkeys(AXIS + name for row in report.rows for name in row.subject.axes)
     used = {name for row in rows for name, value in row.items() if value not in (None, "")}

@@ -17,11 +17,15 @@ from . import figures, roofline, sweep_curves, ticks, versus_picture
 COLUMNS, MOST_ON_A_SHEET, BINS = 3, 24, 40
 NAME_LETTERS, MOST_TICKS = 44, 4
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-FAR = 6  # quartile distances above the median: longer times would squeeze the others into one bar
+# times more than so many quartile distances above the median are cut off: they would squeeze the
+# others into one bar
+FAR = 6
 
 
 def draw(report: Report, folder: Path) -> bool:
-    """Draws all that the rows allow. Returns False, after a line on stderr, when a file failed."""
+    """Draws all drawings for which there are rows. Returns False, after a line on stderr, when a
+    file failed.
+    """
     figures.clear(folder)
     made: list[bool] = []
     rows = [row for row in report.rows if row.verified and row.measured]
@@ -43,7 +47,7 @@ def draw(report: Report, folder: Path) -> bool:
 
 
 def _footer(env: Mapping[str, Any], row: Row) -> str:
-    """The footer: device, version, date and command."""
+    """Returns the footer: device, version, date and command."""
     s = row.subject
     version = f"sparkle_drv {env.get('sparkle_drv')} {env.get('commit') or ''}".strip()
     command = " ".join(["bench.py", *map(str, env.get("command", ()))])
@@ -51,7 +55,7 @@ def _footer(env: Mapping[str, Any], row: Row) -> str:
 
 
 def _distributions(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """A small histogram for every row."""
+    """Draws a small histogram for every row."""
     made = []
     for sheet_at in range(0, len(rows), MOST_ON_A_SHEET):
         part = rows[sheet_at : sheet_at + MOST_ON_A_SHEET]

@@ -25,13 +25,13 @@ from . import ticks
 from .row_table import label_of
 
 Point = tuple[float, float, float, float]
-"""x, y, and the interval of y."""
+"""The x of a point, its y, and the interval of y."""
 WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
 TITLE_LETTERS_PER_INCH = 10
-LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line, points per letter
-MOST_WORDS, WORD_LETTERS = 36, 20  # of an axis whose values are words
+LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend, points per letter
+MOST_WORDS, WORD_LETTERS = 36, 20  # limits of an axis whose values are words
 OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"
 STYLE = {
     "svg.hashsalt": "sparkle",
@@ -46,14 +46,15 @@ STYLE = {
     "axes.facecolor": "white",
     "savefig.facecolor": "white",
 }
-# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is hard to see on white.
+# The colours of Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is hard
+# to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 MARKERS = "osD^vPX*<>"
 
 
 def check(folder: Path) -> None:
-    """Makes the folder. Raises UsageError before any work when the folder or a file in it cannot be
-    made, or matplotlib is missing.
+    """Makes the folder. Raises UsageError before any work when matplotlib is missing, or when the
+    folder or a file in it cannot be made.
     """
     matplotlib()
     try:
@@ -66,7 +67,7 @@ def check(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Removes the pages of earlier runs, which a mark in them identifies. Other files stay."""
+    """Removes the drawings of earlier runs, which have a mark. Other files stay."""
     for path in folder.glob("*.svg"):
         try:
             if path.is_symlink() or not path.is_file():
@@ -75,12 +76,12 @@ def clear(folder: Path) -> None:
                 ours = OURS in file.read(1000)
             if ours:
                 path.unlink()
-        except OSError:  # a new page cannot replace this one either: its writing reports the error
+        except OSError:  # writing the new file reports the error
             continue
 
 
 def matplotlib() -> Any:
-    """The package. Raises UsageError when it is not installed."""
+    """Returns the package matplotlib. Raises UsageError when it is not installed."""
     try:
         return importlib.import_module("matplotlib")
     except ImportError as error:
@@ -90,17 +91,21 @@ def matplotlib() -> Any:
 
 
 def slug(*words: str) -> str:
-    """The text as part of a file name: "egl-0" for "egl:0"."""
+    """Returns the words as part of a file name: "egl-0" for "egl:0"."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")
 
 
 def series(at: int) -> dict[str, Any]:
-    """The look of the at-th of several curves: colour and shape both differ from its neighbours."""
+    """Returns the style of curve number `at`. Its colour and its marker both differ from those of
+    neighbours.
+    """
     return {"color": COLOURS[at % len(COLOURS)], "marker": MARKERS[at % len(MARKERS)]}
 
 
 def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
-    """Wraps text into lines of so many letters. More than `most_lines` lines end in "..."."""
+    """Wraps text into lines of at most `letters` letters. If there are more than `most_lines`
+    lines, the text ends in "...".
+    """
     lines = textwrap.wrap(text, letters) or [""]
     if len(lines) > most_lines:
         lines = [*lines[: most_lines - 1], lines[most_lines - 1][: letters - 4] + " ..."]
@@ -108,13 +113,13 @@ def wrapped(text: str, letters: int, most_lines: int = 99) -> str:
 
 
 def named(row: Row, letters: int) -> str:
-    """The row's name: its kernel in one line, its point and mode in another."""
+    """Returns the row's name: its kernel on one line, its point and mode on another."""
     point = f"{label_of(row)} {row.subject.mode}"
     return f"{wrapped(row.subject.kernel, letters, 1)}\n{wrapped(point, letters, 1)}"
 
 
 class Sheet:
-    """A figure with a title, `rows` x `columns` of axes, and a footer. `save` writes it."""
+    """A figure with a title, `rows` x `columns` of axes, and a footer. `save` writes the figure."""
 
     def __init__(
         self,
@@ -127,7 +132,7 @@ class Sheet:
             figure = importlib.import_module("matplotlib.figure")
             agg = importlib.import_module("matplotlib.backends.backend_agg")
             self.figure = figure.Figure(layout="constrained")
-            self.canvas = agg.FigureCanvasAgg(self.figure)  # it measures how large a text is
+            self.canvas = agg.FigureCanvasAgg(self.figure)  # the canvas measures the size of a text
             self._size(*size)
             letters = int(size[0] * TITLE_LETTERS_PER_INCH)
             self.figure.suptitle(wrapped(title, letters, 3), fontsize=11)
@@ -135,13 +140,15 @@ class Sheet:
         self.axes = [axes for line in grid for axes in line]
 
     def _size(self, width: float, height: float) -> None:
-        """The size in inches, without the footer."""
+        """Sets the size in inches, without the footer."""
         whole = height + FOOTER_INCHES
         self.figure.set_size_inches(width, whole)
         self.figure.get_layout_engine().set(rect=(0, FOOTER_INCHES / whole, 1, height / whole))
 
     def legend_outside(self, axes: Any) -> None:
-        """A legend right of the axes, because inside it could cover points. The sheet grows."""
+        """Puts a legend to the right of the axes, because inside them it could cover points. The
+        sheet grows.
+        """
         handles, labels = axes.get_legend_handles_labels()
         if not handles:
             return
@@ -186,8 +193,8 @@ def curves(
     """Draws name.svg: one curve with error bars for each entry of `found`.
 
     `x` and `y` are the labels of the axes. With `words`, the x of a point is an index into them.
-    `log` says for each axis whether it is logarithmic. A linear y begins at zero. Returns as
-    `Sheet.save`.
+    `log` says for each axis whether it is logarithmic. A linear y begins at zero. Returns False,
+    after a line on stderr, when the file could not be written.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes

@@ -1,8 +1,8 @@
-"""The roofline of a device: its measured roofs, and each row as a point at its arithmetic
+"""Draws the roofline of a device: its measured roofs, and each row as a point at its arithmetic
 intensity. Called by drawings.py.
 
-Rows without flops or without bytes have no point. Nor have kernels that hardly touch memory, such
-as those that measure the flops roof.
+Rows without flops or without bytes have no point. Kernels that hardly touch memory, such as those
+that measure the flops roof, have none either.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import figures, ticks
 from .row_table import label_of
 
 HIGHEST_INTENSITY = 1e4
-AROUND = 4.0  # the axes go on by this factor beyond the points and ridges
+AROUND = 4.0  # the axes extend beyond the points and ridges by this factor
 MOST_ON_A_SHEET = 40
 DASHES = ("-", "--", ":", "-.")
 
@@ -25,8 +25,8 @@ DASHES = ("-", "--", ":", "-.")
 def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
 ) -> list[bool]:
-    """Draws roofline-DEVICE.svg, and -2 and so on for many rows. Draws nothing without a roof of
-    each kind, or without a point.
+    """Draws roofline-DEVICE.svg, and -2 and so on for many rows. Draws nothing if a kind of roof is
+    missing, or if there is no point.
     """
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
     if not (roofs["gflops"] and roofs["gbytes_per_s"]):
@@ -40,7 +40,7 @@ def draw(
 
 
 def kernels(rows: Sequence[Row]) -> str:
-    """The title's name for the kernels of some rows."""
+    """Returns the text that stands for the kernels of some rows in the title."""
     names = list(dict.fromkeys(row.subject.kernel for row in rows))
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} kernels"
 
@@ -77,7 +77,9 @@ def _sheet(
 
 
 def intensity(row: Row) -> float | None:
-    """Flops per byte. None: the row lacks one of them, or the device is emulated."""
+    """Returns the flops per byte. None if the row lacks either number, or if the device
+    is emulated.
+    """
     flops, nbytes = row.extra.get("flops"), row.extra.get("nbytes")
     if not flops or not nbytes or not row.gflops or row.subject.emulated:
         return None
@@ -88,7 +90,9 @@ def intensity(row: Row) -> float | None:
 def _roofs(
     axes: Any, flops: Mapping[str, float], streams: Mapping[str, float], low: float, high: float
 ) -> None:
-    """Flat from the highest memory roof on; slanted up to the highest flops roof."""
+    """Draws the roofs: flops as flat lines to the right of the ridge, memory as slanted lines up to
+    the highest flops roof.
+    """
     top, fastest = max(flops.values()), max(streams.values())
     for at, (kind, value) in enumerate(sorted(flops.items(), key=lambda item: -item[1])):
         label = f"{kind} {value:.4g} GFLOPS"

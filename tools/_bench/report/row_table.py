@@ -1,4 +1,4 @@
-"""Results as a table: the text of each column. Called by tables.py."""
+"""Results as a table: makes the text of each column. Called by tables.py."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LEGEND = "+- and rates: of the device's time in modes hot and cold, else of the 
 
 
 def cells(row: Row) -> list[str]:
-    """One row as text, in the order of COLUMNS. A row whose check failed shows the error and no
-    time. A row of an emulated device has no device time and no rate.
+    """Returns one row as text, in the order of COLUMNS. A row whose check failed shows the error
+    and no time. A row of an emulated device has no device time and no rate.
     """
     subject, time, measured = row.subject, row.time, row.measured
     device = None if subject.emulated else row.device
@@ -67,8 +67,8 @@ def cells(row: Row) -> list[str]:
 
 
 def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> Table:
-    """The table of rows. With `sweep` (the kernel command) it has a column for each swept axis,
-    and the kernel's use of registers and memory. It marks the best row of each size.
+    """Returns the table of rows. With `sweep` (the kernel command) it has a column for each swept
+    axis and the kernel's use of registers and memory, and marks the best row of each size.
     """
     lines = [[*cells(row)[:-1], cells(row)[-1] if notes else "-"] for row in rows]
     columns: Sequence[str] = COLUMNS
@@ -85,7 +85,9 @@ def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> 
 
 
 def overhead_table(rows: Sequence[Row]) -> Table:
-    """The ways of submission side by side: one line for each quantity of each row that has them."""
+    """Returns the table that compares the three ways of submission: one line for each quantity of
+    each row that has them.
+    """
     lines = [
         [
             *(row.subject.kernel, row.subject.device, label_of(row)),
@@ -100,8 +102,9 @@ def overhead_table(rows: Sequence[Row]) -> Table:
 
 
 def _droppable(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The columns that a narrow terminal may drop. The device stays if it tells rows apart, or if
-    one is emulated."""
+    """Returns the columns that a narrow terminal may drop. The device's column stays if rows have
+    different devices, or if a device is emulated.
+    """
     devices = {row.subject.device for row in rows}
     needed = len(devices) > 1 or any(row.subject.emulated for row in rows)
     return tuple(name for name in DROPPABLE if not (needed and name == "device"))
@@ -121,7 +124,9 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _caches(submission: Submission | None) -> list[str]:
-    """A submission's bytes over the bus, invalidations and flushes."""
+    """Returns the cells of a submission: its bytes over the bus, its cache invalidations and its
+    flushes.
+    """
     if submission is None:
         return ["-"] * 3
     numbers = [_number(value) if value else "0" for value in submission.caches.values()]
@@ -129,12 +134,14 @@ def _caches(submission: Submission | None) -> list[str]:
 
 
 def label_of(row: Row) -> str:
-    """The row's point on its axes, by the job's names."""
+    """Returns the row's point on its axes as text, such as "m=64 n=16M"."""
     return str(row.extra.get("label", label(row.subject.axes)))
 
 
 def _share(row: Row) -> str:
-    """ "93% copy (90..96)"; the interval only if there are enough turns for one."""
+    """Returns text such as "93% copy (90..96)". The interval is there only if there are enough
+    rounds for it.
+    """
     if row.share is None or row.subject.emulated:
         return "-"
     ratio = row.share.ratio
@@ -159,7 +166,9 @@ def _notes(row: Row) -> list[str]:
 
 
 def _abridged(text: str) -> str:
-    """A cell's text, cut short: a hung device's report on its queue is pages long, on stderr."""
+    """Returns a cell's text, cut short. A hung device's report on its queue is pages long; stderr
+    has all of it.
+    """
     return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."
 
 

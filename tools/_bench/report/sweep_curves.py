@@ -15,12 +15,13 @@ from . import figures, sweep_table, ticks
 from .figures import Point
 from .roofline import kernels
 
-LOG_FROM, TALL_FROM = 4, 20  # an axis of sizes, or of times, is logarithmic if its largest value
-# is so many times its smallest; an axis of rates begins at zero
+# An axis of sizes (LOG_FROM) or of times (TALL_FROM) is logarithmic if its largest value is so many
+# times its smallest. An axis of rates begins at zero.
+LOG_FROM, TALL_FROM = 4, 20
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows of one kind differ."""
+    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis in which rows of one kind differ."""
     groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.subject.mode, tuple(row.subject.axes)), []).append(row)
@@ -38,7 +39,9 @@ def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bo
 
 
 def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-    """The axes. Those with equal values in every row (m, n, k of squares) count as one."""
+    """Returns the names of the axes in groups. Axes with equal values in every row (m, n, k of
+    squares) form one group.
+    """
     found: dict[tuple[Value, ...], list[str]] = {}
     for name in names:
         found.setdefault(tuple(row.subject.axes[name] for row in rows), []).append(name)
@@ -48,7 +51,9 @@ def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 def _series(
     rows: Sequence[Row], together: Sequence[str], values: Sequence[Value]
 ) -> Iterator[tuple[str, list[Point]]]:
-    """A curve for every kernel and every point on the other axes that has at least two points."""
+    """Returns a curve for every kernel and every point on the other axes, if the curve has at least
+    two points.
+    """
     curves: dict[str, list[Point]] = {}
     _, measure = metric(rows)
     words = any(isinstance(value, str) for value in values)
@@ -67,7 +72,9 @@ def _series(
 
 
 def metric(rows: Sequence[Row]) -> tuple[str, Any]:
-    """(label of the axis, row -> (value, low, high)): GFLOPS, GB/s or us, which all rows have."""
+    """Returns (label of the axis, function row -> (value, low, high)): the first of GFLOPS, GB/s
+    and us that all rows have.
+    """
     if rows[0].subject.emulated:
         return "time of the host in us", _us
     if all(row.gflops for row in rows):
@@ -85,7 +92,9 @@ def _us(row: Row) -> tuple[float, float, float]:
 
 
 def _rate(row: Row, value: float) -> tuple[float, float, float]:
-    """A rate and its interval. A long time is a low rate, so the interval's ends swap."""
+    """Returns a rate and its interval. A long time is a low rate, so the ends of the
+    interval swap.
+    """
     time = row.time
     if time is None:
         raise ValueError("expected rows with times, got one without")
@@ -124,7 +133,7 @@ def _sweep(
 def transfers(
     folder: Path, device: str, rows: Sequence[Row], fits: Sequence[Mapping[str, Any]], footer: str
 ) -> list[bool]:
-    """Draws transfer-DEVICE.svg: time over size for every way, one field per kind of memory; the
+    """Draws transfer-DEVICE.svg: time over size for every way, one panel per kind of memory. The
     fits are dashed.
     """
     memories = list(dict.fromkeys(str(row.subject.axes["memory"]) for row in rows))

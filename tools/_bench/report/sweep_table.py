@@ -1,5 +1,5 @@
-"""The extra columns of the kernel command's table: one for each swept axis, the driver's facts
-about the kernel, and a mark on the best row of each size. Called by row_table.py.
+"""Extra columns of the kernel command's table: one for each swept axis, the driver's facts about
+the kernel, and a mark on the best row of each size. Called by row_table.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ BEST = "best"
 
 
 def swept(rows: Sequence[Row]) -> list[str]:
-    """The axes on which the rows have different values."""
+    """Returns the axes on which the rows have different values."""
     names = dict.fromkeys(name for row in rows for name in row.subject.axes)
     return [name for name in names if len({row.subject.axes.get(name) for row in rows}) > 1]
 
 
 def merit(row: Row) -> float:
-    """The figure by which rows are compared; the larger is better. GFLOPS, else GB/s, else launches
-    per second.
+    """Returns the figure by which rows are compared (larger is better): GFLOPS, or GB/s, or
+    launches per second, whichever the row has first.
     """
     time = row.time
     per_second = 1e9 / time.median if time and time.median > 0 else 0.0
@@ -31,10 +31,10 @@ def merit(row: Row) -> float:
 
 
 def best(rows: Sequence[Row]) -> list[int]:
-    """The rows that are the best of their kernel, device, mode and size.
+    """Returns the indices of the rows that are the best of their kernel, device, mode and size.
 
-    Unverified rows and rows of emulated devices never are, nor is a row alone. Rows have one size
-    when their arrays, flops and bytes are the same.
+    An unverified row, a row of an emulated device, or the only row of its size is never marked.
+    Rows have one size when their arrays, flops and bytes are the same.
     """
     found: dict[tuple[Any, ...], list[int]] = {}
     for at, row in enumerate(rows):
@@ -46,14 +46,18 @@ def best(rows: Sequence[Row]) -> list[int]:
 
 
 def _standing(row: Row) -> tuple[bool, float]:
-    """The winner of a search's duel goes before rows that were measured one after another."""
+    """Returns the key by which the best row is chosen. The winner of a search's final comparison
+    precedes rows that were measured one after another.
+    """
     return "is_best" in row.extra, merit(row)
 
 
 def widened(
     columns: Sequence[str], rows: Sequence[Row], lines: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], list[list[str]]]:
-    """(columns, lines) with "axes" split up, and this table's other columns at the end."""
+    """Returns (columns, lines) with a column for each swept axis in place of "axes", and with the
+    mark and the kernel's resources added.
+    """
     names, at, marked = swept(rows), columns.index("axes"), best(rows)
     made = []
     for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
@@ -63,7 +67,8 @@ def widened(
         mark = BEST if i in marked else "-"
         behind = [*line[at + 1 : -1], *_resources(row), line[-1]]
         made.append([*line[:at], label(rest), *cells, mark, *behind])
-    shown = [f" {name}" if name in columns else name for name in names]  # an axis called "n"
+    # the space tells an axis named "n" from the column "n"
+    shown = [f" {name}" if name in columns else name for name in names]
     head = (*columns[:at], "axes", *shown, BEST, *columns[at + 1 : -1], *RESOURCES, columns[-1])
     return head, made
 

@@ -1,7 +1,7 @@
 """The tables of a report, on a terminal and in Markdown: the rows, and their summaries.
 
-On a terminal the notes stand below their table, and a narrow one loses the less important columns.
-Pipes and Markdown have all columns. Called by commands/runner.py and writers.py.
+On a terminal the notes stand below their table; a narrow terminal does not show the less important
+columns. Pipes and Markdown get all columns. Called by commands/runner.py and writers.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOF_COLUMNS = ("device", "roof", "value")
 
 
 def show(report: Report) -> None:
-    """Prints the tables to stdout, and on a terminal the notes. Failures go to stderr."""
+    """Prints the tables to stdout, on a terminal with the notes. Failures go to stderr."""
     terminal = sys.stdout.isatty()
     print(heading(report))
     for at, table in enumerate(tables(report, notes=not terminal)):
@@ -38,7 +38,7 @@ def show(report: Report) -> None:
 
 
 def tables(report: Report, notes: bool = True) -> list[Table]:
-    """The tables that have a line."""
+    """Returns the tables that have at least one line."""
     rows = report.rows
     made = [
         row_table.rows_table(rows, report.command == "kernel", notes),
@@ -52,7 +52,9 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
 
 
 def heading(report: Report) -> str:
-    """A line about the conditions of the tables, and another about an earlier run's rows."""
+    """Returns a line about the conditions of the tables, and another about an earlier
+    run's rows.
+    """
     e = report.env
     names = dict.fromkeys(row.subject.where for row in report.rows)
     parts = [
@@ -71,7 +73,7 @@ def heading(report: Report) -> str:
 
 
 def _fits(fits: Sequence[Mapping[str, Any]]) -> Table:
-    """The fits: the time of a transfer of n bytes."""
+    """Returns the table of fits: the time of a transfer of n bytes."""
     lines = []
     for fit in fits:
         low, high = (duration(ns) for ns in fit["alpha_interval"])
@@ -84,7 +86,7 @@ def _fits(fits: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _roofs(roofs: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
-    """The roofs that peak measured."""
+    """Returns the table of the roofs that the peak command measured."""
     lines = [
         [device, f"{what} {kind}", f"{value:.1f} {unit}"]
         for device, found in roofs.items()

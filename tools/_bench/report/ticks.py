@@ -12,15 +12,16 @@ from typing import Any
 
 from _bench.jobs.axes import short
 
-FEW_DECADES = 2  # a logarithmic axis with fewer decades has ticks at 2 and 5, too
-RADII = (5, 9, 14, 20, 28, 38, 50, 65, 85, 110, 140, 180)  # points from a point to its label
+FEW_DECADES = 2  # a logarithmic axis with fewer decades also has ticks at 2 and 5
+# distances, in points, at which a label is tried
+RADII = (5, 9, 14, 20, 28, 38, 50, 65, 85, 110, 140, 180)
 ANGLES = 16
-LEADER_FROM = 9  # a label farther away, in points, has a line to its point
-MARKER = 3.0  # points: half of a marker's side
+LEADER_FROM = 9  # a label farther than so many points has a line to its point
+MARKER = 3.0  # half of a marker's side, in points
 
 
 def number(value: float) -> str:
-    """ "0.001", "2.5", "100000": never with an exponent."""
+    """Returns a number as text without an exponent: "0.001", "2.5", "100000"."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     digits = max(0, 3 - math.floor(math.log10(abs(value))))
@@ -29,8 +30,8 @@ def number(value: float) -> str:
 
 
 def plain(axes: Any, which: str, log: bool, binary: bool = False) -> None:
-    """Makes an axis, "x" or "y", logarithmic or linear, with plain numbers; `binary`: in powers of
-    two.
+    """Makes an axis ("x" or "y") logarithmic or linear, with plain numbers. With `binary`, ticks
+    are powers of two.
     """
     ticker = importlib.import_module("matplotlib.ticker")
     text = short if binary else number
@@ -52,8 +53,8 @@ def plain(axes: Any, which: str, log: bool, binary: bool = False) -> None:
 def place(
     sheet: Any, axes: Any, points: Sequence[tuple[float, float]], colours: Sequence[str]
 ) -> None:
-    """Writes 1, 2, 3 ... at the points, where each covers no other number and no point. A far
-    number has a line to its point. The axes must be complete.
+    """Writes 1, 2, 3 ... at the points, where each number covers no other number and no point. A
+    far number gets a line to its point. Everything else must be drawn before.
     """
     sheet.figure.draw_without_rendering()
     scale = sheet.figure.dpi / 72
@@ -81,7 +82,7 @@ def place(
 
 
 def _offsets() -> Iterator[tuple[float, float]]:
-    """Places for a label, the nearest first."""
+    """Yields offsets for a label, the nearest first."""
     for radius in RADII:
         for turn in range(ANGLES):
             angle = math.pi / 4 + 2 * math.pi * turn / ANGLES

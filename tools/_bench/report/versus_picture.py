@@ -1,4 +1,4 @@
-"""Rivals measured in turns, as a drawing: the ratio of times with its interval, one line for each
+"""Draws rivals that were measured in turns: the ratio of times with its interval, one line for each
 rival at each point. Called by drawings.py.
 """
 
@@ -49,7 +49,7 @@ def _sheet(folder: Path, name: str, device: str, rivals: Sequence[Row], footer: 
 
 
 def _marks(axes: Any, rivals: Sequence[Row], verdict: str, style: dict[str, Any]) -> None:
-    """The rows with that verdict."""
+    """Draws the marks of the rows with that verdict."""
     own = [
         (row.extra["versus"], at)
         for at, row in enumerate(rivals)

@@ -1,4 +1,4 @@
-"""Rivals measured in turns, as a table of ratios. Called by tables.py."""
+"""The table of rivals that were measured in turns: their ratios. Called by tables.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEGEND = "(ratio of times, below 1: the kernel is faster than the other one)"
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """One line for each row that was measured against another."""
+    """Returns the table with one line for each row that was measured against another."""
     lines = []
     for row in rows:
         s, v = row.subject, row.extra.get("versus")

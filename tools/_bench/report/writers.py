@@ -1,5 +1,5 @@
-"""The files of a report: --json, --csv, --md, which are written after every row and always whole,
-and the drawings of --svg at the end.
+"""The files of a report. --json, --csv and --md are rewritten after every row and never half
+written; the drawings of --svg come at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .csv_table import as_csv
 
 @dataclass(frozen=True)
 class Outputs:
-    """The output files. None: that output is not wanted."""
+    """The paths of the output files. None: that output is not wanted."""
 
     json: Path | None = None
     csv: Path | None = None
@@ -32,8 +32,8 @@ class Outputs:
     svg: Path | None = None
 
     def check(self) -> None:
-        """Raises UsageError before any work: when a folder is missing or is a file, when two
-        outputs are one file, or when drawings cannot be made. Makes the folder of the drawings.
+        """Raises UsageError before any work when a folder is missing or is a file, when two outputs
+        are the same file, or when drawings cannot be made. Makes the folder of the drawings.
         """
         paths = [path for path in (self.json, self.csv, self.md) if path is not None]
         if output.overlap(*paths):
@@ -48,9 +48,11 @@ class Outputs:
             figures.check(self.svg)
 
     def so_far(self, report: Report) -> None:
-        """Brings the files up to date in the middle of a run. A sudden end leaves them whole, and a
-        power cut leaves the JSON file, from which a run resumes. Devices and pipes take a text only
-        once, at the end. Failures are reported then, when the write is tried again.
+        """Updates the files during a run. If the process is killed, no file is half written. After
+        a power cut the JSON file, from which a run resumes, is complete.
+
+        Device files and pipes get the text only once, at the end. A failure is reported then, when
+        the write is tried again.
         """
         for path, text in self._texts():
             with contextlib.suppress(OSError, ValueError):
@@ -59,8 +61,8 @@ class Outputs:
                     kept.put(path, content, sync=path == self.json)
 
     def save(self, report: Report) -> bool:
-        """Writes every requested file. Returns False, after a line on stderr, when one failed; the
-        others are written.
+        """Writes every requested file. Returns False, after a line on stderr, when a write failed;
+        the other files are written.
         """
         saved = [output.save("bench.py", path, text(report)) for path, text in self._texts()]
         if self.svg is not None:
@@ -73,14 +75,14 @@ class Outputs:
 
 
 def as_json(report: Report) -> str:
-    """The whole document as strict JSON."""
+    """Returns the whole document as strict JSON."""
     head = json.dumps(results.finite(report.head), allow_nan=False)
     rows = ", ".join(row.text for row in report.rows)
     return f'{head[:-1]}, "results": [{rows}]}}\n'
 
 
 def as_markdown(report: Report) -> str:
-    """The tables as printed to a pipe, with the conditions, for a report or a pull request."""
+    """Returns the tables as Markdown with the conditions, for a report or a pull request."""
     lines = [
         f"- {key}: {value}" for key, value in report.env.items() if isinstance(value, (str, int))
     ]

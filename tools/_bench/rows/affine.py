@@ -1,8 +1,8 @@
-"""T = alpha + beta * n: a transfer's fixed cost, and its cost per byte. Pure.
+"""Fits T = alpha + beta * n: a transfer's fixed cost, and its cost per byte. Pure functions.
 
-Times span four powers of ten, so the fit minimises the error relative to the time. It does so
-softly (soft L1): one size that a neighbour or a cache moved does not shift the others. Intervals
-come from a bootstrap over the samples. Called by transfer.py.
+Times span four powers of ten, so the fit minimises the error relative to the time. The loss is soft
+(soft L1), so that one size that another program or a cache disturbed does not shift the others.
+Intervals come from a bootstrap over the samples. Called by transfer.py.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from _console.problems import UsageError
 from . import stats
 
 ROUNDS = 100
-FAR_OFF = 0.1  # relative errors beyond this count linearly, not by their square
+FAR_OFF = 0.1  # larger relative errors count linearly, not by their square
 NOTHING = 1e-3
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`alpha_ns` and `beta_ns_per_byte` with their 95 % intervals. `worst` is the largest error at
-    a measured size, relative to the time measured there.
+    """`alpha_ns` and `beta_ns_per_byte` of a fit with their 95 % intervals. `worst` is the largest
+    error at a measured size, relative to the time measured there.
     """
 
     alpha_ns: float
@@ -39,7 +39,7 @@ class Fit:
 
     @property
     def gbytes_per_s(self) -> float | None:
-        """The rate that large transfers approach."""
+        """The rate that large transfers approach, in GB/s."""
         return 1 / self.beta_ns_per_byte if self.beta_ns_per_byte > 0 else None
 
     def as_json(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
-    """The fit of samples in ns by size in bytes. None for fewer than two sizes. The same samples
+    """Fits samples in ns by size in bytes. Returns None for fewer than two sizes. The same samples
     give the same fit. Raises UsageError without scipy.
     """
     if len(samples) < 2:
@@ -66,12 +66,13 @@ def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
 
 
 def line(sizes: Floats, times: Floats) -> tuple[float, float]:
-    """(alpha, beta) with the smallest soft relative error; neither is negative."""
+    """Returns (alpha, beta) with the smallest soft relative error. Neither value is negative."""
     try:
         optimize = importlib.import_module("scipy.optimize")
     except ImportError:
         raise UsageError("the fit needs scipy: pip install 'sparkle_drv[tools]'") from None
-    # Both unknowns near 1: alpha in units of the shortest time, beta in those of the steepest pair.
+    # Scales both unknowns to about 1: alpha by the shortest time, beta by the longest time over the
+    # largest size.
     units = np.array([times.min(), times.max() / sizes.max()])
     matrix = np.column_stack([units[0] / times, units[1] * sizes / times])
 
@@ -83,7 +84,8 @@ def line(sizes: Floats, times: Floats) -> tuple[float, float]:
         f_scale=FAR_OFF,
     )  # fmt: skip
     alpha, beta = (float(value) for value in found.x * units)
-    # At the bound the solver stops just short of 0. A value that changes no size's time becomes 0.
+    # At its bound the solver stops slightly above 0. A value that changes no size's time is set to
+    # 0.
     return (
         alpha if alpha > NOTHING * times.min() else 0.0,
         beta if beta * sizes.max() > NOTHING * times.max() else 0.0,

@@ -1,8 +1,9 @@
-"""Two results files, row by row: is the new one faster, slower, the same, or can one not tell?
+"""Compares two results files, row by row: is the new row faster, slower, the same, or is it
+unclear?
 
-What is judged is the row beside a reference: a kernel that ran in the same rounds in both files. A
-machine that is slower now slows both, and the column `machine` has that. Where the files have no
-common reference, as older ones, the row's own times are judged.
+A row is judged relative to its reference: a kernel that ran in the same rounds in both files. A
+machine that has become slower slows both; the column `machine` shows that. Where the files have no
+common reference, as in older files, the row's own times are judged.
 
 shift.py has the rule. Called by the compare command and by baseline.py.
 """
@@ -28,8 +29,8 @@ _ANOTHER = (
 
 @dataclass(frozen=True)
 class Pairing:
-    """One row of the comparison; without a shift (None) there was nothing to compare, and
-    `verdict` says why. `machine`: how much longer the reference took in the new file.
+    """One row of the comparison. Without a shift (None) there was nothing to compare, and `verdict`
+    says why. `machine` says how much longer the reference took in the new file.
     """
 
     name: tuple[str, str, str, str]
@@ -84,7 +85,7 @@ COLUMNS = (
 
 
 def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """By what rows of two files are matched."""
+    """Returns the key by which rows of two files are matched."""
     return row["kernel"], row["device"], json.dumps(row["axes"], sort_keys=True), row["mode"]
 
 
@@ -94,8 +95,8 @@ def compare(
     threshold: float = shift.THRESHOLD,
     force: bool = False,
 ) -> list[Pairing]:
-    """Pairs the rows of two results documents. Raises NotComparable when their devices differ,
-    unless forced, and when they have no row in common.
+    """Pairs the rows of two results documents. Raises NotComparable when they have no row in
+    common, and, unless forced, when their devices differ.
     """
     before, after = ({key(row): row for row in document["results"]} for document in (old, new))
     for which, rows in zip(_WHICH, (before, after), strict=True):
@@ -135,7 +136,9 @@ def _same_devices(
 
 
 def _device_names(rows: Mapping[Any, Mapping[str, Any]]) -> dict[str, set[str]]:
-    """URI -> the names that it has in the rows: one, unless files were put together."""
+    """Returns for each URI the names that it has in the rows: one name, unless files
+    were merged.
+    """
     names: dict[str, set[str]] = {}
     for row in rows.values():
         names.setdefault(row["device"], set()).add(row["device_name"])
@@ -143,7 +146,9 @@ def _device_names(rows: Mapping[Any, Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def _same_cpu(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """The host counts too: by its clock, and for what it does between launches."""
+    """Raises NotComparable if the host's CPUs differ: the host's clock and its work between
+    launches are part of the times.
+    """
     for name, prefix in (("cpu", ""), ("cpu_model", "model ")):
         was, now = ((document.get("env") or {}).get(name) for document in (old, new))
         if was and now and was != now:
@@ -193,7 +198,7 @@ def _pair(
 
 
 def conditions(document: Mapping[str, Any]) -> str:
-    """When and where a document was measured, as far as it says."""
+    """Returns when and where a document was measured, as far as the document says."""
     env = document.get("env") or {}
     facts = {name: env.get(key) for name, key in (("commit", "commit"), ("load", "load_1min"))}
     said = [f"{name} {value}" for name, value in facts.items() if value is not None]
@@ -201,7 +206,7 @@ def conditions(document: Mapping[str, Any]) -> str:
 
 
 def show(pairs: Sequence[Pairing], threshold: float = shift.THRESHOLD) -> None:
-    """The table, and one line with how many rows came out how."""
+    """Prints the table, and one line with the number of rows for each verdict."""
     table.show(COLUMNS, [pair.cells() for pair in pairs])
     counts = {
         v: sum(pair.verdict == v for pair in pairs)
@@ -213,7 +218,9 @@ def show(pairs: Sequence[Pairing], threshold: float = shift.THRESHOLD) -> None:
 
 
 def machine_lines(pairs: Sequence[Pairing], threshold: float) -> list[str]:
-    """What the references say of the machine, and of how many rows they say nothing."""
+    """Returns lines about the machine's change according to the references, and about the number of
+    rows without a reference.
+    """
     lines = []
     moved = [pair.machine for pair in pairs if pair.machine is not None]
     if moved and abs(middle := float(np.median(moved))) > threshold:

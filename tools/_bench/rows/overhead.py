@@ -1,6 +1,6 @@
-"""The cost of a launch beyond the device's own time, by the way of submission. Numbers only.
+"""The cost of a launch beyond the device's own time, for each way of submission. Numbers only.
 
-    sync       each launch submitted and waited for
+    sync       each launch is submitted and waited for
     batched    many dispatches in one command list, one submission, one wait
     pipelined  a ring of slots kept full
 
@@ -23,7 +23,9 @@ Ratio = tuple[float, float | None, float | None]  # a ratio and its 95 % interva
 
 @dataclass(frozen=True)
 class Way:
-    """Samples of one way, in ns per launch, by both clocks. Equal indexes are the same launches."""
+    """Samples of one way, in ns per launch, by both clocks. Samples with the same index are of the
+    same launches.
+    """
 
     host: Sequence[float]
     device: Sequence[float]
@@ -39,18 +41,22 @@ class Way:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The three ways, sampled in turn on the same operands. `batch` is launches per sample."""
+    """The three ways, sampled in turns on the same operands. `batch` is the number of launches per
+    sample.
+    """
 
     ways: Mapping[str, Way]
     batch: int
 
     def summary(self, way: str, quantity: str) -> stats.Summary:
-        """Median and interval, in ns per launch."""
+        """Returns the median and its interval, in ns per launch."""
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """The median as a share of sync's; without an interval when there are too few samples. None
-        for sync itself, and when sync's own cost is not surely above zero.
+        """Returns the median as a share of sync's, without an interval when there are too few
+        samples.
+
+        Returns None for sync itself, and when the interval of sync's own cost reaches zero.
         """
         base, own = self.summary(SYNC, quantity), self.summary(way, quantity)
         if way == SYNC or base.low <= 0:
@@ -62,7 +68,7 @@ class Overhead:
         return own.median / base.median, low, high
 
     def as_json(self) -> dict[str, Any]:
-        """The value of a row's "overhead" key."""
+        """Returns the value of a row's "overhead" key."""
         return {"batch": self.batch, **{way: self._way(way) for way in WAYS}}
 
     def _way(self, way: str) -> dict[str, Any]:
@@ -80,7 +86,7 @@ class Overhead:
         return made
 
     def flat(self) -> dict[str, float | None]:
-        """The values of CSV_COLUMNS."""
+        """Returns the values of CSV_COLUMNS."""
         cells: dict[str, float | None] = {}
         for way in WAYS:
             for quantity in QUANTITIES:

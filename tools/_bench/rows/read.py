@@ -25,8 +25,8 @@ _ROW = {
 
 
 def row(told: Mapping[str, Any]) -> Row:
-    """The Row of a timed row of a results file. A malformed one raises KeyError, TypeError or
-    ValueError.
+    """Returns the Row of a timed row of a results file. Raises KeyError, TypeError or ValueError if
+    the row is malformed.
     """
     names = ("kernel", "device", "device_name", "emulated", "axes", "mode")
     return Row(

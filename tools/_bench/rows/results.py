@@ -1,7 +1,7 @@
-"""One benchmark row, and the document of rows that every output format is written from.
+"""One benchmark row, and the document of rows from which every output format is written.
 
-A row whose check failed carries no time: only `Row.failed` makes one, and it takes no time. The
-JSON form is a contract ("schema": 1, README of benchmarks/baseline). Keys may be added, never
+A row whose check failed has no time: only `Row.failed` makes such a row, and it accepts no time.
+The JSON form is a contract ("schema": 1, README of benchmarks/baseline). Keys may be added, never
 renamed.
 """
 
@@ -30,8 +30,8 @@ MODES = ("hot", "cold", "latency", "pipeline")
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a row: the four values by which `compare` matches rows, and the device's
-    name.
+    """The subject of a row: the four values by which the compare command matches rows, and the
+    device's name.
     """
 
     kernel: str
@@ -43,7 +43,7 @@ class Subject:
 
     @property
     def where(self) -> str:
-        """The device's name, with a note when it is emulated."""
+        """The device's name, with a note when the device is emulated."""
         known = not self.emulated or "emulated" in self.device_name
         return self.device_name if known else f"{self.device_name} (emulated)"
 
@@ -57,8 +57,9 @@ class Measured:
     """Samples in ns per launch, in the order in which they were taken.
 
     `primary` says which clock the row's time_ns comes from ("device" or "host"). `probes` are rates
-    of the roofs' kernels in the same rounds, sample by sample, in GFLOPS or GB/s. A row read from a
-    file has the primary samples, and in `other` the summary of the other clock.
+    of the roofs' kernels in the same rounds, sample by sample, in GFLOPS or GB/s. A row that was
+    read from a file has only the samples of the primary clock; `other` is the summary of the other
+    clock.
     """
 
     device_ns: Sequence[float]
@@ -71,7 +72,7 @@ class Measured:
 
     @property
     def rounded(self) -> list[float]:
-        """The samples as a file has them, rounded to 10 ps."""
+        """The samples as a results file has them, rounded to 10 ps."""
         return [round(value, 2) for value in self.samples]
 
     @property
@@ -79,7 +80,9 @@ class Measured:
         return self.device_ns if self.primary == "device" else self.host_ns
 
     def by(self, clock: str) -> stats.Summary | None:
-        """The times by the "device" or "host" clock. None: that clock took none."""
+        """Returns the times by the "device" or "host" clock, or None if that clock has
+        no samples.
+        """
         return self._by_clock[clock]
 
     @cached_property
@@ -104,9 +107,10 @@ CACHE_COUNTS = {
 
 @dataclass(frozen=True)
 class Submission:
-    """What a submission of one dispatch costs on an emulated device, on average: calls of its
-    kernel driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses
-    of caches."""
+    """The average cost of a submission of one dispatch on an emulated device: calls of the kernel
+    driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses of
+    caches.
+    """
 
     ioctls: float
     ib_dwords: float
@@ -121,13 +125,13 @@ class Submission:
         after: Mapping[str, int],
         n: int,
     ) -> Submission:
-        """The means over `n` submissions, between two states of the card's counters."""
+        """Returns the means over `n` submissions, from two states of the card's counters."""
         return cls(
             ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}
         )
 
     def as_json(self) -> dict[str, float]:
-        """By the names of columns."""
+        """Returns the values by the names of their columns."""
         return {
             "ioctls_per_submit": self.ioctls,
             "ib_dwords_per_dispatch": self.ib_dwords,
@@ -150,11 +154,11 @@ class Share:
 
     @property
     def is_known(self) -> bool:
-        """Are there enough turns for an interval?"""
+        """True if there are enough rounds for an interval."""
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """What a results file keeps beside the row's roof_percent."""
+        """Returns what a results file stores in addition to the row's roof_percent."""
         ratio = self.ratio
         return {
             "kernel": self.kernel,
@@ -169,7 +173,7 @@ class Share:
 
 @dataclass
 class Row:
-    """One row, as JSON will have it. Made by `timed`, `failed` or `unverified` only."""
+    """One row, in the form that JSON has. Only `timed`, `failed` and `unverified` make rows."""
 
     subject: Subject
     verified: bool
@@ -187,7 +191,7 @@ class Row:
 
     @classmethod
     def failed(cls, subject: Subject, error: Mapping[str, Any], reason: str) -> Row:
-        """A row whose check failed. It has no time, whatever was measured."""
+        """Returns a row whose check failed. The row has no time, whatever was measured."""
         return cls(subject, False, error, reason=reason)
 
     @property
@@ -205,7 +209,9 @@ class Row:
 
     @property
     def spread_percent(self) -> float | None:
-        """The spread of a file's samples: the quartiles' distance, in per cent of the median."""
+        """The spread of a file's samples: the distance between the quartiles, in per cent of the
+        median.
+        """
         return 100 * stats.spread(self.measured.rounded) if self.measured else None
 
     @property
@@ -218,13 +224,13 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """The row as strict JSON, made once: files are written after every row, each with all rows,
-        and a row in a report never changes.
+        """The row as strict JSON, made once. Files with all rows are written after every row, and a
+        row in a report never changes.
         """
         return json.dumps(finite(self.as_json()), allow_nan=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The row in the form of the schema."""
+        """Returns the row in the form of the schema."""
         s, m = self.subject, self.measured
         row: dict[str, Any] = {
             "kernel": s.kernel,
@@ -276,8 +282,8 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far. `command` decides which tables the
-    rows make.
+    """The document: what was run where, and the rows so far. `command` decides which tables are
+    made of the rows.
     """
 
     env: Mapping[str, Any]
@@ -288,7 +294,7 @@ class Report:
 
     @property
     def head(self) -> dict[str, Any]:
-        """The document without its rows."""
+        """Returns the document without its rows."""
         known = {"schema": SCHEMA, "env": dict(self.env), "interrupted": self.interrupted}
         return {**known, **self.extra}
 
@@ -297,7 +303,9 @@ class Report:
 
 
 def finite(value: Any) -> Any:
-    """Replaces NaN and infinities, which JSON lacks, by "nan", "inf", "-inf" at any depth."""
+    """Returns the value with NaN and infinities, which JSON lacks, replaced by "nan", "inf", "-inf"
+    at any depth.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
@@ -308,8 +316,8 @@ def finite(value: Any) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Reads a results file. Raises UsageError when it is missing, no JSON, of another schema, or
-    has malformed rows.
+    """Reads a results file. Raises UsageError when the file is missing, is not JSON, has another
+    schema, or has malformed rows.
     """
     try:
         document = json.loads(path.read_text())
@@ -322,7 +330,7 @@ def load(path: Path) -> dict[str, Any]:
             f'{path}: expected a results file, {{"schema": {SCHEMA}, "results": [...]}}'
         )
     if document.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: got schema {document.get('schema')!r}, expected {SCHEMA}")
+        raise UsageError(f"{path}: expected schema {SCHEMA}, got {document.get('schema')!r}")
     for at, row in enumerate(document["results"]):
         _check_row(row, f"{path}: results[{at}]")
     return document

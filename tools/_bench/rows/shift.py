@@ -1,11 +1,12 @@
 """The shift of a row: how much its time changed from one results file to another, and the verdict.
 
-Neighbours on a machine only add time, so the fastest samples show what the kernel itself takes. A
-process also has pages, cores and neighbours of its own from its start to its end. They shift even
-its fastest samples, and no sample of this process tells by how much. They shift the other quick
-samples more. So the distance of those from the fastest is the doubt. A kernel whose quickest tenth
-lies within 2 % is compared within 2 %. Beside other work the doubt of a cpu's row is WAKING_NS at
-least. There a scheduler decides for a whole process how late the second thread of each launch runs.
+Other programs on a machine only add time, so the fastest samples show what the kernel itself takes.
+Yet each process has its own pages, cores and disturbances from its start to its end. They shift
+even its fastest samples, and no sample of the process tells by how much. They shift the other quick
+samples more. The distance between quick and fastest samples therefore is the uncertainty: a kernel
+whose quickest tenth lies within 2 % is compared within 2 %. Beside other work, the uncertainty of a
+cpu's row is at least WAKING_NS: there the scheduler decides for a whole process how late the second
+thread of each launch runs.
 
 A reference is a probe that ran in the rounds of both rows. Its shift is the shift of the machine.
 Called by compare.py; versus.py calls `rivals`.
@@ -24,20 +25,21 @@ from . import stats
 THRESHOLD = 0.05
 DRAWS = 500
 FASTEST, QUICK, FEWEST = 0.02, 0.1, 2
-"""Quantiles of a row's times, FEWEST samples below the first. The doubt is the distance of the two.
-"""
+"""Quantiles of the fastest and of the quick times of a row; at least FEWEST samples are below
+the first. The distance of the two quantiles is the uncertainty."""
 BUSY_PERCENT, WAKING_NS = 25.0, 25_000.0
-"""From this share of all cores' time in other processes on, launches may start so late. The fastest
-times of a product of 256x256 were 155 us in some processes and 180 us in others, beside two busy
-loops; on a quiet machine 148 to 155 us (101 and 10 processes, two cores of an AMD EPYC). Without
-this doubt 3 of 300 rows that were compared with themselves were SLOW (benchmarks/self_compare.py).
+"""If other processes take this share of all cores' time or more, launches may start so late. The
+fastest times of a product of 256x256 were 155 us in some processes and 180 us in others, beside two
+busy loops; on a quiet machine they were 148 to 155 us (101 and 10 processes, two cores of an AMD
+EPYC). Without this uncertainty 3 of 300 rows that were compared with themselves were SLOW
+(benchmarks/self_compare.py).
 """
 Samples = Sequence[float] | stats.Floats
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A relative change, 0.1 for 10 % longer, and its interval."""
+    """A relative change with its interval: 0.1 means 10 % longer."""
 
     middle: float
     low: float
@@ -47,7 +49,7 @@ class Shift:
         return -threshold <= self.low and self.high <= threshold
 
     def beside(self, machine: Shift) -> Shift:
-        """The part of it that the shift of the machine does not explain."""
+        """Returns the part of this shift that the shift of the machine does not explain."""
         return Shift(
             (1 + self.middle) / (1 + machine.middle) - 1,
             (1 + self.low) / (1 + machine.high) - 1,
@@ -57,8 +59,8 @@ class Shift:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of a row. `shift` is beside the reference. `machine` is the shift of the
-    reference, None if the files have no common one.
+    """The verdict of a row. `shift` is relative to the reference. `machine` is the shift of the
+    reference, or None if the files have no common reference.
     """
 
     verdict: str
@@ -68,8 +70,9 @@ class Judged:
 
 
 def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Judged:
-    """Compares a row of two files. SLOW and FAST: the row's fastest times moved beyond the
-    threshold, by themselves and beside the reference. SAME: neither they nor the medians did.
+    """Compares a row of two files. SLOW and FAST: the row's fastest times changed by more than the
+    threshold, both alone and relative to the reference. SAME: neither the fastest times nor the
+    medians did.
     """
     a, b = np.array(old["samples_ns"]), np.array(new["samples_ns"])
     at = _quantiles(min(a.size, b.size))
@@ -96,8 +99,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
 
 
 def rivals(first: Samples, second: Samples, threshold: float) -> Judged:
-    """Compares two kernels whose samples were taken in turns: the machine met both alike, so the
-    medians tell.
+    """Compares two kernels whose samples were taken in turns. The machine's changes affect both
+    alike, so the medians are compared.
     """
     found, p = _typical(first, second), stats.mann_whitney(*map(stats.blocks, (first, second)))
     return Judged(_verdict(found, found, found, threshold), found, p, None)
@@ -112,21 +115,23 @@ def _verdict(own: Shift, beside: Shift, typical: Shift, threshold: float) -> str
 
 
 def _typical(was: Samples, now: Samples) -> Shift:
-    """The shift of the medians."""
+    """Returns the shift of the medians."""
     was, now = stats.blocks(was), stats.blocks(now)
     low, high = stats.ratio_interval(was, now)
     return Shift(float(np.median(now) / np.median(was)) - 1, low - 1, high - 1)
 
 
 def _quantiles(samples: int) -> tuple[float, float]:
-    """The quantiles of the fastest and of the quick samples; the median at most."""
+    """Returns the quantiles of the fastest and of the quick samples. Neither exceeds
+    0.5, the median.
+    """
     fastest = max(FASTEST, FEWEST / samples)
     return min(fastest, 0.5), min(fastest * QUICK / FASTEST, 0.5)
 
 
 def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
-    """The shift of the fastest times. The bootstrap draws whole stretches, because disturbances
-    last for many samples.
+    """Returns the shift of the fastest times. The bootstrap draws whole stretches, because
+    disturbances last for many samples.
     """
     rng = np.random.default_rng(0)
     again = _drawn(rng, now, quantile) / _drawn(rng, was, quantile)
@@ -136,7 +141,7 @@ def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
 
 
 def _drawn(rng: np.random.Generator, samples: stats.Floats, quantile: float) -> stats.Floats:
-    """The fastest times of DRAWS resamples."""
+    """Returns the fastest times of DRAWS resamples."""
     stretches = min(stats.BLOCKS, samples.size)
     length = samples.size // stretches
     cut = samples[: stretches * length].reshape(stretches, length)
@@ -160,6 +165,8 @@ def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
-    """The distance of the quick samples from the fastest, in the file where it is larger."""
+    """Returns the relative distance between the fastest and the quick samples, in the file where it
+    is larger.
+    """
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
-FEWEST_FOR_INTERVAL = 6  # 1 - 2 * 0.5**n reaches 95 % at n = 6
-BLOCKS = 20  # of one process's samples: neighbours are too alike to be independent
+FEWEST_FOR_INTERVAL = 6  # at n = 6 the extremes hold the median with 1 - 2 * 0.5**n >= 95 %
+BLOCKS = 20  # number of stretches of samples; adjacent samples of a process are not independent
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Median of n samples and its 95 % interval. With n < 6 low and high are the smallest and the
-    largest sample.
+    """The median of n samples and its 95 % interval. With n < 6, `low` and `high` are the smallest
+    and the largest sample.
     """
 
     median: float
@@ -41,11 +41,12 @@ class Summary:
 
 @lru_cache(maxsize=1024)
 def interval_ranks(n: int) -> tuple[int, int]:
-    """Zero-based ranks (low, high) of the order statistics that hold the median with at least 95 %.
+    """Returns the zero-based ranks (low, high) of the order statistics that hold the median with at
+    least 95 %.
 
-    With X ~ Binomial(n, 1/2), the interval from the r-th smallest to the r-th largest misses with
-    probability 2 P(X < r). r is the largest one-based rank with P(X < r) <= 2.5 %: exact up to 1000
-    samples, above by the normal approximation.
+    With X ~ Binomial(n, 1/2), the interval from the r-th smallest to the r-th largest misses the
+    median with probability 2 P(X < r). r is the largest one-based rank with P(X < r) <= 2.5 %:
+    exact up to 1000 samples, above that by the normal approximation.
     """
     if n < FEWEST_FOR_INTERVAL:
         return 0, max(n - 1, 0)
@@ -63,10 +64,10 @@ def interval_ranks(n: int) -> tuple[int, int]:
 
 
 def summarize(samples: npt.ArrayLike) -> Summary:
-    """Median and 95 % interval of at least one sample."""
+    """Returns the median and the 95 % interval of at least one sample."""
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     if ordered.size == 0:
-        raise ValueError("summarize: no samples")
+        raise ValueError("summarize: expected at least one sample, got none")
     low, high = interval_ranks(int(ordered.size))
     return Summary(
         float(np.median(ordered)), float(ordered[low]), float(ordered[high]), int(ordered.size)
@@ -74,14 +75,16 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """The quartiles' distance over the median. A tail does not change it; a second mode does."""
+    """Returns the distance between the quartiles over the median. A tail does not change it; a
+    second mode does.
+    """
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf
 
 
 def blocks(values: npt.ArrayLike) -> Floats:
-    """Medians of BLOCKS consecutive stretches: a disturbance that spans many samples counts once.
-    Fewer than two values per block come back unchanged.
+    """Returns the medians of BLOCKS consecutive stretches, so that a disturbance of many samples
+    counts once. With fewer than two values per stretch, returns the values unchanged.
     """
     every = np.asarray(values, dtype=np.float64)
     if every.size < 2 * BLOCKS:
@@ -90,13 +93,13 @@ def blocks(values: npt.ArrayLike) -> Floats:
 
 
 def paired(a: npt.ArrayLike, b: npt.ArrayLike) -> Summary:
-    """Median and interval of the ratios a / b, round by round."""
+    """Returns the median and interval of the ratios a / b, round by round."""
     ratios = np.asarray(a, dtype=np.float64) / np.asarray(b, dtype=np.float64)
     return summarize(blocks(ratios))
 
 
 def rounded(s: Summary) -> dict[str, float | int]:
-    """A summary of times in ns as the results files have it."""
+    """Returns a summary of times in ns in the form of the results files."""
     return {
         "median": round(s.median, 3),
         "ci_low": round(s.low, 3),
@@ -106,7 +109,7 @@ def rounded(s: Summary) -> dict[str, float | int]:
 
 
 def mann_whitney(old: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
+    """Returns the two-sided p of Mann-Whitney's U test. Raises UsageError without scipy."""
     try:
         scipy_stats = importlib.import_module("scipy.stats")
     except ImportError as error:
@@ -115,8 +118,8 @@ def mann_whitney(old: npt.ArrayLike, new: npt.ArrayLike) -> float:
 
 
 def drift(samples: npt.ArrayLike) -> float:
-    """Median of the second half over the median of the first, minus 1. It shows a falling clock or
-    a waking neighbour.
+    """Returns the median of the second half over the median of the first, minus 1. The drift shows
+    a clock that falls, or another program that starts.
     """
     values = np.asarray(samples, dtype=np.float64)
     half = values.size // 2
@@ -127,7 +130,9 @@ def drift(samples: npt.ArrayLike) -> float:
 
 
 def best_sustained(samples: npt.ArrayLike, run: int = 5) -> float:
-    """The lowest median of `run` consecutive samples: a time reached for a while, not once."""
+    """Returns the lowest median of `run` consecutive samples: a time that was reached for a while,
+    not once.
+    """
     values = np.asarray(samples, dtype=np.float64)
     if values.size <= run:
         return float(np.median(values))
@@ -138,8 +143,8 @@ def best_sustained(samples: npt.ArrayLike, run: int = 5) -> float:
 def ratio_interval(
     old: npt.ArrayLike, new: npt.ArrayLike, seed: int = 0, rounds: int = 1000
 ) -> tuple[float, float]:
-    """95 % bootstrap interval of median(new) / median(old). The same inputs give the same
-    interval.
+    """Returns the 95 % bootstrap interval of median(new) / median(old). The same inputs give the
+    same interval.
     """
     a, b = (np.asarray(s, dtype=np.float64) for s in (old, new))
     rng = np.random.default_rng(seed)
@@ -149,8 +154,8 @@ def ratio_interval(
 
 
 def resampled_medians(rng: np.random.Generator, values: Floats, rounds: int) -> Floats:
-    """Medians of bootstrap resamples. Works in blocks, so that a long series does not need rounds *
-    n doubles at once.
+    """Returns the medians of bootstrap resamples. Works in blocks, so that a long series does not
+    need rounds * n doubles at once.
     """
     block = max(1, (1 << 20) // values.size)
     parts = [

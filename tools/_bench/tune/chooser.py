@@ -1,10 +1,11 @@
-"""Which point of a sweep to try next: a model of the costs so far shows where a better one may be.
+"""Chooses which point of a sweep to try next. A model of the costs so far shows where a better
+point may be.
 
 The points are all allowed combinations of named numbers and words. The first point comes first,
-then some far from each other. After them comes the point with the largest expected improvement of
-the logarithm of the cost (Jones, Schonlau and Welch, 1998). Every other time only points are
-considered that differ from the best in one name, because rugged costs mislead the model farther
-away. No point comes twice. Pure. Called by sweep_search.py.
+then some that are far from each other. After them comes the point with the largest expected
+improvement of the logarithm of the cost (Jones, Schonlau and Welch, 1998). Every other time, only
+points that differ from the best in one name are considered, because a rugged cost misleads the
+model for farther points. No point comes twice. Pure. Called by sweep_search.py.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from _bench.jobs.axes import Value
 from .surrogate import Floats, Surrogate
 
 FEWEST_FIRST = 8
-CANDIDATES = 2000  # points that the model judges at most
-KNEE = 0.5  # logarithms beyond this distance above the best's count less: bad is bad
-PAIR = 1.5  # prior of the logarithm of a pair's length scale: few pairs matter
+CANDIDATES = 2000  # largest number of points that the model judges
+# log costs that exceed the best by more than this are compressed, as their exact value says little
+KNEE = 0.5
+PAIR = 1.5  # prior of log(length scale) of a pair of features: most pairs do not matter
 _NUMBERS = re.compile(r"\d+(x\d+)+")
 
 
 class Chooser:
-    """Ask for a point, tell its cost, and so on."""
+    """Chooses points one at a time: `ask` returns a point, `tell` gets the point's cost."""
 
     def __init__(self, points: Sequence[Mapping[str, Value]], seed: int = 0) -> None:
         columns = [column for column in _columns(points) if len(set(column)) > 1]
@@ -41,12 +43,13 @@ class Chooser:
         self._random = np.random.default_rng(seed)
         self._first = max(FEWEST_FIRST, 2 * len(columns))
         self._free = np.ones(len(points), bool)
-        self._gap = np.full(len(points), np.inf)  # distance to the nearest point that was tried
+        # each point's distance to the nearest point that was tried
+        self._gap = np.full(len(points), np.inf)
         self._tried: list[int] = []
         self._costs: list[float] = []
 
     def ask(self) -> int | None:
-        """The index of the next point. None: all points were tried."""
+        """Returns the index of the next point, or None if all points were tried."""
         left = np.flatnonzero(self._free)
         if not left.size:
             return None
@@ -61,7 +64,7 @@ class Chooser:
         return self._most_promising(self._candidates(left))
 
     def tell(self, at: int, cost: float | None) -> None:
-        """Takes the cost of a point, in any unit; None when it failed."""
+        """Records the cost of a point, in any unit, or None when the point failed."""
         self._free[at] = False
         self._tried.append(at)
         self._costs.append(math.inf if cost is None else math.log(cost))
@@ -69,7 +72,9 @@ class Chooser:
         self._gap = np.minimum(self._gap, gap)
 
     def _candidates(self, left: np.ndarray) -> np.ndarray:
-        """The candidates: some points at random; every other time those one step from the best."""
+        """Returns the candidates among the points that are left: random points, or every other time
+        those that differ from the best in one name.
+        """
         if len(self._tried) % 2 == 0:
             best = self._tried[int(np.argmin(self._costs))]
             changes = np.count_nonzero(self._codes[left] != self._codes[best], axis=1)
@@ -96,7 +101,7 @@ class Chooser:
 
 
 def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
-    """The values of each name. A group size such as "8x4" has a column for each number."""
+    """Yields the values of each name. A group size such as "8x4" gives a column for each number."""
     for name in points[0]:
         column = [point[name] for point in points]
         if all(isinstance(value, str) and _NUMBERS.fullmatch(value) for value in column):
@@ -109,11 +114,11 @@ def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
 def _features(
     columns: Sequence[Sequence[Value]],
 ) -> tuple[list[Floats], list[int], list[float]]:
-    """(features, the length scale of each, the prior of each length scale).
+    """Returns (features, the length scale of each, the prior of each length scale).
 
-    A number is one feature from 0 to 1, halfway between its rank and its logarithm. A word is a
+    A number is one feature from 0 to 1, halfway between its rank and its logarithm. A word is one
     feature for each of its values. The products of two numbers, such as the threads of a group or
-    the area of a tile, are features too.
+    the area of a tile, are features, too.
     """
     features: list[Floats] = []
     scale_of: list[int] = []
@@ -141,6 +146,6 @@ def _features(
 
 
 def _unit(values: Floats) -> Floats:
-    """Shifted and scaled to 0..1."""
+    """Returns the values, shifted and scaled to 0..1."""
     low, high = float(values.min()), float(values.max())
     return (values - low) / ((high - low) or 1.0)

@@ -1,4 +1,6 @@
-"""The output of command tune: its table, its JSON, its exit code. Called by commands/tune.py."""
+"""The output of the tune command: its table, its JSON, its exit code. Called by
+commands/tune.py.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .search import Outcome
 
 @dataclass
 class Row:
-    """One kernel at one shape on one device."""
+    """The result of the search for one kernel at one shape on one device."""
 
     kernel: str
     device: str
@@ -25,10 +27,10 @@ class Row:
     shape: str = ""
     outcome: Outcome[Any] | None = None
     wrong: tuple[str, ...] = ()
-    """The check's sentence about each plan that was wrong."""
+    """The sentence of the check about each plan that was wrong."""
     refused: int = 0
     failure: str = ""
-    """Why there is no outcome."""
+    """The reason why there is no outcome."""
     kept: bool = False
     others: float = 0.0
     """Share of the host's cores that other processes took during the search."""
@@ -41,7 +43,7 @@ COLUMNS = (
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row of the table."""
+    """Returns the cells of a row of the table."""
     found = row.outcome
     if found is None:
         blank = ("-",) * 7
@@ -68,12 +70,13 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any]:
-    """The document that --json writes."""
+    """Returns the document that --json writes."""
     results = []
     for row in rows:
         entry = asdict(row)
         if row.outcome is not None:
-            # The model's own plan may win the last duel: then nothing better was found.
+            # A ratio below 1 means that the model's plan won the last comparison: no better plan
+            # was found.
             entry["distance_percent"] = [100 * max(r - 1, 0.0) for r in row.outcome.ratio]
         results.append(entry)
     return {

@@ -1,9 +1,11 @@
-"""The search for the best plan: pure policy over arms that can be sampled, with an injected clock.
+"""The search for the best plan: a pure policy over plans that can be sampled ("arms"), with an
+injected clock.
 
 The search climbs: the best plan so far races its untried neighbours, until none wins or time is up.
-A race is successive halving: all remaining plans take one sample each in turn, then the slower half
-leaves. So a busy moment affects all alike. A duel with new samples decides at the end, because the
-samples that made a plan win would overstate by how much. Called by tune.py.
+A race is successive halving: all remaining plans take one sample each in turns, then the slower
+half is dropped. A busy moment thus affects all alike. The samples that made a plan win overstate
+its advantage. Therefore a duel, new samples of the best plan and the model's plan, decides at the
+end. Called by tune.py.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from _bench.rows import stats
 
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
-WORTH = 0.01  # the climb goes on only if a neighbour wins by this share
-SEARCH_SHARE = 0.75  # of the time; the rest is for the duel
+WORTH = 0.01  # least relative advantage of a neighbour for the climb to go on
+SEARCH_SHARE = 0.75  # share of the time; the rest is for the duel
 
 P = TypeVar("P")
 
@@ -27,7 +29,7 @@ class Arm(Protocol):
     """A plan that was verified and can be timed."""
 
     def sample(self) -> float:
-        """Seconds per launch."""
+        """Takes a sample and returns the seconds per launch."""
         ...
 
     def close(self) -> None: ...
@@ -47,7 +49,9 @@ class Entrant(Generic[P]):
 
     @property
     def typical(self) -> float:
-        """Median of the lower half: the time without disturbance. Used only to rank."""
+        """The median of the lower half of the samples: the time without disturbance. Only used to
+        rank plans.
+        """
         ordered = sorted(self.samples)
         half = ordered[: max(1, (len(ordered) + 1) // 2)]
         return half[len(half) // 2]
@@ -55,8 +59,9 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """The result of a search. `ratio` is the model's time over the best plan's, by medians of the
-    duel, with its 95 % interval: below 1 if the model's plan won. All are 1 without a proper duel.
+    """The result of a search. `ratio` is the model's time over the best plan's with its 95 %
+    interval, by medians of the duel; below 1 the model's plan won. Without a complete duel all
+    three numbers are 1.
     """
 
     model: P
@@ -70,7 +75,9 @@ class Outcome(Generic[P]):
 
 @dataclass
 class Search(Generic[P]):
-    """`admit(plan)` loads and verifies; None: the plan is refused or wrong. `clock` counts seconds.
+    """The search. `admit(plan)` loads and verifies a plan, and returns None if the plan is refused
+    or wrong. `clock` returns seconds.
+
     The search ends `budget_s` after its start, or a little later: a step that has begun is
     finished.
     """
@@ -82,11 +89,11 @@ class Search(Generic[P]):
     seed: int = 0
     say: Callable[[str], None] = lambda what: None
     least_pairs: int = 10
-    """Samples in the last duel, however late it is."""
+    """Least number of samples in the last duel, also when the time is up."""
     samples: int = SAMPLES_A_ROUND
     """Samples of each plan in the first round of a race."""
     hopeless: float = HOPELESS
-    """A plan that takes so many times the best's time at the first look does not race."""
+    """A plan whose first samples take so many times the best's time is dropped before the race."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -97,7 +104,9 @@ class Search(Generic[P]):
         return self.clock() - self._start > share * self.budget_s
 
     def run(self, seeds: Sequence[P]) -> Outcome[P]:
-        """`seeds[0]` is the model's plan. Raises ValueError if it is not admitted."""
+        """Runs the search. `seeds[0]` is the model's plan. Raises ValueError if that plan is not
+        admitted.
+        """
         model = self._entrant(seeds[0])
         if model is None:
             raise ValueError("the model's own plan is refused or wrong: nothing to compare with")
@@ -129,7 +138,9 @@ class Search(Generic[P]):
         return None if arm is None else Entrant(plan, arm)
 
     def _enter(self, plans: Sequence[P], best: Entrant[P]) -> list[Entrant[P]]:
-        """The plans that are admitted while there is time, and not hopeless at the first look."""
+        """Returns the plans that are admitted before time is up, without those that two samples
+        show to be `hopeless` times slower than the best.
+        """
         found = []
         for plan in self._random.sample(list(plans), len(plans)):
             if self._late():
@@ -145,11 +156,13 @@ class Search(Generic[P]):
         return found
 
     def _race(self, entrants: list[Entrant[P]]) -> Entrant[P]:
-        """Successive halving. The plan to beat, `entrants[0]`, stays to the end, so that it is
-        sampled as often, and stays open. Other losers are closed."""
+        """Races plans by successive halving and returns the winner. The plan to beat,
+        `entrants[0]`, is sampled to the end and is not closed. Other losers are closed.
+        """
         champion, left, rounds = entrants[0], list(entrants), self.samples
         for entrant in entrants:
-            entrant.samples.clear()  # older samples: only samples taken in turn rank the plans
+            # drops older samples: only samples taken in turns may rank the plans
+            entrant.samples.clear()
         while len(left) > 1:
             for _ in range(rounds):
                 for entrant in self._random.sample(left, len(left)):
@@ -167,7 +180,9 @@ class Search(Generic[P]):
         return left[0]
 
     def _duel(self, model: Entrant[P], best: Entrant[P], complete: bool) -> Outcome[P]:
-        """Fresh samples in turn, for the rest of the time, at least a few."""
+        """Takes new samples of both plans in turns, for the rest of the time, and at least a few.
+        Returns the outcome.
+        """
         tried = len(self._tried)
         a, b = Entrant(model.plan, model.arm), Entrant(best.plan, best.arm)
         if best is model:
@@ -183,7 +198,7 @@ class Search(Generic[P]):
                 entrant.take()
         model_s, best_s = (stats.summarize(e.samples).median for e in (a, b))
         low, high = stats.ratio_interval(b.samples, a.samples, self.seed)
-        if low <= 1.0:  # no clear difference: the model's choice stays
+        if low <= 1.0:  # without a clear difference the model's plan wins
             ratio = (model_s / best_s, low, high)
             return Outcome(model.plan, model.plan, model_s, model_s, ratio, tried, complete)
         ratio = (model_s / best_s, low, high)

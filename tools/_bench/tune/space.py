@@ -1,7 +1,7 @@
-"""The tile plans beside a given one: legal for the device, one step away in one direction.
+"""The tile plans next to a given plan: legal for the device, and one step away in one direction.
 
-Pure. A point of the space is a TilePlan. A search begins at `seeds` and goes from a plan to its
-`neighbours`. A backend may still refuse a plan when it loads it (tune.py). Called by search.py.
+Pure functions. A search begins at the plans of `seeds` and goes from a plan to its `neighbours`. A
+backend may still refuse a plan when it loads the kernel (tune.py). Called by search.py.
 
     gpu   algorithm, tile per thread, threads per group along m and n, terms per step, vector
     cpu   algorithm, mc nc kc, all threads or one; the micro-tile is the kernels' own
@@ -24,14 +24,16 @@ DOWN = (1, 2, 4, 8, 16, 32)  # threads per group along m
 TERMS = (4, 8, 16, 32)
 THREADS = (32, 64, 128, 256, 512, 1024)
 MOST_SUMS = {False: 512, True: 256}
-"""Outputs per thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s and 512 in 17 s to 22 s,
-the square of their number. No number of launches earns that back."""
+"""Largest number of outputs per thread, by DeviceInfo.software. llvmpipe compiles 256 in 4 s and
+512 in 17 s to 22 s: the time grows with the square. No number of launches makes up for that."""
 STAGED = ("shared", "im2col")
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """The parts of a gpu plan."""
+    """A gpu plan in parts: algorithm, tile per thread, threads per group, terms per
+    step, vector.
+    """
 
     algo: str
     tm: int
@@ -47,13 +49,13 @@ class Shaped:
 
 
 def shaped(plan: sp.TilePlan) -> Shaped:
-    """The parts of a gpu plan that leaves nothing open."""
+    """Returns the parts of a gpu plan in which every size is set."""
     (bm, bn, bk), (tm, tn, _) = plan.levels
     return Shaped(plan.algo, tm, tn, bn // tn, bm // tm, bk, plan.vector)
 
 
 def seeds(kernel: str, model: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TilePlan]:
-    """The model's plan, then one plan for each other way to compute the same."""
+    """Returns the model's plan, then one plan for each other algorithm."""
     if kernel.startswith("reduce_"):
         return [model]
     conv = kernel.startswith("conv2d_")
@@ -72,7 +74,7 @@ def seeds(kernel: str, model: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TileP
 
 
 def neighbours(kernel: str, plan: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TilePlan]:
-    """Every legal plan one step from `plan`."""
+    """Returns every legal plan that is one step from `plan`."""
     if kernel.startswith("reduce_"):
         found = _reduce(plan, info)
     elif info.kind == "gpu":
@@ -95,7 +97,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # As many outputs, or nearly as many, in another shape.
+    # Other shapes with as many outputs per thread, or nearly as many.
     for tm in TM:
         if here.tm <= 2 * tm <= 4 * here.tm:
             tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)
@@ -104,7 +106,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
 
 
 def _beside(value: int, ladder: tuple[int, ...]) -> list[int]:
-    """The next lower and the next higher value of the ladder."""
+    """Returns the next lower and the next higher value of the ladder."""
     return [
         *[step for step in ladder if step < value][-1:],
         *[step for step in ladder if step > value][:1],
@@ -116,8 +118,8 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
     threads = part.across * part.down
     staged = part.algo in STAGED
     shared = (part.down * part.tm + part.across * part.tn) * part.bk * itemsize if staged else 0
-    # A vector of four needs four elements. A shader that cannot use it silently takes scalars. For
-    # the direct convolution a vector means four terms instead.
+    # A vector of four needs tiles in multiples of four. A shader that cannot use vectors silently
+    # uses scalars. For the direct convolution a vector means four terms instead.
     whole = part.vector == 1 or part.algo == "direct" or not (part.tm % 4 or part.tn % 4)
     return (
         part.tm * part.tn <= MOST_SUMS[info.software]
@@ -128,14 +130,15 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
 
 
 def _blocks(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
-    """mc, nc and kc a half and a third larger and smaller, in whole micro-tiles; the other choice
-    of threads."""
+    """Yields plans with mc, nc or kc at 1/2, 3/4, 3/2 and 2 times its value, in whole micro-tiles,
+    and the plan with the other choice of threads.
+    """
     (mc, nc, kc), (mr, nr, one) = plan.levels
     for mul, div in ((1, 2), (3, 4), (3, 2), (2, 1)):
         for level in (
             (max(mr, mc * mul // div // mr * mr), nc, kc),
             (mc, max(nr, nc * mul // div // nr * nr), kc),
-            (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's plans have no kc
+            (mc, nc, max(64, kc * mul // div // 8 * 8) if kc else 0),  # Winograd's plans have kc 0
         ):
             yield replace(plan, levels=(level, (mr, nr, one)))
     if info.compute_units > 1:
@@ -151,7 +154,7 @@ def _reduce(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
 
 
 def text(plan: sp.TilePlan) -> str:
-    """A plan as one word for a table: "blocked 16x16 of 16x128x4 v4"."""
+    """Returns a plan as text for a table: "blocked 16x16 of 16x128x4 v4"."""
     words = [plan.algo] if plan.algo != "auto" or not plan.levels else []
     if len(plan.levels) > 1:
         words.append("x".join(str(size) for size in plan.levels[1][:2]))

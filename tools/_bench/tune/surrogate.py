@@ -1,10 +1,10 @@
 """A Gaussian process over some dozen measured points: the expected cost of an untried point, and
 its uncertainty.
 
-The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2). Each feature
-has a length scale, and there is a share of noise. At each fit a few steps by the sign of the
-gradient raise their posterior density (iRprop-, Igel and Huesken, 2000). They begin where the last
-fit ended. Pure. Called by chooser.py.
+The covariance is Matern's with nu = 5/2 (Rasmussen and Williams, 2006, section 4.2). Its parameters
+are a length scale for each feature and the share of noise. Each fit improves their posterior
+density by a few steps along the sign of the gradient (iRprop-, Igel and Huesken, 2000), starting
+from the previous fit. Pure. Called by chooser.py.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 STEPS = 2  # gradient steps per fit
-NOISE, NOISE_SPREAD = -5.0, 1.5  # prior of the logarithm of the noise's share of the variance
-LENGTH_SPREAD = 1.0  # prior of the logarithm of a length scale
-MOST = 6.0  # largest value of either logarithm
+# mean and deviation of the prior of log(share of noise in the variance)
+NOISE, NOISE_SPREAD = -5.0, 1.5
+LENGTH_SPREAD = 1.0  # deviation of the prior of log(length scale)
+MOST = 6.0  # largest value of log(noise share) and log(length scale)
 FIRST_STEP, LEAST_STEP, MOST_STEP = 0.2, 1e-3, 0.7
 GROW, SHRINK = 1.3, 0.5
 
 
 class Surrogate:
-    """`scale_of[k]` is the length scale of feature k. `prior` has the expected logarithms of the
-    length scales.
+    """The Gaussian process. `scale_of[k]` is the index of feature k's length scale. `prior` has the
+    expected logarithms of the length scales.
     """
 
     def __init__(self, scale_of: npt.NDArray[np.intp], prior: Floats) -> None:
@@ -38,7 +39,9 @@ class Surrogate:
         self._before = np.zeros(len(self._at))
 
     def fit(self, x: Floats, y: Floats) -> None:
-        """Costs `y` (n, of mean 0 and variance 1) of points with features `x` (n, k)."""
+        """Fits the process to costs `y` (n, of mean 0 and variance 1) of points with features `x`
+        (n, k).
+        """
         for _ in range(STEPS):
             gradient = self._gradient(x, y)
             turned = gradient * self._before
@@ -50,15 +53,16 @@ class Surrogate:
         self._half, self._weights, self._variance, _ = self._solved(x, y)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """(mean, standard deviation) at points with features `x` (m, k)."""
+        """Returns (mean, standard deviation) of the cost at points with features `x` (m, k)."""
         covariance, _ = self._matern(self._x, x)
         mean = self._weights @ covariance
         known = np.sum((self._half @ covariance) ** 2, axis=0)
         return mean, np.sqrt(self._variance * np.maximum(1.0 - known, 1e-9))
 
     def _matern(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """The correlations of the points, and the common factor of their derivatives. With length
-        l, the derivative by log(l_k) is `slope * 5/3 * (a_k - b_k)**2 / l_k**2`.
+        """Returns the correlations of the points and `slope`, the common factor of their
+        derivatives. The derivative by log(l_k) is `slope * 5/3 * (a_k - b_k)**2 / l_k**2` for a
+        length scale l.
         """
         lengths = np.exp(self._at[self._scale_of])
         p, q = a / lengths, b / lengths
@@ -69,8 +73,8 @@ class Surrogate:
         return slope + far * far / 3 * near, slope
 
     def _solved(self, x: Floats, y: Floats) -> tuple[Floats, Floats, float, Floats]:
-        """(the inverse of the factor of the correlations, the weights of the points, the variance
-        that fits best, the slopes).
+        """Returns (the inverse of the correlation matrix's factor, the weights of the points, the
+        variance that fits best, the slopes).
         """
         correlations, slope = self._matern(x, x)
         correlations[np.diag_indices(len(y))] += math.exp(self._at[-1])
@@ -79,11 +83,11 @@ class Surrogate:
         return half, weights, float(y @ weights + 1) / (len(y) + 1), slope
 
     def _gradient(self, x: Floats, y: Floats) -> Floats:
-        """The gradient of the negative logarithm of the posterior density."""
+        """Returns the gradient of the negative logarithm of the posterior density."""
         half, weights, variance, slope = self._solved(x, y)
         inner = half.T @ half - np.outer(weights, weights) / variance
         pull = inner * slope
-        # The sum of pull_ij (x_ik - x_jk)**2 over all pairs; pull is symmetric.
+        # Computes the sum of pull_ij (x_ik - x_jk)**2 over all pairs; `pull` is symmetric.
         by_feature = 2 * (pull.sum(axis=1) @ (x * x) - np.sum(x * (pull @ x), axis=0))
         by_scale = np.bincount(self._scale_of, by_feature, len(self._at) - 1)
         lengths = np.exp(2 * self._at[:-1])

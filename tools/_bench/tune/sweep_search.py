@@ -1,9 +1,10 @@
-"""`kernel --search`: as many points of a sweep as a budget allows, and a duel at the end.
+"""`kernel --search`: tries as many points of a sweep as a budget allows, then compares the best in
+a duel.
 
-chooser.py names the next point. Each point is a row like any other, verified before it is timed.
-The last step times the best few and the first point again, in turns, so that one lucky row does not
-win. Points compete when they have one mode and the same flops (or bytes, if there are no flops).
-Each such size gets its share of the budget. Called by commands/runner.py.
+chooser.py chooses the next point. Each point becomes a row like any other, verified before it is
+timed. The duel times the best few and the first point again, in turns, so that a lucky row does not
+win. Points compete when they have the same mode and the same flops (or bytes, if there are no
+flops). Each such size gets its share of the budget. Called by commands/runner.py.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from _bench.rows.results import Row
 from .chooser import Chooser
 
 Task = tuple[Job, str]
-DUELISTS = 4  # so many of the best points are timed again, beside the first point
+DUELISTS = 4  # so many of the best points are timed again, together with the first point
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
-DUEL_SHARE = 0.15  # of the budget
+DUEL_SHARE = 0.15  # share of the budget for the duel
 ROWS = 60
-"""The budget should suffice for so many points, so each point gets at most 1 / ROWS of it."""
+"""The budget should suffice for so many points: each point gets at most 1 / ROWS of it."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The search's result for one size. `ratio` is the first point's time over the best one's, from
-    the duel's samples, with its 95 % interval. None: there was no duel of the two.
+    """The search's result for one size. `ratio` is the first point's time over the best point's
+    with its 95 % interval, from the duel's samples. None if the two had no duel.
     """
 
     kernel: str
@@ -47,7 +48,9 @@ class Found:
 
 @dataclass
 class SweepSearch:
-    """Spends `budget_s` seconds per device. `found` grows with each size, also after Ctrl-C."""
+    """Spends `budget_s` seconds per device. `found` gets an entry after each size, also
+    after Ctrl-C.
+    """
 
     budget_s: float
     seed: int = 0
@@ -61,8 +64,9 @@ class SweepSearch:
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """`known` are the rows of an earlier run. `measure` makes the rows of a job and its rivals;
-        it gets the number of points. `put` keeps the row of a task.
+        """Runs the searches of all sizes. `known` are the rows of an earlier run. `measure` makes
+        the rows of a job and its rivals; it also gets the number of points. `put` stores the row of
+        a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():
@@ -123,7 +127,7 @@ class _One:
         self.put(place, [row])
 
     def _duel(self) -> None:
-        """New rows of the best points, each measured beside the others."""
+        """Measures the best points again, in turns with each other. Their rows are replaced."""
         first = next(iter(self.tasks))
         self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
         self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
@@ -149,13 +153,15 @@ class _One:
             self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
-        """The correct rows, the fastest first."""
+        """Returns the places of the correct rows, the fastest first."""
         costs = {place: _cost(self.rows[place]) for place in places}
         right = {place: cost for place, cost in costs.items() if cost is not None}
         return sorted(right, key=right.__getitem__)
 
     def _best(self) -> int | None:
-        """The ratio from the duel, if there was one."""
+        """Returns the place of the best row: by the duel if there was one, otherwise by all rows.
+        None if no row is correct.
+        """
         ranked = self._ranked(self.duel or self.rows) or self._ranked(self.rows)
         return ranked[0] if ranked else None
 
@@ -182,11 +188,13 @@ class _One:
 
 
 def _unmarked(row: Row) -> Row:
-    """A copy of an earlier run's best row, which may lose to a row of this run."""
+    """Returns a copy of an earlier run's best row without the mark, because it may lose to a row of
+    this run.
+    """
     extra = {key: value for key, value in row.extra.items() if key != "is_best"}
     return replace(row, extra=extra, notes=[note for note in row.notes if note != BEST])
 
 
 def _cost(row: Row) -> float | None:
-    """ns per launch. None: the row is wrong or failed."""
+    """Returns the ns per launch, or None if the row is wrong or failed."""
     return row.time.median if row.verified and row.time else None

@@ -1,8 +1,9 @@
-"""Command tune on a device: verifies and times the plans that a search asks for, keeps the best.
+"""The tune command on a device: verifies and times the plans that a search asks for, and keeps the
+best.
 
-Every candidate passes the check of bound.py (fresh inputs, poisoned outputs, guard bands, the
-float64 oracle) before its first sample. A wrong candidate is reported on stderr, never timed, and
-makes the command fail. The best plan is checked again with other inputs. Then it is kept in
+Every candidate passes the check of bound.py (new inputs, poisoned outputs, guard bands, the float64
+oracle) before its first sample. A wrong candidate is reported on stderr, never timed, and makes the
+command fail. The best plan is checked again with other inputs. Then it is stored in
 SPARKLE_HOME/tuned.json, which ops reads (ops/tiles/tuned.py). Called by commands/tune.py.
 """
 
@@ -34,7 +35,7 @@ from .search import Search
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-FIXED = ("cuda",)  # no plan changes the kernels of these backends: their plans are only predictions
+FIXED = ("cuda",)  # backends whose kernels no plan changes: a plan there is only a prediction
 TUNABLE = ("gemm_", "conv2d_", "reduce_")
 DEFAULT = ("gemm_f32", "gemm_f64", "conv2d_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
@@ -44,7 +45,7 @@ DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
 
 
 class Arm:
-    """A verified plan. `sample` times it as mode hot does."""
+    """A verified plan. `sample` takes a sample as mode hot does."""
 
     def __init__(self, kernel: sp.Kernel, sampler: timing.Sampler) -> None:
         self._kernel, self._sampler = kernel, sampler
@@ -58,7 +59,7 @@ class Arm:
 
 
 class Bench:
-    """One job's operands on a device, on which plan after plan is measured."""
+    """The operands of one job on a device, on which one plan after the other is measured."""
 
     def __init__(self, bound: Bound, say_wrong: Callable[[str], None]) -> None:
         self.bound, self._say_wrong = bound, say_wrong
@@ -93,7 +94,9 @@ class Bench:
         return verdict.ok
 
     def admit(self, plan: sp.TilePlan) -> Arm | None:
-        """Loads and verifies. None: the device refuses the plan, or its result is wrong."""
+        """Loads and verifies a plan. Returns None if the device refuses the plan, or if its result
+        is wrong.
+        """
         kernel = self._load(plan)
         if kernel is None:
             return None
@@ -103,7 +106,7 @@ class Bench:
         return Arm(kernel, timing.steady(self.bound, "hot"))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """Checks again, with other inputs."""
+        """Checks the plan again, with other inputs. Returns whether it is right."""
         kernel = self._load(plan)
         if kernel is None:
             return False
@@ -112,7 +115,7 @@ class Bench:
 
 
 def once(oracle: Oracle) -> Oracle:
-    """The oracle, called once for all candidates, which get the same inputs."""
+    """Returns the oracle with a cache by its inputs: all candidates get the same inputs."""
     known: dict[tuple[int, ...], Mapping[str, Array]] = {}
 
     def asked(values: Values) -> Mapping[str, Array]:
@@ -128,14 +131,16 @@ def once(oracle: Oracle) -> Oracle:
 def jobs_for(
     names: Sequence[str], axes: Sequence[str], info: sp.DeviceInfo, manifest: Any, seed: int
 ) -> list[Job]:
-    """The shapes to tune on a device. Raises UsageError for a kernel without plans."""
+    """Returns the jobs to tune on a device. Raises UsageError for a kernel without plans."""
     if info.backend in FIXED:
         raise UsageError(f"tune: kernels of {info.backend} are compiled for tiles of their own")
     chosen = catalog.select(names or DEFAULT, manifest, info.backend)
     if names:
         barred = [k for k in chosen if not k.startswith(TUNABLE)]
         if barred:
-            raise UsageError(f"tune: {', '.join(barred)} takes no plan; gemm, conv2d, reduce do")
+            raise UsageError(
+                f"tune: {', '.join(barred)} takes no plan; expected gemm, conv2d or reduce"
+            )
     given = catalog.given_axes(chosen, axes)
     return [
         catalog.make(kernel, point, info, manifest, seed)
@@ -146,7 +151,9 @@ def jobs_for(
 
 @dataclass(frozen=True)
 class Settings:
-    """How to search: seconds per shape, and whether a result found beside other work is kept."""
+    """How to search: the seconds per shape, and whether to keep a result that was found while other
+    processes used the cores.
+    """
 
     seed: int
     budget_s: float
@@ -154,8 +161,9 @@ class Settings:
 
 
 def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], None]) -> Row:
-    """Searches for one job and keeps the result. KeyboardInterrupt and a stuck or lost device's
-    error pass through."""
+    """Searches for one job's best plan and keeps it. KeyboardInterrupt and the error of a stuck or
+    lost device pass through.
+    """
     from sparkle_drv.ops.tiles import tuned
     from sparkle_drv.types import in_common
 
@@ -213,7 +221,7 @@ def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
 
 @dataclass
 class Visit:
-    """One run of the command over devices. `rows` are the finished ones."""
+    """One run of the command over all devices. `rows` are the finished rows."""
 
     settings: Settings
     rows: list[Row]
@@ -222,8 +230,9 @@ class Visit:
     """Called when a row is done."""
 
     def device(self, device: sp.Device, jobs: Sequence[Job]) -> None:
-        """Tunes all jobs of a device. The error of a stuck or lost device passes through, after its
-        row."""
+        """Tunes all jobs of a device. The error of a stuck or lost device passes through, after the
+        device's row was added.
+        """
         import sparkle_drv as sp
 
         with Progress(len(jobs)) as progress:

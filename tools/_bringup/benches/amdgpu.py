@@ -21,18 +21,19 @@ from . import dump
 from .hw import Buffer, Gpu, Job, state_words
 
 CAUSES = (*NODE, *INFO_RUNGS, *MEMORY, *JOBS, *COHERENCE, *WORK, *ANY)
-JOB_S = 5.0  # limit of a job that has microseconds of work
+JOB_S = 5.0  # limit in seconds of a job that has microseconds of work
 RINGS = ("compute", "gfx", "dma")
 
 
 class Bench:
-    """One card while its ladder is climbed. `facts` grows as rungs learn."""
+    """One card while its ladder is climbed. Rungs add what they learn to `facts`."""
 
     def __init__(self, card: Any, *, job_s: float = JOB_S) -> None:
         self.card, self.job_s = card, job_s
         self.facts: dict[str, Any] = {"emulated": card.emulated, "device": card.uri}
         self.causes: Sequence[Cause] = CAUSES
-        self.kept: dict[str, Any] = {}  # answers that do not change: device, rings
+        # answers of the kernel driver that do not change: device, rings
+        self.kept: dict[str, Any] = {}
         self._node: raw.Node | None = None
         self._stack = ExitStack()
         self._gpus: list[Gpu] = []
@@ -46,7 +47,9 @@ class Bench:
 
     @property
     def node(self) -> raw.Node:
-        """The open node. Raises raw.IoctlError or Wrong; Unmet when it opened before."""
+        """The open node. Raises raw.IoctlError or Wrong; raises Unmet when the node opened before
+        but not now.
+        """
         if self._node is None:
             try:
                 self._node = self.card.open()
@@ -59,18 +62,18 @@ class Bench:
 
     @property
     def device(self) -> Any:
-        """DEV_INFO."""
+        """The answer of the DEV_INFO query."""
         if "device" not in self.kept:
             self.kept["device"] = self.node.info("DEV_INFO", "struct drm_amdgpu_info_device")
         return self.kept["device"]
 
     @property
     def memory(self) -> Any:
-        """MEMORY, as it is now."""
+        """The answer of the MEMORY query, made anew each time."""
         return self.node.info("MEMORY", "struct drm_amdgpu_memory_info")
 
     def ip(self, name: str) -> Any:
-        """HW_IP_INFO of "gfx", "compute" or "dma"."""
+        """Returns the answer of HW_IP_INFO for "gfx", "compute" or "dma"."""
         if name not in self.kept:
             self.kept[name] = self.node.info(
                 "HW_IP_INFO", "struct drm_amdgpu_info_hw_ip", query_hw_ip__type=gpus.IP[name]
@@ -79,7 +82,9 @@ class Bench:
 
     @property
     def isa(self) -> str:
-        """ "gfx1100"; for an unknown chip the kernel's own words."""
+        """The instruction set, such as "gfx1100"; for an unknown chip, the kernel driver's words
+        for it.
+        """
         gfx, device = self.ip("gfx"), self.device
         return chips.target(gfx, device) or f"unknown chip ({chips.words(gfx, device)})"
 
@@ -87,16 +92,16 @@ class Bench:
     def gfx(self) -> int:
         """10 or 11: the generation of packets and registers. Raises Skip for any other."""
         if not chips.target(self.ip("gfx"), self.device):
-            raise Skip(f"{self.isa}: packets are known for gfx10.3 and gfx11")
+            raise Skip(f"{self.isa}: packets are known only for gfx10.3 and gfx11")
         return targets.gfx_level(self.isa)
 
     @property
     def engines(self) -> int:
-        """Shader engines."""
+        """The number of shader engines."""
         return max(1, int(self.device.num_shader_engines))
 
     def rings(self, ip: str) -> int:
-        """The number of entities of an IP. Raises Skip if the kernel driver has it off."""
+        """Returns the number of rings of an IP. Raises Skip if the kernel driver reports none."""
         mask = int(self.ip(ip).available_rings)
         if not mask:
             raise Skip(f"no {ip} ring: HW_IP_INFO's available_rings is 0")
@@ -105,26 +110,26 @@ class Bench:
     # Work
 
     def gpu(self) -> Gpu:
-        """A context of its own, which ends with the rung."""
+        """Returns a new GPU context, which ends with the rung."""
         made = Gpu(self.node)
         self._gpus.append(made)
         return made
 
     def hold(self, context: Any) -> Any:
-        """Enters a context manager that ends with the rung."""
+        """Enters a context manager. Its exit runs when the rung ends."""
         return self._stack.enter_context(context)
 
     def run(
         self, gpu: Gpu, ip: str, dwords: Sequence[int], *bos: Buffer, ring: int = 0,
         timeout_s: float | None = None,
     ) -> Job:  # fmt: skip
-        """Submits and waits."""
+        """Submits a job and waits for it."""
         job = gpu.submit(ip, dwords, bos=bos, ring=ring)
         gpu.wait(job, timeout_s or self.job_s)
         return job
 
     def eventually(self, test: Any, timeout_s: float = 1.0) -> bool:
-        """Does `test()` become true in this time?"""
+        """Returns whether `test()` becomes true within `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not test():
             if time.monotonic() > deadline:
@@ -133,7 +138,7 @@ class Bench:
         return True
 
     def device_api(self) -> Any:
-        """The public device of the card. It stays open until the bench closes it."""
+        """Returns the public device of the card, which stays open until the bench closes it."""
         if self._device is None:
             self._device = self.card.device()
         return self._device
@@ -155,7 +160,7 @@ class Bench:
         try:
             return int(self.node.info("VRAM_LOST_COUNTER", "uint32_t"))
         except raw.IoctlError as error:
-            if error.errno != errno.EINVAL:  # EINVAL: a kernel without that counter
+            if error.errno != errno.EINVAL:  # EINVAL means that this kernel has no such counter
                 raise
             return None
 
@@ -167,13 +172,17 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no such counter. Then `version` reports it, or a context.
+        # Another driver's node has no such counter. The rung `version`, or making a context,
+        # reports that.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 
     def _look(self, states: int, contexts: bool) -> None:
-        """Has the GPU been reset since the last look? The first rung that makes a context leaves
-        one with the ladder, which answers for rungs without a context."""
+        """Raises Wrong if the GPU was reset since the last call.
+
+        The first rung that makes a GPU context causes one more context, which the ladder keeps.
+        That context shows resets during rungs without a context.
+        """
         before, self._lost = self._lost, self._lost_counter()
         witness = self._witness
         if self.hanging:
@@ -228,7 +237,7 @@ class Bench:
         return self._node is not None
 
     def last_call(self) -> str:
-        """The name of the last ioctl."""
+        """Returns the name of the last ioctl."""
         return self._node.last if self._node is not None else ""
 
     def close(self) -> None:

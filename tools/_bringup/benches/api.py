@@ -1,4 +1,6 @@
-"""The bench of families without ioctls of ours: a public device, opened when first needed."""
+"""The bench of families whose ladder makes no ioctls itself: a public device, opened when first
+needed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from _bringup.results.rung import Rung
 
 
 class Bench:
-    """One device by URI."""
+    """One public device by its URI."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -27,10 +29,10 @@ class Bench:
         return self._device
 
     def begin(self, rung: Rung) -> None:
-        """Nothing to note."""
+        """Does nothing, because such a rung needs no preparation."""
 
     def settle(self) -> None:
-        """Nothing to do: rungs close what they make."""
+        """Does nothing, because rungs close what they make."""
 
     def recover(self) -> None:
         device, self._device = self._device, None

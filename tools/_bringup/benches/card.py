@@ -1,7 +1,7 @@
 """The cards of the amdgpu family: how a node is opened, and its files in sysfs.
 
 `Real` is a render node of this machine, `Emulated` a card of an emulated machine. Every bench opens
-its card anew, in the process that uses it.
+its card itself, in the process that uses the card.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from _bringup.results.rung import Wrong
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.lowlevel import around, nodes, raw
 
-JOB_LIMIT_S = 1.5  # of the emulated kernel; 2 s in new kernels, 10 s and 60 s in old ones
+# timeout of a job in the emulated kernel driver, in seconds; 2 s in new real kernels, 10 s and 60 s
+# in old ones
+JOB_LIMIT_S = 1.5
 
 
 class Real:
-    """`uri`: "amdgpu:0", or the path of a render node; "" is the first node that amdgpu drives."""
+    """A render node of this machine. `uri` is "amdgpu:0" or the path of a render node; "" is the
+    first node that amdgpu drives.
+    """
 
     emulated = False
 
@@ -31,7 +35,7 @@ class Real:
         return nodes.listed(self.root)
 
     def path(self) -> Path:
-        """The path of the node. Wrong says what is missing."""
+        """Returns the path of the node. Raises Wrong, which says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
                 raise Wrong(f"there is no {self.uri}", no_node=True)
@@ -46,16 +50,19 @@ class Real:
         which = int(self.uri.partition(":")[2] or 0)
         if which >= len(ours):
             found = ", ".join(map(str, listed))
-            raise Wrong(f"{self.uri}: amdgpu drives {len(ours)} of: {found}", other_driver=True)
+            raise Wrong(
+                f"{self.uri}: amdgpu drives {len(ours)} of these nodes: {found}", other_driver=True
+            )
         return ours[which].path
 
     def open(self) -> raw.Node:
-        """Opens a node of its own. Raises raw.IoctlError."""
+        """Opens a new node. Raises raw.IoctlError."""
         return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
         """Opens the public device."""
-        # The package counts the cards that it can drive, the ladder those of the kernel driver.
+        # Matches by path, because numbers differ: the package counts cards that it can drive, the
+        # ladder all cards of the kernel driver.
         path, reasons = str(self.path()), []
         for found in sp.discover():
             if found.backend != "amdgpu":
@@ -66,7 +73,7 @@ class Real:
         raise DeviceNotFound(f"{path}: the package cannot drive it: {'; '.join(reasons)}")
 
     def sysfs(self) -> Path | None:
-        """/sys/class/drm/renderD*/device, if it exists."""
+        """Returns /sys/class/drm/renderD*/device, or None if it does not exist."""
         try:
             folder = self.root / "sys/class/drm" / self.path().name / "device"
         except Wrong:
@@ -74,15 +81,15 @@ class Real:
         return folder if folder.is_dir() else None
 
     def last_fault(self) -> str:
-        """Facts that only an emulated card has: none here."""
+        """Returns "": only an emulated card can describe its last fault."""
         return ""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing, because nothing is open."""
 
 
 class Emulated:
-    """Card `index` of an emulated machine, or of a new one if none is given."""
+    """Card number `index` of an emulated machine. Without a machine, a new one is made."""
 
     emulated = True
     root = Path("/")
@@ -95,7 +102,7 @@ class Emulated:
 
     @property
     def machine(self) -> Any:
-        """The testing.emulator.Machine, made when first needed."""
+        """The emulated machine (testing.emulator.Machine), made when first needed."""
         if self._machine is None:
             from sparkle_drv.testing.emulator import Machine
 
@@ -111,7 +118,7 @@ class Emulated:
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
         node = raw.Node(around(self.machine.ops), fd.fd)
-        fd.fd = -1  # the node owns it from here on
+        fd.fd = -1  # from here on the node owns the descriptor
         return node
 
     def device(self) -> Any:

@@ -1,5 +1,6 @@
-"""The bench of cuda: the driver library by the package's own native functions, then the device by
-the public API. SPARKLE_LIBCUDA works as in `sparkle_drv.open`."""
+"""The bench of cuda: the driver library through the package's own native functions, then the device
+through the public API. SPARKLE_LIBCUDA works as in `sparkle_drv.open`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from . import api as bench_api
 
-# The form of the package's errors: "cuCall: NAME ..." or "... says NAME to cuInit".
+# The package's errors have the form "cuCall: NAME ..." or "... says NAME to cuInit".
 _SAID = re.compile(r"\b(CUDA_ERROR_[A-Z_0-9]+)")
 _CALL = re.compile(r"\b(cu[A-Z]\w+)")
 
 
 class Bench(bench_api.Bench):
-    """One device by URI, cuda:N."""
+    """One device by its URI, cuda:N."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -27,11 +28,15 @@ class Bench(bench_api.Bench):
         self.first = os.environ.get("SPARKLE_LIBCUDA", "")
 
     def probe(self) -> tuple[int, Any]:
-        """(0 or -errno, struct sp_dl_cuda): the libraries tried, and the result of cuInit."""
+        """Looks for the driver library and calls cuInit. Returns (0 or -errno, struct sp_dl_cuda
+        with the libraries tried and cuInit's result).
+        """
         return driver.asked(self.first)
 
     def autopsy(self, error: BaseException) -> dict[str, Any]:
-        """The driver's call and its result, read from the error's text."""
+        """Returns the facts about a failure, among them the driver's call and its result, read from
+        the error's text.
+        """
         found = super().autopsy(error)
         text = str(error)
         result, call = _SAID.search(text), _CALL.search(text)

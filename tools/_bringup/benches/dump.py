@@ -1,5 +1,7 @@
-"""The state to read after a failed rung: fences, the last IBs decoded, context state, the page
-fault, sysfs and debugfs. This only reads. A missing part says why, and nothing asks for a reset.
+"""Reads the state after a failed rung: fences, the last IBs decoded, context state, the page fault,
+sysfs and debugfs.
+
+The module only reads. A part that is missing has the reason as its text. Nothing asks for a reset.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ MOST_CHARS = 64_000
 
 
 def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]:
-    """The dump, and those of its facts that causes use."""
+    """Returns the dump, and those of its facts that causes use."""
     facts: dict[str, Any] = {}
     parts: dict[str, str] = {}
     hung = type(error).__name__ == "Hung"
@@ -36,7 +38,7 @@ def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]
     def part(name: str, make: Callable[[], str]) -> None:
         try:
             parts[name] = make()
-        except Exception as why:  # a failing part must not cost the others
+        except Exception as why:  # an error in one part must not lose the other parts
             parts[name] = f"not available: {why}"
 
     part("ibs", lambda: "\n".join(ibs(bench, gpu) for gpu in gpus))
@@ -54,7 +56,7 @@ def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]
 
 
 def ibs(bench: Any, gpu: Gpu) -> str:
-    """The last jobs' IBs, as tools/pm4.py prints them."""
+    """Returns the IBs of the last two jobs, as tools/pm4.py prints them."""
     texts = []
     for job, words, va in gpu.jobs[-2:]:
         ip = "sdma" if job.ip == "dma" else job.ip
@@ -63,7 +65,7 @@ def ibs(bench: Any, gpu: Gpu) -> str:
 
 
 def fences(gpu: Gpu) -> str:
-    """The last jobs of a context: done, running, or failed."""
+    """Returns the state of the last jobs of a context: done, running, or failed."""
     lines = []
     for job, _, _ in gpu.jobs:
         try:
@@ -74,7 +76,7 @@ def fences(gpu: Gpu) -> str:
 
 
 def states(gpus: list[Gpu], facts: dict[str, Any]) -> str:
-    """QUERY_STATE2 of each context."""
+    """Returns the flags of QUERY_STATE2 for each context."""
     flags = 0
     lines = []
     for gpu in gpus:
@@ -105,7 +107,7 @@ def lost(bench: Any, facts: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> str:
-    """A file's text, or why there is none."""
+    """Returns a file's text, or the reason why there is none."""
     try:
         return path.read_bytes()[:MOST_CHARS].decode(errors="replace").strip()
     except OSError as error:
@@ -113,7 +115,7 @@ def read(path: Path) -> str:
 
 
 def sysfs(card: Any) -> str:
-    """sysfs facts about the card and the module's parameters."""
+    """Returns facts of sysfs about the card, and the module's parameters."""
     folder = card.sysfs()
     if folder is None:
         return ""
@@ -128,7 +130,7 @@ def sysfs(card: Any) -> str:
 
 
 def debugfs(card: Any) -> str:
-    """debugfs: root's own view of rings and fences, if it may be read."""
+    """Returns what debugfs tells root about rings and fences, if it may be read."""
     if card.sysfs() is None:
         return ""
     number = card.path().name.removeprefix("renderD")

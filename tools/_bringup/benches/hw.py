@@ -1,4 +1,4 @@
-"""The raw layer below the rungs, by short names (sparkle_drv.lowlevel's raw and raw_gpu)."""
+"""Short names for the raw layer that rungs use (sparkle_drv.lowlevel's raw and raw_gpu)."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ STATES = {
 
 
 def state_words(flags: int) -> str:
-    """QUERY_STATE2's flags by name."""
+    """Returns QUERY_STATE2's flags by name."""
     return "|".join(name for bit, name in STATES.items() if flags & bit) or "0"

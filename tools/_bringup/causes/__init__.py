@@ -1,6 +1,6 @@
 """Likely causes of a failed rung, ranked: tables of data, and how they are matched.
 
 matching.py has Cause and the ranking. node.py, job.py, coherence.py, cuda.py and api.py are the
-tables, by the kind of failure. A cause names the next command to run. Not here: the facts, which
-rungs and dumps gather. benches/ choose a table; ladder/ asks for the causes.
+tables, by the kind of failure. A cause names the next command to run. Rungs and dumps gather the
+facts. benches/ choose a table; ladder/ asks for the causes.
 """

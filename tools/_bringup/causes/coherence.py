@@ -1,5 +1,6 @@
-"""Likely causes on amdgpu of old bytes and of work out of order. The keys of sources are explained
-in docs/bringup.md."""
+"""Likely causes of stale bytes and of work out of order, on amdgpu. docs/bringup.md explains the
+keys of sources.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Likely causes on cuda. The sources are NVIDIA's public documents, named in docs/bringup.md.
 
 "driver API" is the CUDA Driver API reference (the enum CUresult, unless a call is named). "install"
-is the CUDA installation guide for Linux, "compatibility" CUDA Compatibility, "container" the NVIDIA
-Container Toolkit's documentation, "xid" XID Errors.
+is the CUDA installation guide for Linux, "compatibility" is CUDA Compatibility, "container" is the
+documentation of the NVIDIA Container Toolkit, "xid" is XID Errors.
 
 Results mean what the enum says (nvidia.github.io/cuda-python, driver.CUresult): 46 a compute mode,
 102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context, 714 a stack,
-804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors."""
+804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ MODULE = "lsmod | grep nvidia; cat /proc/driver/nvidia/version; ls -l /dev/nvidi
 
 
 def says(*names: str) -> Callable[[Mapping[str, Any]], bool]:
-    """Is the driver's result CUDA_ERROR_ and one of these names?"""
+    """Returns a condition: true if the driver's result is CUDA_ERROR_ followed by one
+    of these names.
+    """
     return lambda f: str(f.get("cuda_result", "")).removeprefix("CUDA_ERROR_") in names
 
 

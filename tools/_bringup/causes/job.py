@@ -1,5 +1,6 @@
-"""Likely causes on amdgpu where work is submitted: jobs that do not end, wrong results. The keys
-of sources are explained in docs/bringup.md."""
+"""Likely causes on amdgpu where work is submitted: jobs that do not end, wrong results.
+docs/bringup.md explains the keys of sources.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from _bringup.results.rung import Result
 
-MOST = 5  # causes to report
+MOST = 5  # largest number of causes to report
 LOG = "dmesg | grep -i -e amdgpu -e drm | tail -50"
 AGAIN = "python tools/bringup.py ladder -d {device} --only "
 INFO = "python tools/bringup.py info -d {device}"
@@ -24,7 +24,9 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cause:
-    """`source` is the origin of the claim: a key of docs/bringup.md, or a document."""
+    """A likely cause. `source` is the origin of the claim: a key of docs/bringup.md, or
+    a document.
+    """
 
     id: str
     text: str
@@ -41,8 +43,9 @@ class Cause:
 
 
 def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
-    """Puts the causes and the next command into a result. A command's {device} and {rung} are
-    replaced by their names."""
+    """Writes the causes and the next command into a result. {device} and {rung} in a command are
+    replaced by their names.
+    """
     found = ranked(causes, result, facts)
     result.causes = [one.told() for one in found]
     command = next((one.next for one in found if one.next), "")
@@ -52,7 +55,7 @@ def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
 
 
 def score(cause: Cause, result: Result, facts: Facts) -> int | None:
-    """The rank of the cause. None: it does not match."""
+    """Returns the rank of the cause, or None if the cause does not match."""
     if not any(fnmatchcase(result.name, pattern) for pattern in cause.rungs):
         return None
     points = cause.weight
@@ -72,7 +75,9 @@ def score(cause: Cause, result: Result, facts: Facts) -> int | None:
 
 
 def ranked(causes: Sequence[Cause], result: Result, facts: Facts) -> list[Cause]:
-    """The causes that match, likeliest first; those of equal rank in the table's order."""
+    """Returns the causes that match, the likeliest first. Causes of equal rank stay in the table's
+    order.
+    """
     found = [(points, c) for c in causes if (points := score(c, result, facts)) is not None]
     found.sort(key=lambda pair: -pair[0])
     return [cause for _, cause in found[:MOST]]

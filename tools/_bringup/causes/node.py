@@ -1,5 +1,6 @@
-"""Likely causes on amdgpu below the first job: the node, the answers of INFO, memory. The keys of
-sources are explained in docs/bringup.md."""
+"""Likely causes on amdgpu before the first job: the node, the answers of INFO, memory.
+docs/bringup.md explains the keys of sources.
+"""
 
 from __future__ import annotations
 

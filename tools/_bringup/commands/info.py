@@ -1,4 +1,4 @@
-"""`bringup.py info`: a device's own facts."""
+"""`bringup.py info` prints the facts that a device gives about itself."""
 
 from __future__ import annotations
 

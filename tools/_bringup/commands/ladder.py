@@ -1,4 +1,4 @@
-"""`bringup.py ladder`: climbs a device's rungs, lowest first."""
+"""`bringup.py ladder` climbs a device's rungs, lowest first."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add(sub: options.Subcommands) -> None:
 
 
 def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
-    """The requested rungs. Raises UsageError for an unknown name."""
+    """Returns the requested rungs. Raises UsageError for an unknown name."""
     rungs = list(family.rungs)
     names = [rung.name for rung in rungs]
 
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
         return _replay(args.replay, args.device)
     family = families.of(args.device)
     if args.record_memory and args.record is None:
-        raise UsageError("--record-memory: expected --record FILE with it")
+        raise UsageError("--record-memory: expected --record FILE, too")
     if args.evidence and args.bundle is None:
-        raise UsageError("--evidence: expected --bundle FILE with it")
+        raise UsageError("--evidence: expected --bundle FILE, too")
     if missing := [name for name in args.evidence if not Path(name).is_file()]:
         raise UsageError(f"--evidence {missing[0]}: no such file")
     if args.record and family.name == "api":

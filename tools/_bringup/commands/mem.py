@@ -1,4 +1,4 @@
-"""`bringup.py mem`: patterns over a given amount of memory."""
+"""`bringup.py mem` writes and checks patterns over a given amount of memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from _bringup.rungs.memory import HEAPS, check
 
 from . import options
 
-BLOCK = 8 << 20  # bytes of a buffer object
+BLOCK = 8 << 20  # bytes of one buffer object
 
 
 def add(sub: options.Subcommands) -> None:
@@ -33,7 +33,9 @@ def add(sub: options.Subcommands) -> None:
 def run(args: argparse.Namespace) -> int:
     family = families.of(args.device)
     if family.name == "api":
-        raise UsageError(f"{args.device}: `ladder --only memory,mapped` tests its memory")
+        raise UsageError(
+            f"{args.device}: mem needs an AMD card; `ladder --only memory,mapped` tests its memory"
+        )
     heaps = [name.strip() for name in args.heap.split(",")]
     for name in heaps:
         if name not in HEAPS:
@@ -62,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def heap(bench: Any, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """All blocks are held until the end, so that each one is different memory."""
+    """Writes and checks patterns in one heap. Allocates all blocks before any is freed, so that no
+    two share memory.
+    """
     start, errors = time.monotonic(), []
     domain, flags = HEAPS[name]
     with Gpu(bench.node) as gpu:

@@ -17,7 +17,7 @@ EXIT_CODES = (
     "exit codes: 0 no rung failed, 1 a rung failed (also when no such device can be opened: the "
     "first rung says why), 2 usage, 3 no device has that name"
 )
-Subcommands = Any  # argparse has no public type for the result of add_subparsers
+Subcommands = Any  # argparse has no public type for what add_subparsers returns
 
 
 def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def command(sub: Subcommands, name: str, function: Any, text: str) -> argparse.A
 
 
 def seconds(text: str) -> float:
-    """A positive number of seconds."""
+    """Parses a positive number of seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -47,7 +47,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """A number of bytes: 4096, 64K, 16M, 1G."""
+    """Parses a number of bytes: 4096, 64K, 16M, 1G."""
     units = {"K": 10, "M": 20, "G": 30}
     number, shift = (
         (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 0)
@@ -60,8 +60,9 @@ def size(text: str) -> int:
 
 
 def check_writable(name: str | None) -> None:
-    """Raises OSError when a file to be written at the end cannot be written: that is better said
-    before a climb. Nothing is opened, because it may be a pipe."""
+    """Raises OSError when a file that will be written at the end cannot be written, so that the
+    error comes before the climb. Nothing is opened, because the file may be a pipe.
+    """
     if not name or name == "-":
         return
     path = Path(name)
@@ -74,7 +75,9 @@ def check_writable(name: str | None) -> None:
 
 
 def write_json(name: str, document: dict[str, Any]) -> bool:
-    """Returns False, after a line on stderr, when the file could not be written."""
+    """Writes a document as JSON. Returns False, after a line on stderr, when the file could not be
+    written.
+    """
     text = json.dumps(document, indent=1, default=str) + "\n"
     if name == "-":
         print(text, end="")

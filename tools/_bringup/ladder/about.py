@@ -1,4 +1,4 @@
-"""All facts that a device gives about itself, decoded, for `info` and the bundle."""
+"""Collects all facts that a device gives about itself, decoded, for `info` and the bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEX = ("flags", "address", "mask", "bitmap", "offset", "va_", "id", "rev", "_max
 
 
 def plain(value: Any) -> Any:
-    """A cffi struct as a dict, with arrays as lists."""
+    """Returns a cffi struct as a dict, with arrays as lists."""
     if isinstance(value, int | float | str):
         return value
     kind = raw.ffi.typeof(value)
@@ -44,7 +44,7 @@ def _struct(query: Callable[..., Any], *args: Any, **more: Any) -> Any:
 
 
 def amdgpu(bench: Bench) -> dict[str, Any]:
-    """Every INFO query, each with its answer or the reason for its absence."""
+    """Returns every INFO query with its answer, or with the reason why it has none."""
     out: dict[str, Any] = {}
 
     def ask(name: str, make: Callable[[], Any]) -> None:
@@ -84,13 +84,13 @@ def amdgpu(bench: Bench) -> dict[str, Any]:
 
 
 def api(uri: str) -> dict[str, Any]:
-    """DeviceInfo."""
+    """Returns the DeviceInfo of the public device."""
     with sp.open(uri) as device:
         return dataclasses.asdict(device.info)
 
 
 def gather(uri: str) -> dict[str, Any]:
-    """The facts about a device. Raises when it does not open."""
+    """Returns the facts about a device. Raises when the device does not open."""
     family = families.of(uri)
     if family.name == "api":
         return api(uri)
@@ -102,7 +102,7 @@ def gather(uri: str) -> dict[str, Any]:
 
 
 def safely(uri: str) -> dict[str, Any]:
-    """`gather`, or the reason why it failed."""
+    """Returns what `gather` returns, or the reason why it failed."""
     try:
         return gather(uri)
     except Exception as error:
@@ -110,7 +110,7 @@ def safely(uri: str) -> dict[str, Any]:
 
 
 def lines(value: Any, key: str = "", indent: int = 0) -> list[str]:
-    """A tree as text."""
+    """Returns a tree of dicts and lists as lines of text."""
     pad = "  " * indent
     if isinstance(value, dict):
         head = [f"{pad}{key}"] if key else []

@@ -1,4 +1,6 @@
-"""One file to send: report, dumps, the node's facts, the command, other programs' evidence."""
+"""The bundle, one file to send: report, dumps, the node's facts, the command, other programs'
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ Names of this host and user, and serial numbers, are removed from texts.
 
 
 def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) -> bytes:
-    """The .tar.gz. `others` are the files that evidence.gather found."""
+    """Returns the bytes of the .tar.gz. `others` are the files that evidence.gather found."""
     files: dict[str, str | bytes] = {
         "README.txt": README.format(verified=document["verified"]),
         "report.json": json.dumps(document, indent=1, default=str),
@@ -52,7 +54,7 @@ def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) 
 
 
 def kernel_log() -> str:
-    """dmesg's lines about the GPU, or the reason for their absence."""
+    """Returns dmesg's lines about the GPU, or the reason why there are none."""
     try:
         done = subprocess.run(
             ["dmesg"], capture_output=True, text=True, errors="replace", timeout=10, check=False

@@ -1,9 +1,9 @@
-"""A climb in a child process, so that the report is written in any case.
+"""Climbs in a child process, so that the report is written in any case.
 
-The child streams its results as lines of JSON. It may die (SIGBUS of a mapping), or be stuck in a
-call that no thread can be left in. Then the rung under way has failed, and another child climbs
-on behind it. A child that cannot be killed is left to the kernel. Each child writes a recording of
-its own. Ctrl-C ends the child; the results until then are kept.
+The child sends each result as a line of JSON. It may die (SIGBUS of a mapping), or be stuck in a
+call that never returns. Then the current rung has failed, and another child continues with the next
+rung. A child that cannot be killed is left alone. Each child writes its own recording. Ctrl-C ends
+the child; the results until then are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from _bringup.results.rung import BLOCKED, FAIL, Result, Rung
 
 from . import climb
 
-GRACE_S = 25.0  # beyond a rung's limit, for the dump and for closing the device
+GRACE_S = 25.0  # seconds beyond a rung's limit, for the dump and for closing the device
 Tell = Callable[[Result], None]
 Record = Callable[[int], AbstractContextManager[object]]
 
@@ -38,9 +38,11 @@ def run(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], *, timeout_s: float, tell: Tell,
     facts: dict[str, Any], record: Record = no_record,
 ) -> list[Result]:  # fmt: skip
-    """All results. `tell` gets each as it comes. `facts` gets what was learnt of the device, and
-    "interrupted" or "trouble" (an error beside the rungs). `record` makes the context in which the
-    n-th child climbs."""
+    """Climbs all rungs and returns the results. `tell` gets each result as it comes.
+
+    `facts` gets what was learnt about the device, and "interrupted" or "trouble" (an error outside
+    the rungs). `record` makes the context in which the n-th child climbs.
+    """
     done: list[Result] = []
     children, began = 0, True
     try:
@@ -50,7 +52,7 @@ def run(
             began = _one_child(rest, make_bench, timeout_s, done, tell, facts, record(children))
     except KeyboardInterrupt:
         facts["interrupted"] = True
-    # If one child does not start, another one would not either.
+    # If one child process does not start, another would not either.
     why = "not climbed: " + ("interrupted" if "interrupted" in facts else "no process begins")
     for rung in rungs[len(done) :]:
         done.append(Result(rung.name, BLOCKED, text=why))
@@ -94,17 +96,21 @@ def _one_child(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], timeout_s: float, done: list[Result],
     tell: Tell, facts: dict[str, Any], record: AbstractContextManager[object],
 ) -> bool:  # fmt: skip
-    """Climbs in a forked child until it ends, dies or is stuck. Returns whether it ever began."""
+    """Climbs in a forked child until the child ends, dies or is stuck. Returns whether
+    it ever began.
+    """
     readable, writable = os.pipe()
     with warnings.catch_warnings():
-        # A fork warns of libraries' threads (a BLAS). None of ours runs yet, and no device is open.
+        # fork() warns because of threads of libraries (a BLAS). The package has no threads yet, and
+        # no device is open.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
         os.close(readable)
         code = 1
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the child
+            # the parent handles Ctrl-C and ends the child
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             _child(rungs, make_bench, timeout_s, done, facts, writable, record)
             code = 0
         finally:
@@ -153,8 +159,9 @@ def _one_child(
 
 
 def _reap(pid: int, kill: bool) -> str:
-    """Ends the child if needed. Returns how it ended, in words. Never waits long, because a process
-    inside a call of the kernel does not die."""
+    """Ends the child if needed. Returns in words how it ended. Never waits long, because a process
+    inside a system call may not die.
+    """
     if kill:
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + GRACE_S

@@ -1,7 +1,7 @@
 """One climb of a ladder in this process: rung by rung, each in a thread with a limit.
 
-A call that never returns costs its rung the limit and one thread, but the climb goes on. child.py
-deals with errors that kill the process (SIGBUS of a mapping).
+A call that never returns costs its rung's limit and one thread; the climb goes on. child.py handles
+errors that kill the process (SIGBUS of a mapping).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AUTOPSY_S = 10.0
 
 
 class Bench(Protocol):
-    """The bench of a family's rungs."""
+    """What a climb needs of the bench of a family."""
 
     facts: dict[str, Any]
     causes: Sequence[Cause]
@@ -27,13 +27,15 @@ class Bench(Protocol):
     def begin(self, rung: Rung) -> None: ...
 
     def settle(self) -> None:
-        """After a rung that passed: frees what it took. Raises if the device suffered."""
+        """Frees what a rung used, after the rung passed. Raises if the GPU was reset or
+        lost memory.
+        """
 
     def recover(self) -> None:
-        """After a failure: closes everything, so that the next rung finds a fresh device."""
+        """Closes everything after a failure, so that the next rung finds a newly opened device."""
 
     def abandon(self) -> None:
-        """As `recover`, when a call has not returned: forgets everything without a call."""
+        """Forgets everything without a call to the driver, after a call that has not returned."""
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 
@@ -41,34 +43,36 @@ class Bench(Protocol):
 
 
 class Hung(TimeoutError):
-    """A rung exceeds its limit inside a call that does not return."""
+    """A rung exceeded its limit inside a call that does not return."""
 
 
 def bounded(work: Callable[[], Any], limit_s: float) -> Any:
-    """The result or the exception of `work()`. Raises Hung when there is neither within the limit.
+    """Returns the result of `work()`, or raises its exception. Raises Hung when there is neither
+    within the limit.
 
-    The error is in no cycle with its frames. These may hold views of views of memory, and a garbage
-    collection that takes such a cycle apart crashes CPython before 3.12.7 (gh-77894).
+    The error is kept out of reference cycles with its frames. The frames may hold views of views of
+    memory. When the garbage collector breaks such a cycle, CPython before 3.12.7 crashes
+    (gh-77894).
     """
     outcome: list[Any] = []
 
     def run() -> None:
         try:
             outcome.append((True, work()))
-        except BaseException as error:  # the waiting thread raises it
+        except BaseException as error:  # passed on to the waiting thread, which raises it
             outcome.append((False, error))
 
     thread = threading.Thread(target=run, daemon=True, name="rung")
     thread.start()
     thread.join(limit_s)
     if not outcome:
-        raise Hung(f"no answer for {limit_s:g} s: a call does not return")
+        raise Hung(f"no answer within {limit_s:g} s: a call does not return")
     well, value = outcome.pop()
     if well:
         return value
     try:
         raise value
-    finally:  # the error's traceback has this frame: `del` avoids a cycle, see above
+    finally:  # the traceback refers to this frame; `del` avoids the cycle
         del value
 
 
@@ -76,7 +80,9 @@ def climb(
     rungs: Sequence[Rung], bench: Bench, *, timeout_s: float, before: Sequence[Result] = (),
     begun: Callable[[Rung], None] | None = None,
 ) -> Iterator[Result]:  # fmt: skip
-    """A result for each rung in turn. `before`: the results of rungs that were climbed earlier."""
+    """Yields a result for each rung in turn. `before` are the results of rungs that were climbed
+    earlier.
+    """
     done = list(before)
     for rung in rungs:
         if begun is not None:

@@ -1,7 +1,7 @@
-"""Families of devices: the rungs of a URI's ladder, and the bench that they work on.
+"""Families of devices: the rungs of a URI's ladder, and the bench on which they work.
 
-A family is a name, its rungs lowest first, and a function that makes a bench. A new one is an entry
-in FAMILIES. Rungs of the public API (rungs/api.py) belong to all of them.
+A family is a name, its rungs lowest first, and a function that makes a bench. To add a family, add
+an entry to FAMILIES. Rungs of the public API (rungs/api.py) belong to all families.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
 
 @dataclass(frozen=True)
 class Family:
-    """`bench(uri)` opens nothing yet: the first rung does."""
+    """A family of devices. `bench(uri)` opens nothing; the first rung opens the device."""
 
     name: str
-    uris: str  # a regular expression
+    uris: str  # regular expression that the family's URIs match
     rungs: tuple[Rung, ...]
     bench: Callable[[str], Any]
     text: str
 
 
 def _card(uri: str) -> str:
-    """The text of the card that an emulated URI names."""
+    """Returns the part of an emulated URI that names the card."""
     return uri.partition(":")[2].partition("#")[0] or "gfx1100"
 
 
@@ -85,7 +85,7 @@ FAMILIES = (
 
 
 def of(uri: str) -> Family:
-    """The family of a URI. Raises NoSuchDevice."""
+    """Returns the family of a URI. Raises NoSuchDevice."""
     for family in FAMILIES:
         if re.fullmatch(family.uris, uri):
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):

@@ -20,19 +20,21 @@ from sparkle_drv.testing.emulator import Machine
 
 __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
 
-RECORDED_JOB_S = 0.3  # a rung's job may wait for the rung's next step
+# the recorder waits so many seconds for a job; a rung's job may wait for the rung's next step
+RECORDED_JOB_S = 0.3
 _NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
 _CARD = re.compile(r"(?:amdgpu|amd)(?::(.*))?\Z")
 _EMULATED = re.compile(r"emu(?::([\w.:-]+))?(?:#\d+)?\Z")
 
 
 class NotReplayed(ValueError):
-    """A device on which no recording can be replayed."""
+    """No recording can be replayed on this device."""
 
 
 def replay(path: str | Path, uri: str) -> Outcome:
-    """Repeats a recording on `uri`. OSError: the file. RecordingError: its contents. NotReplayed:
-    the device. DeviceNotFound: the card."""
+    """Repeats a recording on `uri`. Raises OSError for the file, RecordingError for its contents,
+    NotReplayed for the device, DeviceNotFound for the card.
+    """
     text = Path(path).read_text(errors="replace")
     if real := _CARD.match(uri):
         return lowlevel.replay(text, lowlevel.on_card(f"amdgpu:{real[1] or 0}"))
@@ -44,21 +46,23 @@ def replay(path: str | Path, uri: str) -> Outcome:
 
         def open_node(node: Any) -> tuple[Any, int]:
             opened = machine.open()
-            fd, opened.fd = opened.fd, -1  # the replay closes it
+            fd, opened.fd = opened.fd, -1  # the replay closes the descriptor
             return machine.ops, fd
 
         return lowlevel.replay(text, open_node)
 
 
 def around_climb(path: str, memory: bool) -> Any:
-    """The context of a climb: a recording to `path`, or nothing if that is ""."""
+    """Returns the context in which a climb runs: a recording to `path`, or nothing if
+    `path` is "".
+    """
     if not path:
         return contextlib.nullcontext()
     return recorded(path, memory=memory, wait_s=RECORDED_JOB_S)
 
 
 def report(outcome: Outcome) -> list[str]:
-    """The result of a replay, for people. The last line is the verdict."""
+    """Returns the result of a replay as lines for people. The last line is the verdict."""
     done = f"{outcome.calls} calls, {outcome.jobs} jobs, {outcome.nodes} nodes"
     skipped = [f"left out {n} x {why}" for why, n in outcome.skipped.items()]
     return [done, *skipped, outcome.difference or "as recorded"]

@@ -1,4 +1,4 @@
-"""The report of results: lines as they come, and the JSON document."""
+"""The report of a climb: lines as results come, and the JSON document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {PASS: "32", FAIL: "31;1", SKIP: "33", BLOCKED: "35"}
 
 
 def line(result: Result, out: Any) -> None:
-    """Prints one rung, and after a failure its causes."""
+    """Prints the result of one rung and, after a failure, its causes."""
     word = f"{result.status:7}"
     if out.isatty() and "NO_COLOR" not in os.environ:
         word = f"\033[{COLOURS[result.status]}m{word}\033[0m"
@@ -37,7 +37,7 @@ def line(result: Result, out: Any) -> None:
 
 
 class Lines:
-    """Prints results as they come. Blocked rungs are gathered into one paragraph."""
+    """Prints results as they come. Blocked rungs in a row become one paragraph."""
 
     def __init__(self, out: Any) -> None:
         self.out = out
@@ -52,7 +52,7 @@ class Lines:
         self.out.flush()
 
     def flush(self) -> None:
-        """Prints the blocked rungs that were held back."""
+        """Prints the blocked rungs that have not been printed yet."""
         blocked, self._blocked = self._blocked, []
         if len(blocked) < 4:
             for one in blocked:
@@ -75,7 +75,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """The conditions of the climb."""
+    """Returns the conditions of the climb."""
     return {
         "kernel": platform.release(),
         "system": platform.version(),
@@ -88,7 +88,7 @@ def machine() -> dict[str, str]:
 
 
 def document(device: str, results: Sequence[Result], facts: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a climb."""
+    """Returns the JSON document of a climb."""
     return {
         "schema": SCHEMA,
         "device": device,

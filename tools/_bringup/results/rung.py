@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASS, FAIL, SKIP, BLOCKED = "PASS", "FAIL", "SKIP", "BLOCKED"
-# EHWPOISON (asm-generic/errno.h) has no name in Python.
+# EHWPOISON (asm-generic/errno.h) has no name in Python's errno.
 ERRNO = {**errno.errorcode, 133: "EHWPOISON"}
 STATUSES = (PASS, FAIL, SKIP, BLOCKED)
 
 
 class Skip(Exception):
-    """This rung makes no sense here. The text is the reason."""
+    """The rung makes no sense on this device. The text is the reason."""
 
 
 class Unmet(Exception):
-    """What this rung needs is gone by now, so it says nothing. The text is the reason."""
+    """Something that the rung needs is no longer there, so the rung shows nothing. The text is the
+    reason.
+    """
 
 
 class Wrong(Exception):
@@ -31,20 +33,22 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Rung:
-    """`run(bench)` returns a line about what it saw. It raises Skip, or any other exception for a
-    failure. `needs` names earlier rungs without which this one says nothing."""
+    """One experiment. `run(bench)` returns a line about what it saw. It raises Skip if the rung
+    makes no sense here, or any other exception for a failure. `needs` names earlier rungs without
+    which this rung shows nothing.
+    """
 
     name: str
     text: str
     run: Callable[[Any], str]
     needs: tuple[str, ...] = ()
-    limit_s: float = 0.0  # for a rung that may take longer than --timeout
-    hangs: bool = False  # hangs the GPU on purpose: with --allow-hang only
+    limit_s: float = 0.0  # the rung's own limit, if it may take longer than --timeout
+    hangs: bool = False  # the rung hangs the GPU on purpose and needs --allow-hang
 
 
 @dataclass
 class Result:
-    """One rung's outcome, the fields of the JSON's "rungs"."""
+    """The outcome of one rung: the fields of an entry of "rungs" in the JSON document."""
 
     name: str
     status: str
@@ -58,7 +62,7 @@ class Result:
 
 
 def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
-    """The result of a rung that raised: the call, and its error."""
+    """Returns the result of a rung that raised: the call, and its error."""
     code = getattr(error, "errno", None)
     name = ERRNO.get(code, str(code)) if isinstance(code, int) else None
     call = getattr(error, "call", None)
@@ -73,6 +77,6 @@ def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
 
 
 def unmet(rung: Rung, results: Sequence[Result]) -> list[str]:
-    """Names of the rungs that this one needs and that did not pass."""
+    """Returns the names of the rungs that this rung needs and that did not pass."""
     bad = {one.name for one in results if one.status in (FAIL, BLOCKED)}
     return [name for name in rung.needs if name in bad]

@@ -1,5 +1,6 @@
-"""The public API, rung by rung: the whole ladder of the families without ioctls of ours (cpu, egl,
-cuda), and the top of the ladder on amdgpu. The rungs only need the bench's `device_api()`."""
+"""Rungs that use the public API: the whole ladder of the families cpu, egl and cuda, and the top of
+the ladder on amdgpu. Of the bench they need only `device_api()`.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ class Opened(Protocol):
     facts: dict[str, Any]
 
     def device_api(self) -> sp.Device:
-        """The open device. It is opened again only after the bench has recovered."""
+        """Returns the open device. It is opened again only after the bench has recovered."""
 
 
 def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 1) -> None:
-    """Raises Wrong when results differ. The tolerance of floats grows with the terms of a sum."""
+    """Raises Wrong when results differ. The tolerance for floats grows with the number of terms of
+    a sum.
+    """
     got, want = np.asarray(got).reshape(-1), np.asarray(want).reshape(-1)
     if exact:
         bad = np.flatnonzero(got != want)
@@ -54,7 +57,7 @@ def open_(b: Opened) -> str:
 def describe(b: Opened) -> str:
     info = b.device_api().info
     if info.max_group_size < 1 or min(info.max_groups) < 1 or info.memory_nbytes < 1 << 20:
-        raise Wrong(f"impossible limits: {info}", bad_info=True)
+        raise Wrong(f"the device reports impossible limits: {info}", bad_info=True)
     return (
         f"{info.compute_units} units, groups of {info.max_group_size}, "
         f"{info.memory_nbytes >> 20} MiB, {info.max_shared_nbytes >> 10} KiB shared"
@@ -136,7 +139,7 @@ def copies(b: Opened) -> str:
 
 
 def kernel(b: Opened, name: str) -> Any:
-    """A kernel of the package. Raises Skip if it is not made for this device."""
+    """Returns a kernel of the package. Raises Skip if the kernel is not made for this device."""
     backend = b.device_api().info.backend
     if backend not in assets.manifest()["kernels"][name]["backends"]:
         raise Skip(f"{name} is not made for {backend}")
@@ -169,7 +172,7 @@ def launch(b: Opened, k: Any, name: str, values: dict[str, Any]) -> None:
 
 
 def cover(k: Any, n: int) -> int:
-    """Groups of the kernel's own size that cover n threads."""
+    """Returns the number of groups, of the kernel's own size, that cover n threads."""
     return max(1, -(-n // int(k.group_size[0])))
 
 
@@ -193,7 +196,9 @@ def reduce(b: Opened) -> str:
 
 
 def groups3(b: Opened) -> str:
-    """Ids in three dimensions, shown by the layout of an image: every element has its place."""
+    """Tests group and thread ids in three dimensions, by the layout of an image: each element must
+    be at its place.
+    """
     dev = b.device_api()
     data = np.arange(2 * 3 * 5 * 7, dtype=np.float32).reshape(2, 3, 5, 7)
     got = sp.ops.layout(dev, data, "NHWC")
@@ -210,12 +215,14 @@ def timestamps(b: Opened) -> str:
             fence.wait(LIMIT_S)
             times.append(fence.time_ns)
     if any(t is None or t < 0 or t > LIMIT_S * 1e9 for t in times):
-        raise Wrong(f"times of empty launches: {times} ns", bad_clock=True)
+        raise Wrong(f"impossible times of empty launches: {times} ns", bad_clock=True)
     return f"empty launches take {min(times)} to {max(times)} ns by the device's clock"
 
 
 def in_order(b: Opened) -> str:
-    """A list's commands see the results of earlier ones, and a queue waits for another's fence."""
+    """Tests that a list's commands see the results of earlier commands, and that a queue waits for
+    another queue's fence.
+    """
     dev = b.device_api()
     data = np.arange(10_000, dtype=np.uint32)
     back = np.empty_like(data)
@@ -257,7 +264,7 @@ def closing(b: Opened) -> str:
     except (sp.OutOfDeviceMemory, ValueError):
         pass
     else:
-        raise Wrong("a buffer of 2^60 bytes was made", taken=True)
+        raise Wrong("a buffer of 2^60 bytes was made, expected an error", taken=True)
     with dev.buffer(4096):
         return "closed while in use; 2^60 bytes are refused, and the device goes on"
 
@@ -283,7 +290,9 @@ ALL = (
 
 
 def rungs(prefix: str = "", needs: tuple[str, ...] = ()) -> tuple[Rung, ...]:
-    """The rungs, renamed for the top of another ladder. `needs`: the rungs below the first one."""
+    """Returns the rungs, with names and needs prefixed for the top of another ladder. The first
+    rung needs the rungs in `needs`.
+    """
     return tuple(
         Rung(
             prefix + one.name, one.text, one.run,

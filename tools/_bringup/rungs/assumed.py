@@ -1,5 +1,6 @@
 """amdgpu: assumptions of the package beyond packets: code in VRAM that the CPU writes, and a clock
-that runs as fast as the kernel driver says."""
+that runs at the frequency that the kernel driver reports.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from .memory import VISIBLE
 from .node import clocks
 
 MASKS = ("0xcafebabe", "0x600dc0de", "0x12345678")
-# The package's own limit (native/amdgpu/device/anchor.c). Oscillators are some 50 ppm apart, and a
-# spread spectrum takes 0.25 %.
+# The package's own limit in ppm (native/amdgpu/device/anchor.c). Oscillators differ by some 50 ppm;
+# a spread spectrum changes the frequency by 0.25 %.
 MOST_PPM = 3900
 CLOCK_S = 0.15
 
 
 def _runs_from(b: Bench, gpu: Gpu, heap: str) -> None:
-    """Programs that follow one another at the same address, each written by the CPU."""
+    """Runs programs at the same address, one after the other, each written by the CPU."""
     code = gpu.buffer(4096, domain=heap, flags=VISIBLE if heap == "vram" else 0, rights="rx")
     out = gpu.buffer(4096)
     for mask in MASKS:
@@ -61,7 +62,7 @@ def code_placement(b: Bench) -> str:
 def clock_drift(b: Bench) -> str:
     khz = b.device.gpu_counter_freq
     if not khz:
-        raise Skip("gpu_counter_freq is 0: nothing is timed")
+        raise Skip("gpu_counter_freq is 0: the package cannot time jobs")
 
     first = clocks(b)
     time.sleep(CLOCK_S)
@@ -70,7 +71,7 @@ def clock_drift(b: Bench) -> str:
     ppm = ((last[0] - first[0]) * 1e6 / khz / passed_ns - 1) * 1e6
     said = f"{ppm:+.0f} ppm beside CLOCK_MONOTONIC over {passed_ns / 1e6:.0f} ms"
     if abs(ppm) > MOST_PPM:
-        raise Wrong(f"{said}: the package follows {MOST_PPM} at most", drifts=True, ppm=round(ppm))
+        raise Wrong(f"{said}: the package follows at most {MOST_PPM}", drifts=True, ppm=round(ppm))
     return said
 
 

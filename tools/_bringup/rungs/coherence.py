@@ -1,7 +1,9 @@
-"""amdgpu: whose writes are visible to whom, and when: CPU, waves, copy engine; code; dispatches.
+"""amdgpu: which writes are visible to which reader, and when: CPU, waves, copy engine; code;
+dispatches.
 
 The package's own packets must keep the caches coherent. The kernel driver is asked to flush them
-only before copies, because copy packets cannot do that."""
+only before copies, because copy packets cannot flush.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from . import kernels, packets, shader
 from .memory import HEAPS
 
 ROUNDS = 4
-GROUPS = 32  # several on each CU
+GROUPS = 32  # several groups on each CU
 WORDS = 64 * GROUPS
 Words = shader.Ints
 
@@ -27,7 +29,7 @@ Words = shader.Ints
 def launch(
     b: Bench, gpu: Gpu, code: Buffer, out: Buffer, *bos: Buffer, user: tuple[int, ...] = ()
 ) -> None:
-    """A dispatch with `out`'s address in s[0:1]; waits for it."""
+    """Launches a dispatch with `out`'s address in s[0:1], and waits for it."""
     values = [out.lo, out.hi, *user]
     ib = kernels.launch(b.gfx, b.engines, code.va, values, (GROUPS, 1, 1), (64, 1, 1))
     b.run(gpu, "compute", ib, code, out, *bos)
@@ -55,8 +57,10 @@ def host_coherence(b: Bench) -> str:
 
 
 def echoed(heap: str, i: int, got: Words) -> None:
-    """Checks vector loads in the first half and scalar loads in the second. A word has the round of
-    the CPU in its bits 24 and up, the round of the dispatch in its bits 16 and up."""
+    """Checks the results of vector loads in the first half and of scalar loads in the second.
+
+    Bits 24 and up of a word hold the CPU's round, bits 16 and up that of the dispatch.
+    """
     lane = np.tile(np.arange(64, dtype=np.uint32), GROUPS)
     base = np.concatenate([lane, np.zeros_like(lane)])
     wrong = np.flatnonzero(got != base + np.uint32((i << 24) + (i << 16)))
@@ -91,7 +95,11 @@ def code_cache(b: Bench) -> str:
             return
         old = any((got == index ^ np.uint32(m)).any() for m in masks[:k])
         ran = "the earlier code" if old else "something else"
-        raise Wrong(f"code {how}: waves ran {ran}", mismatch=True, unwritten=not got.any())
+        raise Wrong(
+            f"code {how}: expected waves to run the new code, they ran {ran}",
+            mismatch=True,
+            unwritten=not got.any(),
+        )
 
     for k in range(3):
         code.write(program(masks[k]))
@@ -110,14 +118,14 @@ def code_cache(b: Bench) -> str:
 
 
 def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
-    """The chunk by which a submission waits for a job of this context."""
+    """Returns the chunk that makes a submission wait for a job of this context."""
     chunk = ffi.new("struct drm_amdgpu_cs_chunk_dep *")
     chunk.ip_type, chunk.ring, chunk.ctx_id, chunk.handle = IP[job.ip], job.ring, gpu.ctx, job.seq
     return [(lib.AMDGPU_CHUNK_ID_DEPENDENCIES, chunk)]
 
 
 def copies(b: Bench, places: list[Buffer]) -> list[int]:
-    """Copies each place onto the next, with a NOP between the copies."""
+    """Returns an IB that copies each place to the next, with a NOP between the copies."""
     ib: list[int] = []
     for src, dst in pairwise(places):
         ib += sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": src.nbytes}, src=src.va, dst=dst.va)
@@ -126,7 +134,9 @@ def copies(b: Bench, places: list[Buffer]) -> list[int]:
 
 
 def order(b: Bench) -> str:
-    """Compute, copies, compute, each behind the last; and copies that wait for no job."""
+    """Submits compute, copies and compute, each of which waits for the one before, and copies that
+    wait for no job.
+    """
     b.rings("dma")
     gpu = b.gpu()
     out = gpu.buffer(4096, rights="rwu")
@@ -168,7 +178,7 @@ def order(b: Bench) -> str:
 
 
 def dispatches(b: Bench) -> str:
-    """Three dispatches in one IB, each on top of the results of the earlier ones."""
+    """Runs three dispatches in one IB, each of which uses the results of the earlier ones."""
     gpu = b.gpu()
     out = gpu.buffer(1 << 14)
     code, more = gpu.buffer(4096, rights="rx"), gpu.buffer(4096, rights="rx")

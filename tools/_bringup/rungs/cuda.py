@@ -1,7 +1,7 @@
-"""cuda: from the driver library up to peers. Each rung tests the least that the next one needs.
+"""cuda: from the driver library up to peers. Each rung tests only what the next one needs.
 
 Native functions that make no context find the library, call cuInit and read the driver's facts.
-From `context` on, the rungs use the package's device, a driver call or two at a time.
+From the rung `context` on, the rungs use the package's device, with one or two driver calls each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from .api import LIMIT_S, compare
 
-OLDEST = 11000  # dl/cuda.def: of the required symbols cuDevicePrimaryCtxRelease_v2 is the youngest
+# version 11.0: the youngest required symbol of dl/cuda.def is cuDevicePrimaryCtxRelease_v2
+OLDEST = 11000
 PTX = b"""
 .version 6.4
 .target sm_60
 .address_size 64
 .visible .entry noop() { ret; }
 """
-"""An empty kernel. ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests' driver knows
-the name `noop`."""
-NODES = 16  # of the list that becomes a graph
+"""An empty kernel. Its PTX ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests'
+fake driver knows the name `noop`."""
+NODES = 16  # launches in the list that becomes a graph
 
 
 def library(b: Bench) -> str:
@@ -35,7 +36,7 @@ def library(b: Bench) -> str:
     b.facts["tried"] = tried
     if rc:
         raise Wrong(
-            "no library serves; tried " + "; ".join(tried),
+            "no driver library can be used; tried " + "; ".join(tried),
             tried=tried, no_library=True, lacks_symbol="has no symbol" in " ".join(tried),
             named=bool(b.first),
         )  # fmt: skip
@@ -74,7 +75,7 @@ def attributes(b: Bench) -> str:
     info = driver.described(b.first, b.ordinal, b.uri)
     b.facts |= {"name": info.name, "isa": info.isa}
     if not (info.max_group_size and info.compute_units and min(info.max_groups)):
-        raise Wrong(f"impossible limits: {info}", bad_info=True)
+        raise Wrong(f"the device reports impossible limits: {info}", bad_info=True)
     if info.memory_nbytes < 1 << 20:
         raise Wrong(f"{info.name} has {info.memory_nbytes} bytes of memory", bad_info=True)
     return (
@@ -95,7 +96,7 @@ def alloc(b: Bench) -> str:
     for nbytes in sizes:
         with dev.buffer(nbytes) as made:
             if not made.address:
-                raise Wrong(f"{nbytes} bytes at address 0", bad_info=True)
+                raise Wrong(f"an allocation of {nbytes} bytes is at address 0", bad_info=True)
     return "1 byte to 16 MiB, allocated and freed"
 
 
@@ -134,7 +135,7 @@ def event(b: Bench) -> str:
         fence.wait(LIMIT_S)
         taken = fence.time_ns
     if not 0 < taken < LIMIT_S * 1e9:
-        raise Wrong(f"a fill of 4 KiB took {taken} ns by its events", bad_clock=True)
+        raise Wrong(f"impossible time of a fill of 4 KiB by its events: {taken} ns", bad_clock=True)
     return f"two events around a fill, {taken / 1e3:.1f} us apart"
 
 
@@ -158,7 +159,7 @@ def launch(b: Bench) -> str:
 def graph(b: Bench) -> str:
     dev = b.device_api()
     if "graphs" not in dev.info.features:
-        raise Skip("this driver has no graphs that can be updated: before CUDA 12.0")
+        raise Skip("this driver has no graphs that can be updated, which need CUDA 12.0")
     with noop(b) as kernel, dev.queue() as queue:
         commands = sp.Commands()
         for _ in range(NODES):
@@ -168,15 +169,15 @@ def graph(b: Bench) -> str:
         for _ in range(4):
             queue.submit(commands).wait(LIMIT_S)
         count = backend.counters()["graph_launches"] - before
-    if count != 3:  # the first submission is replayed call by call
-        raise Wrong(f"of four submissions {count} were graphs, expected 3", graphs=count)
+    if count != 3:  # the first submission is not a graph: it is made call by call
+        raise Wrong(f"expected 3 of four submissions to be graphs, got {count}", graphs=count)
     return f"a list of {NODES} launches, submitted four times, three of them as a graph"
 
 
 def peer(b: Bench) -> str:
     _, out = b.probe()
     if out.device_count < 2:
-        raise Skip("there is one device")
+        raise Skip("there is only one device")
     other = f"cuda:{1 if b.ordinal == 0 else 0}"
     data = np.arange(20_000, dtype=np.uint32)
     got = np.zeros_like(data)

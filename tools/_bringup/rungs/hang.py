@@ -1,7 +1,7 @@
-"""amdgpu, with --allow-hang: deliberate hangs and faults, after which the GPU must come back.
+"""amdgpu, with --allow-hang: deliberate hangs and faults, after which the GPU must work again.
 
-The kernel driver's job limit ends a job that does not end by itself: 2 s in new kernels, 10 s and,
-for compute, 60 s in old ones (AMDGPU_FACTS 8). Nothing here asks for a reset.
+A job that does not end by itself is ended by the kernel driver's timeout: 2 s in new kernels; in
+old ones 10 s, and 60 s for compute (AMDGPU_FACTS 8). Nothing in this file asks for a reset.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from .packets import expect, store
 
 LIMIT_S = 90.0
 CANARY_S = 1.0  # native/amdgpu/progress/canary.c
-ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}  # the errors of a killed job's fence
+# errors that the fence of a killed job may have
+ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}
 
 
 def ended(b: Bench, gpu: Gpu, job: Job) -> str:
-    """How an impossible job ended: an errno's name; "" if the kernel driver calls it done."""
+    """Waits for a job that cannot end well. Returns the errno's name, or "" if the kernel driver
+    reports success.
+    """
     try:
         gpu.wait(job, LIMIT_S - 10)
     except raw.IoctlError as error:
@@ -34,7 +37,7 @@ def ended(b: Bench, gpu: Gpu, job: Job) -> str:
 
 
 def recovered(b: Bench, gpu: Gpu) -> str:
-    """Returns the old context's state. Checks that a new context computes."""
+    """Checks that a new context computes. Returns the old context's state."""
     words = state_words(gpu.state())
     fresh = b.gpu()
     fresh.next_va = gpu.next_va + (1 << 30)
@@ -58,12 +61,14 @@ def endless(b: Bench) -> str:
     job = program(b, gpu, kernels.assemble(kernels.ENDLESS, b.gfx), [])
     how = ended(b, gpu, job)
     if not how:
-        raise Wrong("an endless kernel is said to be done", early=True)
+        raise Wrong("the kernel driver reports that an endless kernel is done", early=True)
     return f"ended with {how}; {recovered(b, gpu)}"
 
 
 def canary(b: Bench) -> str:
-    """What the package does after a reset: a job of NOPs, each on an entity of its own context."""
+    """Does what the package does after a reset: runs a job of NOPs on each compute ring, each in a
+    new context.
+    """
     gpu = b.gpu()
     how = ended(b, gpu, program(b, gpu, kernels.assemble(kernels.ENDLESS, b.gfx), []))
     rings = b.rings("compute")
@@ -84,19 +89,21 @@ def canary(b: Bench) -> str:
 
 def page_fault(b: Bench) -> str:
     gpu = b.gpu()
-    gone = gpu.take_va(1 << 20)  # addresses without a page
+    gone = gpu.take_va(1 << 20)  # addresses that no page is mapped to
     job = program(b, gpu, kernels.assemble(kernels.STORE, b.gfx), [gone & 0xFFFFFFFF, gone >> 32])
     how = ended(b, gpu, job)
     told = fault(b)
     if told is not None and told[0] and not gone <= told[0] < gone + (1 << 20):
         raise Wrong(f"GPUVM_FAULT says {told[0]:#x}, the store went to {gone:#x}", bad_fault=True)
     said = f"GPUVM_FAULT {told[0]:#x} status {told[1]:#x}" if told else "no GPUVM_FAULT query here"
-    # On silicon a fault alone does not fail the job: writes vanish and the job goes on.
+    # On silicon a fault alone does not fail the job: its writes are dropped and the job continues.
     return f"ended {f'with {how}' if how else 'without an error'}; {said}; {recovered(b, gpu)}"
 
 
 def fault(b: Bench) -> tuple[int, int, int] | None:
-    """GPUVM_FAULT: address, status, hub. None: the kernel has no such query."""
+    """Returns the answer of GPUVM_FAULT: address, status, hub. None if the kernel has
+    no such query.
+    """
     try:
         one = b.node.info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")
     except raw.IoctlError as error:
@@ -108,7 +115,7 @@ def fault(b: Bench) -> tuple[int, int, int] | None:
 
 def bad_packet(b: Bench) -> str:
     gpu = b.gpu()
-    # Opcode 0xFF, which no table declares, with one dword.
+    # A packet with opcode 0xFF, which no table declares, and one dword.
     how = ended(b, gpu, gpu.submit("compute", [0xC000FF00, 0]))
     return f"ended {f'with {how}' if how else 'without an error'}; {recovered(b, gpu)}"
 
@@ -121,7 +128,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """The public API on the card after all those hangs."""
+    """Uses the public API on the card after all these hangs."""
     import numpy as np
 
     import sparkle_drv as sp

@@ -1,4 +1,4 @@
-"""amdgpu: the compilers' name for the chip, and the rule by which it was found."""
+"""amdgpu: the compilers' name for the chip, and the rule that gives the name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def isa_name(b: Bench) -> str:
     rule = f"{name} by {chips.words(gfx, device).partition(', no IP')[0]}"
     if gfx.ip_discovery_version and by_family not in ("", name):
         raise Wrong(f"{rule}, but {by_family} by {family}", two_names=True)
-    # As the loader does: the number that compilers write for the name, and what runs here.
+    # Does as the loader does: looks up the number that compilers write for the name, and what runs
+    # on this chip.
     numbers = [mach for mach, known in targets.MACH.items() if known == name]
     if not numbers or targets.mach_name(numbers[0]) not in targets.accepted(name):
-        raise Wrong(f"{rule}: no code object has that name", no_mach=True)
+        raise Wrong(f"{rule}: no code object can have that name", no_mach=True)
     if gfx.ip_discovery_version:
         rule += f", and by {family}" if by_family else f"; {family} is not in the table"
     return f"{rule}; loads code objects of {' and '.join(targets.accepted(name))}"

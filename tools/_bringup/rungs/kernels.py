@@ -1,9 +1,9 @@
-"""Programs of the shader rungs, assembled here, and the IB that launches one.
+"""Programs of the shader rungs, assembled here, and the IB that launches a program.
 
 Sixteen scalar registers are loaded for each wave: USER_DATA 0 to 12 in s0-s12, the workgroup's ids
-in s13-s15. gfx11.0 requires 16 user and system SGPRs together (AMDGPU_FACTS 5.2). Thread ids are
-in v0-v2 on gfx10 and packed into v0 on gfx11; `IDS` unpacks them. Names of instructions are
-gfx10's; the assembler takes them for both.
+in s13-s15. gfx11.0 requires 16 user and system SGPRs together (AMDGPU_FACTS 5.2). Thread ids are in
+v0-v2 on gfx10 and packed into v0 on gfx11; `IDS` unpacks them. Instructions have gfx10's names,
+which the assembler accepts for both.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ IDS = {
     10: "",
     11: "v_bfe_u32 v1, v0, 10, 10\nv_bfe_u32 v2, v0, 20, 10\nv_and_b32 v0, 0x3ff, v0\n",
 }
-# v3: the thread's index in the grid, groups of 64 in a row.
+# Computes v3, the thread's index in the grid, for groups of 64 in a row.
 LINE = "v_lshl_add_u32 v3, s13, 6, v0\n"
 END = "s_endpgm\n"
-# FLOAT_MODE 0xF0, DX10_CLAMP, IEEE, WGP_MODE, MEM_ORDERED: clang's values (AMDGPU_FACTS 5.2).
+# FLOAT_MODE 0xF0, DX10_CLAMP, IEEE, WGP_MODE and MEM_ORDERED, as clang sets them (AMDGPU_FACTS
+# 5.2).
 RSRC1 = 0x60AF0000
 USER = 13
 VGPRS = 24
 CS_PARTIAL_FLUSH = 0x407
-ALL_CACHES = 0xC3F1  # GCR: all invalidated, L2 written back
-# Registers that another process may have left set.
+ALL_CACHES = 0xC3F1  # GCR_CNTL that invalidates all caches and writes L2 back
+# Registers that another process may have left set; they are cleared.
 QUIET = ("COMPUTE_PERFCOUNT_ENABLE", "COMPUTE_THREAD_TRACE_ENABLE")
 
 STORE = (
@@ -37,7 +38,7 @@ v_lshlrev_b32 v4, 2, v3
 global_store_dword v4, v1, s[0:1]
 """
 )
-# groups (3, 2, 4) of (4, 3, 2): each thread writes its six ids to its own place.
+# For groups (3, 2, 4) of (4, 3, 2): each thread writes its six ids to its own place.
 IDS3 = """
 s_lshl_b32 s2, s15, 1
 s_add_u32 s2, s2, s14
@@ -59,7 +60,7 @@ v_lshl_or_b32 v4, v2, 8, v4
 v_or_b32 v4, s3, v4
 global_store_dword v3, v4, s[0:1]
 """
-# 256 threads: each leaves a word in LDS and takes the word of the thread opposite.
+# 256 threads: each writes a word to LDS and reads the word of thread 255 - i.
 LDS = """
 v_lshlrev_b32 v1, 2, v0
 v_mul_u32_u24 v2, 0x101, v0
@@ -72,8 +73,8 @@ ds_read_b32 v4, v3
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v4, s[0:1]
 """
-# Each thread keeps 4 words of its own and sums them with weights. gfx10 uses the buffer descriptor
-# in s[4:7] and the wave's offset, s16; gfx11 uses scratch instructions.
+# Each thread stores 4 words in scratch and sums them with weights. gfx10 uses the buffer descriptor
+# in s[4:7] and the wave's offset in s16; gfx11 uses scratch instructions.
 _KEEP = {
     10: "buffer_store_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_store_b32 off, v{}, off offset:{}\n",
@@ -82,7 +83,7 @@ _TAKE = {
     10: "buffer_load_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_load_b32 v{}, off, off offset:{}\n",
 }
-# Lanes that count themselves and the lanes of their wave.
+# Each lane counts the lanes before it and all lanes of its wave.
 WAVE = (
     LINE
     + """
@@ -100,7 +101,7 @@ v_mov_b32 v1, 1
 v_mov_b32 v2, 0
 global_atomic_add v2, v1, s[0:1]
 """
-# Twice the word in memory, plus one.
+# Replaces each word in memory by twice the word plus one.
 TWICE = (
     LINE
     + """
@@ -111,7 +112,7 @@ v_lshl_add_u32 v5, v5, 1, 1
 global_store_dword v4, v5, s[0:1]
 """
 )
-# 32 groups of 64: the results of vector and scalar loads at s[2:3], each with s4 added to it.
+# 32 groups of 64: stores what vector and scalar loads at s[2:3] return, with s4 added.
 ECHO = (
     LINE
     + """
@@ -129,12 +130,15 @@ global_store_dword v7, v6, s[0:1]
 """
 )
 ENDLESS = "again:\ns_sleep 1\ns_branch again\n"
-# On gfx11 s_sendmsg 0 has no meaning of its own. SOPP opcode 0x7f exists on neither generation.
+# An instruction word that is invalid: SOPP opcode 0x7f exists on neither generation. s_sendmsg 0
+# would not do: on gfx11 it has no meaning of its own.
 BAD_WORD = 0xBFFF0000
 
 
 def scratch(gfx: int) -> str:
-    """Words kept and taken back in the other order. The sum of i * kept[i] goes to memory."""
+    """Returns a program that stores words in scratch and reads them in reverse order. It writes the
+    sum of i * kept[i] to memory.
+    """
     text = LINE + "".join(f"v_add_nc_u32 v{4 + i}, {i + 1}, v3\n" for i in range(4))
     text += "".join(_KEEP[gfx].format(4 + i, 4 * i) for i in range(4))
     text += "s_waitcnt_vscnt null, 0x0\n"
@@ -149,7 +153,9 @@ def scratch(gfx: int) -> str:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch memory of a dispatch: bytes per wave, waves (on gfx11 per engine), its address."""
+    """The scratch memory of a dispatch: its address, the bytes per wave, and the number of waves
+    (on gfx11 per engine).
+    """
 
     va: int
     wave_nbytes: int
@@ -157,7 +163,7 @@ class Scratch:
 
 
 def assemble(text: str, gfx: int) -> list[int]:
-    """The program's dwords, with an end."""
+    """Returns the program's dwords, with s_endpgm at the end."""
     return [*isa.assemble(IDS[gfx] + text + END, gfx)]
 
 
@@ -165,7 +171,9 @@ def launch(
     gfx: int, engines: int, code_va: int, user: Sequence[int], groups: Sequence[int],
     size: Sequence[int], *, wave: int = 32, lds_nbytes: int = 0, scratch: Scratch | None = None,
 ) -> list[int]:  # fmt: skip
-    """Dwords of one dispatch: every register that it depends on, and the wait for its end."""
+    """Returns the dwords of one dispatch: every register that it depends on, and the
+    wait for its end.
+    """
     rsrc2 = (
         USER << 1
         | 7 << 7
@@ -193,7 +201,7 @@ def launch(
     values = [*user, *[0] * (USER - len(user))]
     named |= {f"COMPUTE_USER_DATA_{i}": v & 0xFFFFFFFF for i, v in enumerate(values)}
     x, y, z = groups
-    # COMPUTE_SHADER_EN, FORCE_START_AT_000, CS_W32_EN (AMDGPU_FACTS 4.2)
+    # Sets COMPUTE_SHADER_EN, FORCE_START_AT_000 and, for wave32, CS_W32_EN (AMDGPU_FACTS 4.2).
     initiator = 0x5 | (0x8000 if wave == 32 else 0)
     return (
         pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)

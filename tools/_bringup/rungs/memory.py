@@ -1,4 +1,6 @@
-"""amdgpu: buffer objects, CPU patterns over every heap, addresses, requests to be refused."""
+"""amdgpu: buffer objects, CPU patterns over every heap, addresses, and requests that
+must be refused.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ PAGE = gpus.PAGE
 VISIBLE = raw.lib.AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
 HIDDEN = raw.lib.AMDGPU_GEM_CREATE_NO_CPU_ACCESS
 USWC = raw.lib.AMDGPU_GEM_CREATE_CPU_GTT_USWC
-CLEARED = raw.lib.AMDGPU_GEM_CREATE_VRAM_CLEARED  # without it, Linux before 6.11 clears nothing
-# name: domain and flags of GEM_CREATE.
+# before 6.11, Linux clears memory only with this flag
+CLEARED = raw.lib.AMDGPU_GEM_CREATE_VRAM_CLEARED
+# For each heap, the domain and flags of GEM_CREATE.
 HEAPS = {"gtt": ("gtt", 0), "uswc": ("gtt", USWC), "visible": ("vram", VISIBLE)}
 RUNG_NBYTES = 1 << 20
 
 
 def bo(domain: str, flags: int) -> Callable[[Bench], str]:
-    """GEM_CREATE, GEM_MMAP, a word each way, GEM_CLOSE. New memory is zero."""
+    """Returns a rung that makes a BO, maps it, writes and reads a word, and closes it. The new
+    memory must be zero.
+    """
 
     def run(b: Bench) -> str:
         gpu = b.gpu()
@@ -38,7 +43,7 @@ def bo(domain: str, flags: int) -> Callable[[Bench], str]:
                 raise Wrong(f"a new BO of {nbytes} bytes is not zero", not_cleared=True)
             view[0] = view[nbytes - 1] = 0xA5
             if view[0] != 0xA5 or view[nbytes - 1] != 0xA5:
-                raise Wrong("a written byte does not come back", xor_mask="?")
+                raise Wrong("a byte reads back with another value than was written", xor_mask="?")
             made.close()
         refused(errno.ENOENT, "GEM_MMAP of a handle that was closed",
                 lambda: b.node.call("AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=0xFFFF),
@@ -70,7 +75,7 @@ def pattern(heap: str) -> Callable[[Bench], str]:
 
 
 def check(buffer: gpus.Buffer, heap: str, *, base: int = 0, seed: int = 1) -> None:
-    """All patterns over a buffer. Wrong has the address and the bits."""
+    """Runs all patterns over a buffer. Raises Wrong with the address and the bits that differ."""
     words = np.frombuffer(buffer.map, np.uint32)
     bad = patterns.sweep(words, base=base or buffer.va, seed=seed)
     del words
@@ -87,7 +92,7 @@ def bad_memory(heap: str, bad: patterns.Bad) -> Wrong:
 
 
 def hidden_vram(b: Bench) -> str:
-    """Patterns through VRAM that the CPU does not see: SDMA copies there, and back to GTT."""
+    """Tests VRAM that the CPU does not see: SDMA copies patterns there, and back to GTT."""
     b.rings("dma")
     gpu, nbytes = b.gpu(), RUNG_NBYTES
     here, back = gpu.buffer(nbytes), gpu.buffer(nbytes)
@@ -166,6 +171,6 @@ RUNGS = (
     Rung("va-map", "GEM_VA: map, replace, clear, unmap", va_map, ("bo-gtt", "device")),
     Rung("va-refused", "GEM_VA: what must be refused", va_refused, ("va-map",)),
 )  # fmt: skip
-# It needs SDMA, so it stands above the rungs of packets.
+# This rung needs SDMA, so it stands above the rungs of packets.
 HIDDEN_RUNG = Rung("mem-hidden", "patterns through VRAM that the CPU does not see, by SDMA",
                    hidden_vram, ("sdma-copy",))  # fmt: skip

@@ -1,4 +1,6 @@
-"""amdgpu, the lowest rungs: the node; the kernel's facts about driver, chip, rings, memory."""
+"""amdgpu, the lowest rungs: the node, and the kernel driver's facts about itself, the chip, rings
+and memory.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from _bringup.results.rung import Rung, Skip, Wrong
 from sparkle_drv.lowlevel import raw
 from sparkle_drv.lowlevel import raw_gpu as gpus
 
-KMS_LEAST = 32  # timeline syncobjs
-# Families by their IP version (AMDGPU_FACTS 1.10).
+KMS_LEAST = 32  # KMS 3.32, the first version with timeline syncobjs
+# Family numbers with the gfx versions of their chips (AMDGPU_FACTS 1.10).
 FAMILIES = {
     143: ("gfx10",), 144: ("gfx103",), 145: ("gfx110",), 146: ("gfx103",), 148: ("gfx110",),
     149: ("gfx103",), 150: ("gfx115",), 151: ("gfx103",), 152: ("gfx120",), 141: ("gfx9",),
@@ -53,13 +55,13 @@ def caps(b: Bench) -> str:
     b.facts |= {f"cap_{name.lower()}": value for name, value in got.items()}
     missing = [name for name in ("SYNCOBJ", "SYNCOBJ_TIMELINE") if not got[name]]
     if missing:
-        raise Wrong(f"the kernel has no {' and '.join(missing)}", no_timeline=True)
+        raise Wrong(f"the kernel driver lacks {' and '.join(missing)}", no_timeline=True)
     return ", ".join(f"{name} {value}" for name, value in got.items())
 
 
 def accel(b: Bench) -> str:
     if not b.node.info("ACCEL_WORKING", "uint32_t"):
-        raise Wrong("ACCEL_WORKING is 0: the kernel has given up on this GPU", no_accel=True)
+        raise Wrong("ACCEL_WORKING is 0: the kernel driver has disabled this GPU", no_accel=True)
     return "ACCEL_WORKING 1"
 
 
@@ -70,10 +72,12 @@ def device(b: Bench) -> str:
     b.facts["apu"] = bool(d.ids_flags & raw.lib.AMDGPU_IDS_FLAGS_FUSION)
     said = f"{d.device_id:#06x} rev {d.pci_rev:#x}, family {d.family}, {isa}"
     known = FAMILIES.get(d.family)
-    ip = b.ip("gfx").ip_discovery_version  # 0: only the family names the chip
+    ip = b.ip("gfx").ip_discovery_version  # 0 if only the family names the chip
     generation = f"gfx{ip >> 16}{ip >> 8 & 0xFF:x}"
     if ip and known is not None and not generation.startswith(known):
-        raise Wrong(f"{said}: this family is {known[0]}..., not {generation}", wrong_family=True)
+        raise Wrong(
+            f"{said}: expected {known[0]}... for this family, got {generation}", wrong_family=True
+        )
     if known is None:
         raise Wrong(f"{said}: unknown family", wrong_family=True)
     bits = sum(row.bit_count() for column in d.cu_bitmap for row in column)
@@ -86,7 +90,7 @@ def device(b: Bench) -> str:
         )
     low, high = d.virtual_address_offset, d.virtual_address_max
     if low >= high or d.virtual_address_alignment % gpus.PAGE:
-        raise Wrong(f"{said}: addresses {low:#x} to {high:#x} are no range", bad_info=True)
+        raise Wrong(f"{said}: addresses {low:#x} to {high:#x} are not a range", bad_info=True)
     if not isa.startswith("gfx"):
         raise Wrong(f"{said}: expected gfx10.3 or gfx11", unsupported=True)
     kind = "APU" if b.facts["apu"] else "card"
@@ -101,10 +105,14 @@ def ring(ip: str) -> Callable[[Bench], str]:
         align = f"IB start aligned to {one.ib_start_alignment}, size to {one.ib_size_alignment}"
         version = one.ip_discovery_version
         ip_version = f"IP {version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
-        if not version:  # before KMS 3.48: the version of the driver's ip_block
+        # before KMS 3.48 the kernel reports only the version of the driver's ip_block
+        if not version:
             ip_version = f"IP block {one.hw_ip_version_major}.{one.hw_ip_version_minor}"
         if not mask:
-            raise Wrong(f"available_rings of {ip} is 0: the kernel has it off", ring_off=ip)
+            raise Wrong(
+                f"available_rings of {ip} is 0: the kernel driver has disabled the engine",
+                ring_off=ip,
+            )
         return f"{mask.bit_count()} entities of {ip}, {ip_version}, {align}"
 
     return run
@@ -135,10 +143,11 @@ def memory(b: Bench) -> str:
     old = b.node.info("VRAM_GTT", "struct drm_amdgpu_info_vram_gtt")
     vram, visible, gtt = (one.total_heap_size for one in (m.vram, m.cpu_accessible_vram, m.gtt))
     b.facts |= {"vram": vram, "visible": visible, "gtt": gtt}
-    # Visible VRAM is not compared: a 6800 said 273055744 of 268435456 (Mesa, amdgpu_devices.c).
+    # Visible VRAM is not compared: a Radeon 6800 reported 273055744 of 268435456 bytes usable
+    # (Mesa, amdgpu_devices.c).
     for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
-            raise Wrong(f"{name}: usable is more than total", bad_info=True)
+            raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
     if not gtt or not vram:
         raise Wrong(f"VRAM {vram >> 20} MiB, GTT {gtt >> 20} MiB: one is missing", no_memory=True)
     if (old.vram_size, old.gtt_size) != (vram, gtt) and old.vram_size > vram:
@@ -160,7 +169,9 @@ def bar(b: Bench) -> str:
 
 
 def clocks(b: Bench) -> tuple[int, int]:
-    """The GPU's clock in ticks and the host's in ns, from the fastest of several queries."""
+    """Returns the GPU's clock in ticks and the host's in ns at the same moment: that of the fastest
+    of five queries.
+    """
     tries = []
     for _ in range(5):
         before = time.monotonic_ns()
@@ -173,7 +184,9 @@ def clocks(b: Bench) -> tuple[int, int]:
 def clock(b: Bench) -> str:
     khz = b.device.gpu_counter_freq
     if not khz:
-        raise Wrong("gpu_counter_freq is 0: timing will not work, all else does", no_frequency=True)
+        raise Wrong(
+            "gpu_counter_freq is 0: timing will not work, everything else does", no_frequency=True
+        )
     before, t0 = clocks(b)
     time.sleep(0.05)
     after, t1 = clocks(b)
@@ -200,7 +213,7 @@ def sensors(b: Bench) -> str:
         if name == "GPU_TEMP" and value > 105_000:
             raise Wrong(f"the GPU is {value / 1000:.0f} degrees hot", too_hot=True)
     if not words:
-        raise Skip("this kernel has no sensor of this chip")
+        raise Skip("this kernel driver reports no sensor of this chip")
     return ", ".join(words)
 
 
@@ -213,9 +226,9 @@ def contexts(b: Bench) -> str:
         if flags:
             words = state_words(flags)
             lost = bool(flags & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
-            raise Wrong(f"a new context is {words}", reset=True, vram_lost=lost)
+            raise Wrong(f"a new context has the state {words}", reset=True, vram_lost=lost)
     if len(seen) != 4:
-        raise Wrong(f"4 contexts have the ids {sorted(seen)}", bad_ids=True)
+        raise Wrong(f"expected 4 different ids of 4 contexts, got {sorted(seen)}", bad_ids=True)
     refused(
         errno.EINVAL, "FREE_CTX of a missing context",
         lambda: b.node.call("AMDGPU_CTX", "union drm_amdgpu_ctx",
@@ -225,7 +238,7 @@ def contexts(b: Bench) -> str:
 
 
 def refused(code: int | tuple[int, ...], what: str, call: Any) -> None:
-    """`call()` must fail with this errno. Raises Wrong otherwise."""
+    """Checks that `call()` fails with this errno. Raises Wrong if it does not fail."""
     codes = (code,) if isinstance(code, int) else code
     names = " or ".join(errno.errorcode[c] for c in codes)
     try:

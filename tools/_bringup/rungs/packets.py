@@ -13,12 +13,12 @@ from sparkle_drv.lowlevel import pm4, sdma
 
 MEM = {"dst_sel": 5, "wr_confirm": 1}
 ROUNDS = 8
-# As the kernel driver's own fence (AMDGPU_FACTS 3.5).
+# The same event and cache actions as in the kernel driver's own fence (AMDGPU_FACTS 3.5).
 EVENT = {"type": 0x14, "index": 5, "gl2_wb": 1, "glm_wb": 1, "glm_inv": 1, "seq": 1, "policy": 3}
 
 
 def expect(what: str, buffer: Buffer, want: list[int], index: int = 0) -> None:
-    """Compares dwords of a buffer. Wrong names the first that differs."""
+    """Compares dwords of a buffer. Raises Wrong, which names the first dword that differs."""
     got = buffer.words(index, len(want))
     for i, (a, e) in enumerate(zip(got, want, strict=True)):
         if a != e:
@@ -30,12 +30,12 @@ def expect(what: str, buffer: Buffer, want: list[int], index: int = 0) -> None:
 
 
 def store(b: Bench, buffer: Buffer, value: int, index: int = 0) -> list[int]:
-    """WRITE_DATA of a dword."""
+    """Returns a WRITE_DATA packet that writes one dword."""
     return pm4.WriteData.encode(gfx=b.gfx, control=MEM, addr=buffer.va + 4 * index, values=[value])
 
 
 def await_word(b: Bench, buffer: Buffer, value: int, index: int = 0) -> list[int]:
-    """WAIT_REG_MEM until the dword is `value`."""
+    """Returns a WAIT_REG_MEM packet that waits until the dword is `value`."""
     return pm4.WaitRegMem.encode(
         gfx=b.gfx, control={"function": 3, "mem_space": 1}, addr=buffer.va + 4 * index,
         reference=value, mask=0xFFFFFFFF, poll={"interval": 4},
@@ -103,13 +103,13 @@ def wait_reg_mem(b: Bench) -> str:
     out.write([5], 2)
     gpu.wait(job, b.job_s)
     if early or wrote:
-        raise Wrong("WAIT_REG_MEM did not wait", no_wait=True)
+        raise Wrong("WAIT_REG_MEM passed before its value was written", no_wait=True)
     expect("behind WAIT_REG_MEM", out, [7, 8, 5, 6])
     return "holds at once, and waits for a word of the CPU's"
 
 
 def release(b: Bench, buffer: Buffer, index: int = 0, **select: int) -> list[int]:
-    """RELEASE_MEM at the end of the pipe."""
+    """Returns a RELEASE_MEM packet, which writes at the end of the pipe."""
     return pm4.ReleaseMem.encode(
         gfx=b.gfx, event=EVENT, select=select, addr=buffer.va + 4 * index, value=0x1_00000007
     )
@@ -152,13 +152,14 @@ def to_ib(b: Bench, inner: Buffer, ndw: int, chain: int) -> list[int]:
 
 
 def chained(b: Bench) -> str:
-    """Chains as RADV does when an IB is full. Compute queues make no calls here, because nothing
-    shows that MEC takes them."""
+    """Chains one IB to another, as RADV does when an IB is full. On compute queues an IB is not
+    called as a subroutine, because nothing shows that MEC supports calls.
+    """
     gpu = b.gpu()
     out, inner = gpu.buffer(4096), gpu.buffer(4096)
     body = pm4.pad(store(b, out, 1), gfx=b.gfx)
     inner.write(body)
-    # The chaining packet stands last, behind the padding.
+    # The chaining packet must be the last of the IB, so padding stands before it.
     packet = to_ib(b, inner, len(body), 1)
     first = store(b, out, 2, 1)
     first += [NOP] * (-(len(first) + len(packet)) % 8)
@@ -193,8 +194,9 @@ def sdma_fill(b: Bench) -> str:
 
 
 def sdma_gcr(b: Bench) -> str:
-    """Tests the kernel driver's cache flush before copies: a copy must take the bytes that the
-    other ring and the CPU wrote just before, not the older bytes of a cache."""
+    """Tests the kernel driver's cache flush before copies: a copy must read the bytes that the
+    other ring and the CPU wrote just before, not stale bytes of a cache.
+    """
     gpu, count = b.gpu(), b.rings("dma")
     a, out = gpu.buffer(4096), gpu.buffer(4096)
     for i in range(ROUNDS):

@@ -1,8 +1,9 @@
-"""Memory tests by the CPU: words are written and read back, and a difference is reported by bits.
+"""Memory tests by the CPU: words are written and read back, and a difference is reported by its
+bits.
 
-Walking ones find data lines that are stuck or tied together. Address in address finds stuck address
-lines and aliases. Moving inversions find cells that their neighbours disturb. Random finds the
-rest (the classes of van de Goor's "Testing Semiconductor Memories").
+Walking 1s find data lines that are stuck or shorted. The pattern "address in address" finds stuck
+address lines and aliases. Moving inversions find cells that their neighbours disturb. Random words
+find other faults (the fault classes of van de Goor's "Testing Semiconductor Memories").
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint32]
-BLOCK = 1 << 18  # words written, then read back, at a time
+BLOCK = 1 << 18  # number of words that are written, then read back, at a time
 
 
 @dataclass(frozen=True)
 class Bad:
-    """Words that came back wrong: the first one, and the bits that differ in any."""
+    """Words that read back wrong: the first such word, and the bits that differ in any of them."""
 
     pattern: str
     offset: int  # bytes
@@ -37,7 +38,7 @@ class Bad:
 
 
 def compare(pattern: str, got: Words, want: Words, offset: int = 0) -> Bad | None:
-    """The difference, or None. `offset` (bytes) is where `got` begins."""
+    """Returns the difference, or None. `offset` is the place of `got` in bytes."""
     wrong = np.flatnonzero(got != want)
     if not wrong.size:
         return None
@@ -83,7 +84,7 @@ PATTERNS: dict[str, Maker] = {
 
 
 def images(nwords: int, base: int, seed: int, names: list[str] | None = None) -> Any:
-    """(pattern, words) of every pass over memory that begins at address `base`."""
+    """Yields (pattern, words) of every pass over memory that begins at address `base`."""
     shape = np.empty(nwords, np.uint32)
     for name in names or PATTERNS:
         for image in PATTERNS[name](shape, base, seed):
@@ -94,7 +95,8 @@ def sweep(
     words: Words, *, base: int = 0, seed: int = 1, names: list[str] | None = None
 ) -> Bad | None:
     """Runs every pattern over `words`, whose first address is `base`. All words are written before
-    any is read. Returns None, or the first pass that failed."""
+    any is read. Returns None, or the first pass that failed.
+    """
     for name in names or PATTERNS:
         if name == "moving inversions":
             bad = _moving(words, base, seed)
@@ -109,7 +111,9 @@ def sweep(
 
 
 def _moving(words: Words, base: int, seed: int) -> Bad | None:
-    """Up with each value and its inverse, then down: every block is checked, then inverted."""
+    """Runs moving inversions with each value: upwards each block is checked and inverted, then
+    downwards again.
+    """
     name = "moving inversions"
     starts = list(range(0, words.size, BLOCK))
     for value in (0x00000000, 0x55555555, 0x33333333, 0x0F0F0F0F):

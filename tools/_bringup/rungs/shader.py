@@ -22,10 +22,13 @@ def dispatch(
     user: Sequence[int] = (), bos: Sequence[Buffer] = (), ip: str = "compute", ring: int = 0,
     raw_words: Sequence[int] = (), **more: Any,
 ) -> list[int]:  # fmt: skip
-    """Assembles, uploads, launches with `out`'s address in s[0:1], waits. Returns the IB."""
+    """Assembles and uploads a program, launches it with `out`'s address in s[0:1], and waits.
+    Returns the IB.
+    """
     words = kernels.assemble(text, b.gfx)
     words = [*raw_words, *words]
-    code = gpu.buffer(4 * len(words) + 256, rights="rx")  # the GPU fetches instructions ahead
+    # 256 bytes more, because the GPU fetches instructions ahead
+    code = gpu.buffer(4 * len(words) + 256, rights="rx")
     code.write(words)
     values = [out.va & 0xFFFFFFFF, out.va >> 32, *user]
     ib = kernels.launch(b.gfx, b.engines, code.va, values, groups, size, **more)
@@ -34,7 +37,7 @@ def dispatch(
 
 
 def expect(what: str, out: Buffer, want: Ints) -> None:
-    """Compares all dwords of the result, and the zeros behind it."""
+    """Compares all dwords of the result, and checks that the rest of the buffer is zero."""
     got = np.frombuffer(bytes(out.map), np.uint32)
     full = np.zeros(got.size, np.uint32)
     full[: want.size] = want
@@ -81,7 +84,9 @@ def store_gfx(b: Bench) -> str:
 
 
 def dispatch_on_gfx(b: Bench, gpu: Gpu, out: Buffer) -> None:
-    """On the gfx ring the packet headers must name the compute shader."""
+    """Dispatches on the gfx ring, where the packet headers must say that the shader is a compute
+    shader.
+    """
     from sparkle_drv.lowlevel import pm4
 
     words = kernels.assemble(kernels.STORE, b.gfx)
@@ -94,7 +99,7 @@ def dispatch_on_gfx(b: Bench, gpu: Gpu, out: Buffer) -> None:
     for one in pm4.stream(ib, b.gfx, "gfx"):
         dwords = list(one.dwords)
         if dwords[0] >> 8 & 0xFF in shader:
-            dwords[0] |= 2  # shader type (AMDGPU_FACTS 3.1)
+            dwords[0] |= 2  # shader type bit: compute (AMDGPU_FACTS 3.1)
         marked += dwords
     b.run(gpu, "gfx", marked, code, out)
 
@@ -129,31 +134,38 @@ def lds(b: Bench) -> str:
 
 
 def scratch(b: Bench) -> str:
-    keep(b, "scratch", 64, 4, 128)  # four waves per group: some share a CU and its cache
+    keep(b, "scratch", 64, 4, 128)  # four waves per group, so that some share a CU and its cache
     return "512 threads keep four words each and take them back"
 
 
 def scratch_per_engine(b: Bench) -> str:
-    """Slots for the waves of one group in each shader engine, and no more."""
+    """Tests scratch with as many slots in each shader engine as one group has waves,
+    and no more.
+    """
     groups = min(4 * b.engines, 24)
     keep(b, "scratch per engine", 8, groups, 256)
     return f"{groups} groups of 8 waves on {b.engines} engines, with 8 slots of scratch in each"
 
 
 def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
-    """Each thread keeps four words and takes them back. `slots` is per shader engine. WAVES counts
-    one engine's slots on gfx11, all engines' before (AMDGPU_FACTS 5.5)."""
+    """Runs a program in which each thread stores four words in scratch and reads them back. `slots`
+    is per shader engine.
+
+    WAVES counts one engine's slots on gfx11, and the slots of all engines before (AMDGPU_FACTS
+    5.5).
+    """
     gpu, gfx = b.gpu(), b.gfx
     wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)
     memory = gpu.buffer(wave_nbytes * slots * b.engines, rights="rw")
     out = gpu.buffer(4 * groups * size + 4096)
-    # Descriptor and word3 for wave32: AMDGPU_FACTS 5.5.
+    # The descriptor's word3 is that for wave32 (AMDGPU_FACTS 5.5).
     user = [0, 0, memory.va & 0xFFFFFFFF, memory.va >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
     given = kernels.Scratch(memory.va, wave_nbytes, waves)
     text = kernels.scratch(gfx)
     shape = (groups, 1, 1), (size, 1, 1)
     dispatch(b, gpu, text, out, *shape, user=user, bos=[memory], scratch=given)
-    # The programs assume 64 threads per group: larger groups write the same words.
+    # The programs assume groups of 64 threads: larger groups write some words twice, with the same
+    # values.
     index = np.arange(64 * (groups - 1) + size, dtype=np.uint32)
     taken = [index + np.uint32(4 - i) for i in range(4)]
     want = taken[0]

@@ -1,4 +1,4 @@
-"""amdgpu: the host's own memory, memory shared by PRIME, and many jobs at once."""
+"""amdgpu: the host's own memory, memory that is shared by PRIME, and many jobs at once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from .packets import expect, store
 REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
 STRESS_JOBS = 96
 PAGES = 1024
-MOST_PAGE_NS = 10_000  # the kernel needs some tens, the emulated one a thousand
+# limit per page in ns; the kernel driver needs some tens, the emulated one about 1000
+MOST_PAGE_NS = 10_000
 
 
 def userptr(b: Bench) -> str:
     gpu, nbytes = b.gpu(), 1 << 16
-    # Private: a shared mapping belongs to a file, which ANONONLY refuses.
+    # The mapping is private, because a shared mapping belongs to a file, and ANONONLY refuses
+    # files.
     own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
     made = b.node.call(
@@ -39,19 +41,23 @@ def userptr(b: Bench) -> str:
     b.run(gpu, "compute", dwords, buffer)
     got = [int(view[5]), int(view[8])]
     if got != [0xBEEF, 0x1234]:
-        raise Wrong(f"the host sees {got[0]:#x} and {got[1]:#x} in its own memory", mismatch=True)
+        raise Wrong(
+            f"the host reads other values than the GPU wrote: {got[0]:#x} and {got[1]:#x}",
+            mismatch=True,
+        )
     buffer.close()
     del view
     return "64 KiB of the host's own memory, written by the GPU"
 
 
 def userptr_cost(b: Bench) -> str:
-    """The cost per page of listing host memory in a submission. The kernel driver looks at all
-    pages, whatever the job touches."""
+    """Measures the cost per page of listing host memory in a submission. The kernel driver checks
+    all pages, whatever the job touches.
+    """
     gpu, nbytes = b.gpu(), PAGES * 4096
     own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
-    view[::1024] = 1  # touch every page, so that it exists
+    view[::1024] = 1  # touches every page, so that the page exists
     made = b.node.call(
         "AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr",
         addr=pointer(ffi.from_buffer(own)), size=nbytes,
@@ -69,7 +75,7 @@ def userptr_cost(b: Bench) -> str:
 
 
 def _submission(b: Bench, gpu: Gpu, bos: list[Buffer]) -> int:
-    """ns of the fastest of a few submissions of NOPs."""
+    """Returns the ns of the fastest of five submissions of NOPs."""
     took = []
     for _ in range(5):
         began = time.monotonic_ns()
@@ -103,7 +109,9 @@ def prime(b: Bench) -> str:
 
 
 def stress(b: Bench) -> str:
-    """Many jobs on all rings at once, a block each. All results are compared at the end."""
+    """Submits many jobs on all rings at once, each with its own block. All results are compared at
+    the end.
+    """
     gpu, each = b.gpu(), 4096
     rings, dma = b.rings("compute"), int(b.ip("dma").available_rings).bit_count()
     src, out = gpu.buffer(each), gpu.buffer(STRESS_JOBS * each)

@@ -20,12 +20,12 @@ FOR_SUBMIT = lib.DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT
 
 
 def soon(seconds: float) -> int:
-    """An absolute timeout."""
+    """Returns the absolute timeout that is `seconds` from now."""
     return time.monotonic_ns() + int(seconds * 1e9)
 
 
 class Syncobj:
-    """A syncobj by handle."""
+    """A kernel syncobj, which has a handle."""
 
     def __init__(self, node: raw.Node, flags: int = 0, handle: int = 0) -> None:
         self.node = node
@@ -55,7 +55,9 @@ class Syncobj:
         return self._array("SYNCOBJ_QUERY", "struct drm_syncobj_timeline_array", 0)
 
     def wait(self, timeout_s: float, point: int | None = None, flags: int = FOR_SUBMIT) -> None:
-        """Waits. Raises IoctlError with ETIME when it is not signalled in this time."""
+        """Waits. Raises IoctlError with ETIME when the syncobj is not signalled within
+        `timeout_s`.
+        """
         fields = {"timeout_nsec": soon(timeout_s), "flags": flags}
         kind = "SYNCOBJ_WAIT" if point is None else "SYNCOBJ_TIMELINE_WAIT"
         self._array(kind, f"struct drm_{kind.lower()}", point, **fields)
@@ -65,7 +67,7 @@ class Syncobj:
 
 
 def fence_of(gpu: Gpu, job: Job) -> Any:
-    """The initialiser of struct drm_amdgpu_fence."""
+    """Returns the initialiser of struct drm_amdgpu_fence."""
     return (gpu.ctx, IP[job.ip], 0, job.ring, job.seq)
 
 
@@ -82,7 +84,7 @@ def fences(b: Bench) -> str:
     out.write([1])
     gpu.wait(job, b.job_s)
     if early or word:
-        raise Wrong("a job that cannot have ended counts as done", early=True)
+        raise Wrong("a job that cannot have ended is reported as done", early=True)
     if not b.eventually(lambda: page.map.cast("Q")[8] == job.seq):
         raise Wrong(
             f"WAIT_CS says done, the FENCE chunk's word is {page.map.cast('Q')[8]}, expected "
@@ -94,11 +96,11 @@ def fences(b: Bench) -> str:
         fence_count=1, wait_all=1, timeout_ns=soon(b.job_s),
     )  # fmt: skip
     if waited.out.status != 1:
-        raise Wrong("WAIT_FENCES does not see what WAIT_CS saw", early=False)
+        raise Wrong("WAIT_CS reports that the job has ended, WAIT_FENCES does not", early=False)
     later = gpu.submit("compute", store(b, out, 2), bos=[out])
     gpu.wait(later, b.job_s)
     if later.seq <= job.seq:
-        raise Wrong(f"sequence numbers go {job.seq}, {later.seq}", bad_ids=True)
+        raise Wrong(f"expected rising sequence numbers, got {job.seq}, {later.seq}", bad_ids=True)
     return f"WAIT_CS, WAIT_FENCES and the FENCE chunk agree on {job.seq}"
 
 
@@ -176,13 +178,17 @@ def timeline(b: Bench) -> str:
 
 
 def _future(b: Bench, line: Syncobj) -> bool:
-    """Signals the point first: jobs can wait only for a point that exists."""
+    """Signals a point of the timeline before jobs use it: they can wait only for a
+    point that exists.
+    """
     line.signal(12)
     return line.query() == 12
 
 
 def order(b: Bench) -> str:
-    """A chain over all compute entities: each job waits for the last one."""
+    """Submits a chain of jobs over all compute rings, in which each job waits for the
+    one before.
+    """
     gpu, rings = b.gpu(), b.rings("compute")
     out = gpu.buffer(4096, rights="rwu")
     gate = gpu.submit("compute", await_word(b, out, 1, 1000) + store(b, out, 1), bos=[out])
@@ -214,7 +220,8 @@ def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
 
 def two_contexts(b: Bench) -> str:
     one, two = b.gpu(), b.gpu()
-    two.next_va = one.next_va + (1 << 30)  # the contexts share an address space
+    # separate addresses, because the contexts share an address space
+    two.next_va = one.next_va + (1 << 30)
     out = one.buffer(4096, rights="rwu")
     held = one.submit("compute", await_word(b, out, 1) + store(b, out, 2, 1), bos=[out])
     job = two.submit("compute", store(b, out, 3, 2), bos=[out], ring=b.rings("compute") - 1)
