@@ -72,13 +72,14 @@ def conv2d(
 def map(text: str, **values: Any) -> Array:
     """The expression `text` over arrays and scalars by name, in float64.
 
-    If all arrays are int32, it computes in int32, with wrap-around.
+    If all arrays are int32 or all are int64, it computes in that type, with wrap-around.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
     array([3., 5.])
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
-    kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
+    whole = {*arrays} in ({np.dtype(np.int32)}, {np.dtype(np.int64)})
+    kind = arrays[0] if whole else np.dtype(np.float64)
     found: list[Array] = []
     for node in grammar.parse(text).nodes:
         if node.args:
@@ -90,12 +91,12 @@ def map(text: str, **values: Any) -> Array:
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
-    """sum, max, min or mean over `axis` in float64; for i32 in int64 (sum) or int32 (max, min).
+    """sum, max, min or mean over `axis` in float64; of whole numbers and bool as numpy has it.
 
     >>> ref.reduce(np.arange(6).reshape(2, 3), "mean", axis=1)
     array([1., 4.])
     """
-    wide = np.asarray(a) if np.asarray(a).dtype == np.int32 else f64(a)
+    wide = np.asarray(a) if np.asarray(a).dtype.kind in "iub" else f64(a)
     with np.errstate(all="ignore"):
         if op == "mean" and wide.size == 0:
             return reduce(a, "sum", axis, keepdims) * np.nan

@@ -191,9 +191,11 @@ def reduce(
     with np.errstate(all="ignore"):
         want = ref.reduce(a, op, axis)
         result = np.asarray(got).reshape(want.shape)
-        if a.dtype.kind == "i" or op in ("max", "min"):
+        if a.dtype.kind in "iub" or op in ("max", "min"):
             same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
             wrong = np.flatnonzero(~same)
+        elif result.dtype.kind != "f":
+            return ""  # numpy does not know the spacing of bfloat16
         else:
             size = np.abs(a).sum(axis, dtype=np.float64)
             terms = a.size // max(1, result.size)
@@ -224,7 +226,8 @@ def fold(
     shape = spread[0].shape
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
-    if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):
+    kinds = {x.dtype for x in arrays.values()}
+    if any(kind.kind != ("i" if whole else "f") for kind in kinds) or (whole and len(kinds) > 1):
         return ""  # as in `map`: float64 does not reproduce the conversion of types
     if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
         return ""

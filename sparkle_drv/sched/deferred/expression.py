@@ -8,14 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv.core.array_shape import Shaped
-from sparkle_drv.ops.deferred import types
 from sparkle_drv.ops.deferred.node import Node
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.grammar import SIGNS
-from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.ops.map.operation import fuses
 
 
 class Expression(Node):
@@ -23,18 +19,16 @@ class Expression(Node):
 
     __slots__ = ()
 
+    @staticmethod
+    def reads_truths(device: Any) -> bool:
+        """See Node; `device` is an executor."""
+        return any(map(fuses, device.devices.values()))
+
     def run(self, out: Any = None) -> Any:
         """See core's Thunk."""
         if self.made is None:
             written = _Written()
-            text = written.text(self)
-            if self.dtype == types.BOOL:  # maps have no truths to store
-                one = np.dtype(promote.dtype_name(self.tag)).type(1)
-                text = f"where({text}, {written.name(one)}, {written.name(one - one)})"
-            made = self.device.context.map(text, **written.named)
-            if self.dtype == types.BOOL:
-                made = placed(self.device, written.first, made.numpy().astype(bool))
-            self.made = made
+            self.made = self.device.context.map(written.text(self), **written.named)
         return self.made
 
     def explain(self) -> str:
@@ -42,23 +36,16 @@ class Expression(Node):
         return f"one Context.map: {_Written().text(self)}, {self.dtype}{list(self.shape)}"
 
 
-def placed(executor: Any, like: ContextArray, host: Any) -> ContextArray:
-    """An array with these elements where `like` is."""
-    uri = like.places[0]
-    return ContextArray(executor, uri, executor.devices[uri].array(np.asarray(host)))
-
-
 class _Written:
-    """The names of a text and their values; `first` is the first array among them."""
+    """The names of a text and their values."""
 
     def __init__(self) -> None:
         self.named: dict[str, Any] = {}
-        self.first: Any = None
         self._known: dict[int, str] = {}
 
     def text(self, x: Any) -> str:
         """An operand as the map has it."""
-        if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
+        if isinstance(x, Node) and x.made is not None and x.readable:
             x = x.made
         if not isinstance(x, Node):
             return self.name(x)
@@ -80,5 +67,4 @@ class _Written:
             self.named[found] = x
             if is_array:
                 self._known[id(x)] = found
-                self.first = self.first if self.first is not None else x
         return found

@@ -130,8 +130,10 @@ class ContextArray(Shaped, Operators):
         self._thunk = None  # last: other threads read what stands above without a lock
 
     def explain(self) -> str:
-        """One line: how it will be computed; "" once it is."""
-        return "" if self._thunk is None else self._thunk.explain()
+        """One line: how it will be computed, or what the host did of it; else ""."""
+        if self._thunk is not None:
+            return self._thunk.explain()
+        return next((array.explain() for array in self._copies.values()), "")
 
     def __repr__(self) -> str:
         where = ", ".join(self._copies) or ("closed" if self._thunk is None else "nowhere yet")
