@@ -109,7 +109,7 @@ def test_random_expressions_and_writes(ctx):
     twins = []
 
     def fresh():
-        dtype = draw.choice(("f4", "f4", "i4", "f8", "i8", "?"))
+        dtype = draw.choice(("f4", "f4", "i4", "f8", "i8", "?", "u1", "f2"))
         host = numbers.integers(0, 9, draw.choice(((3, 4), (4,), (3, 1), ()))).astype(dtype)
         twins.append((made(ctx, np.asarray(host)), np.asarray(host)))
 

@@ -166,22 +166,26 @@ def test_maps_with_cancellation_jumps_and_infinities(expression):
     assert looked(validate.map, np.full_like(got, 7e7), list(given.values()), **what)
 
 
-def test_maps_of_whole_numbers_are_exact():
-    x, y = CHANCE.integers(-(2**31), 2**31, (2, 500), np.int32)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_maps_of_whole_numbers_are_exact(dtype):
+    limits = np.iinfo(dtype)
+    x, y = CHANCE.integers(limits.min, limits.max, (2, 500), dtype)
     what = {"expression": "x*y + 3", "names": ["x", "y"], "numbers": {}}
-    assert looked(validate.map, x * y + np.int32(3), [x, y], **what) == ""
-    assert looked(validate.map, x * y + np.int32(4), [x, y], **what)
+    assert looked(validate.map, x * y + dtype(3), [x, y], **what) == ""
+    assert looked(validate.map, x * y + dtype(4), [x, y], **what)
     what["expression"] = "x*0.5 + y"  # numpy makes float64 of it
     assert looked(validate.map, x * 0.5 + y, [x, y], **what) == ""
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
 @pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
-@pytest.mark.parametrize("dtype", [F32, F64, np.int32])
+@pytest.mark.parametrize("dtype", [F32, F64, np.int32, np.int64, np.uint8])
 def test_reductions(op, axis, dtype):
-    if (op, dtype) == ("mean", np.int32):
+    whole = np.dtype(dtype).kind in "iu"
+    if op == "mean" and whole:
         return  # there are none
-    a = (CHANCE.standard_normal((6, 70, 9)) * 100).astype(dtype)
+    a = CHANCE.standard_normal((6, 70, 9)) * 100
+    a = (np.minimum(abs(a), 200) if dtype is np.uint8 else a).astype(dtype)
     got = np.asarray(getattr(a, op)(axis))
     assert looked(validate.reduce, got, [a], op=op, axis=axis) == ""
     wrong = got.copy()
@@ -255,6 +259,9 @@ def test_reductions_of_what_is_not_finite_or_may_go_either_way(op):
 
 
 def test_reductions_of_whole_numbers_are_exact():
+    large = CHANCE.integers(-(2**62), 2**62, (40, 50))
+    assert looked(validate.reduce, large.sum(0), [large], op="sum", axis=0) == ""
+    assert looked(validate.reduce, large.sum(0) + 1, [large], op="sum", axis=0)
     x, y = CHANCE.integers(-(2**31), 2**31, (2, 40, 50), np.int32)
     what = {**folding("x*y + 3", "sum", 0), "numbers": {}}
     got = (x * y + np.int32(3)).sum(0, dtype=np.int64)
