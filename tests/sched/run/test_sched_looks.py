@@ -139,7 +139,7 @@ def tried(expression, **values):
     "expression",
     ["x + y", "relu(a*x + y)", "(x + y) - x", "exp(x*x)", "log(abs(x)) / y", "sin(100*x)",
      "where(x > y, x, 0)", "floor(x*3)", "sqrt(x)", "tanh(x) * sigmoid(y)", "x**2.5", "abs(x)**y",
-     "max(x, y) * 1e38", "1/x", "min(x, y) / (x - x)"],
+     "max(x, y) * 1e38", "1/x", "min(x, y) / (x - x)", "((x > 0) + (y > 0)) * x"],
 )  # fmt: skip
 def test_maps_with_cancellation_jumps_and_infinities(expression):
     x, y = CHANCE.standard_normal((2, 4000)).astype(F32) * F32(3)
