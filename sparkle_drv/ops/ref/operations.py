@@ -75,7 +75,7 @@ def map(text: str, **values: Any) -> Array:
     If all arrays are int32 or all are int64, it computes in that type, with wrap-around.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
-    array([3., 5.])
+    array([3, 5])
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
     whole = {*arrays} in ({np.dtype(np.int32)}, {np.dtype(np.int64)})
