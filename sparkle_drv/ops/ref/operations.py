@@ -72,14 +72,13 @@ def conv2d(
 def map(text: str, **values: Any) -> Array:
     """The expression `text` over arrays and scalars by name, in float64.
 
-    If all arrays are int32 or all are int64, it computes in that type, with wrap-around.
+    If all arrays are int32, it computes in int32, with wrap-around.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
-    array([3, 5])
+    array([3., 5.])
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
-    whole = {*arrays} in ({np.dtype(np.int32)}, {np.dtype(np.int64)})
-    kind = arrays[0] if whole else np.dtype(np.float64)
+    kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
     found: list[Array] = []
     for node in grammar.parse(text).nodes:
         if node.args:

@@ -160,7 +160,7 @@ def map(
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
     there = {name: np.broadcast_to(x, got.shape).flat[at] for name, x in arrays.items()}
     if got.dtype.kind == "i":
-        if any(x.dtype != got.dtype for x in arrays.values()) or not all(
+        if any(x.dtype != np.int32 for x in (got, *arrays.values())) or not all(
             isinstance(v, (int, np.integer)) for v in numbers.values()
         ):
             return ""  # float64 does not reproduce the conversion of types
@@ -227,7 +227,7 @@ def fold(
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
     kinds = {x.dtype for x in arrays.values()}
-    if any(kind.kind != ("i" if whole else "f") for kind in kinds) or (whole and len(kinds) > 1):
+    if kinds != {np.dtype(np.int32)} if whole else any(kind.kind != "f" for kind in kinds):
         return ""  # as in `map`: float64 does not reproduce the conversion of types
     if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
         return ""
