@@ -200,8 +200,8 @@ def node(
         return made
     computed = tuple(_computed(x) for x in operands)
     truths = any(getattr(x, "dtype", None) == types.BOOL for x in computed if isinstance(x, Shaped))
-    if truths and (kind is not Node or not fuses(device)):
-        return None  # only fused maps read bool from memory
+    if truths and not kind.reads_truths(device):
+        return None
     return kind(device, op, computed, dtype, shape, tag)
 
 

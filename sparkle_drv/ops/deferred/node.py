@@ -58,6 +58,16 @@ class Node:
         self.steps: int = steps
         self.leaves: int = leaves
 
+    @staticmethod
+    def reads_truths(device: Any) -> bool:
+        """Do maps of this device read truths that are computed? Only fused maps do."""
+        return fuses(device)
+
+    @property
+    def readable(self) -> bool:
+        """Do maps read its result, once it is computed?"""
+        return self.dtype != types.BOOL or self.reads_truths(self.device)
+
     def run(self, out: Array | None = None) -> Array:
         """Computes the array, as Thunk.run says; with `out` the result is written there."""
         if self.made is not None:
@@ -98,7 +108,7 @@ class _Written:
     def value(self, x: Any) -> tuple[str, Any]:
         """Returns the name of an operand in a step: ("", step), ("x", leaf) or ("s", number)."""
         if isinstance(x, Node) and x.made is not None:
-            x = x.made if x.dtype != types.BOOL or fuses(x.device) else x
+            x = x.made if x.readable else x
         if not isinstance(x, (Node, Array)):
             return self.number(x)
         found = self._known.get(id(x))

@@ -147,7 +147,7 @@ def _compute(
     arrays, numbers = sorted_out(values, dev)
     if not arrays:
         return _fill(dev, graph, numbers, out), None, None
-    shape, kinds, layout = outline("map", arrays, check.TYPES)
+    shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
     code, found = fused.program(graph, kinds, numbers)
     if not fuses(dev):
@@ -248,11 +248,9 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
     return arrays, single
 
 
-def outline(
-    op: str, arrays: Named, takes: tuple[str, ...] = _WANTED
-) -> tuple[Shape, dict[str, str], str | None]:
+def outline(op: str, arrays: Named) -> tuple[Shape, dict[str, str], str | None]:
     """Returns (shape of the result, kinds by name, layout) of a map of these arrays."""
-    kinds = {name: check.dtype(op, name, x.dtype, takes) for name, x in arrays.items()}
+    kinds = {name: check.dtype(op, name, x.dtype, check.TYPES) for name, x in arrays.items()}
     layouts = [x.layout for x in arrays.values() if getattr(x, "layout", None)]
     if len(set(layouts)) > 1:
         raise ValueError(f"{op}: expected arrays of one layout, got {' and '.join(layouts)}")

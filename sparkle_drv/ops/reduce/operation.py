@@ -132,8 +132,10 @@ def reduce(
         raise TypeError(f"{listed(names)}: expected no names, because a is an array")
     stage = staging.Stage(dev, {"a": a})
     (a,) = stage.inputs.values()
-    axes, final, dtype = outline(a, op, axis, keepdims, (*check.DTYPES.values(), *_stored(dev)))
+    axes, final, dtype = outline(a, op, axis, keepdims)
     tag = check.tag_of(np.dtype(a.dtype))
+    if tag == "i64" and not fuses(dev):
+        raise staging.NotThere(f"a: expected another type than int64 on {dev.uri}, got int64")
     stored = tag not in check.DTYPES.values()
     if op == "mean" and not stored:
         staging.check_there(dev, "mean", tag, ("f32", "f64"))
@@ -175,18 +177,10 @@ def reduce(
     return table.remember(stage, result, reduce, values, (table.RESULT, 0))
 
 
-def _stored(dev: Device) -> tuple[str, ...]:
-    """Returns the further types that the device takes, beside those that it computes in."""
-    return check.TYPES if fuses(dev) else tuple(WIDER)
-
-
-def outline(
-    a: Any, op: str, axis: Any, keepdims: bool,
-    takes: tuple[str, ...] = tuple(check.DTYPES.values()),
-) -> tuple[Shape, Shape, np.dtype[Any]]:  # fmt: skip
+def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, np.dtype[Any]]:
     """Returns (the axes to reduce, shape and dtype of the result) for an array like `a`."""
     check.one_of("op", op, tuple(OPS))
-    tag = check.dtype("reduce", "a", a.dtype, takes)
+    tag = check.dtype("reduce", "a", a.dtype, check.TYPES)
     if op == "mean" and tag in promote.SUMMED_IN:
         raise TypeError(f"a: mean takes float32 or float64, got {a.dtype}")
     shape: Shape = tuple(a.shape)

@@ -92,12 +92,12 @@ def map(text: str, **values: Any) -> Array:
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:
     """Computes sum, max, min or mean over `axis` in float64.
 
-    For int32 arrays a sum is computed in int64, max and min in int32.
+    Whole numbers and bool are computed in numpy's types.
 
     >>> ref.reduce(np.arange(6).reshape(2, 3), "mean", axis=1)
     array([1., 4.])
     """
-    wide = np.asarray(a) if np.asarray(a).dtype == np.int32 else f64(a)
+    wide = np.asarray(a) if np.asarray(a).dtype.kind in "iub" else f64(a)
     with np.errstate(all="ignore"):
         if op == "mean" and wide.size == 0:
             return reduce(a, "sum", axis, keepdims) * np.nan

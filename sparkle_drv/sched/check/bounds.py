@@ -52,6 +52,8 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
                 continue
             operands = [found[a] for a in step.args]
             value = _at(step.op, [v for v, _ in operands])
+            if step.truth:
+                value = np.minimum(value, 1.0)  # a sum of truths is "or"
             bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
             finite = np.isfinite(value)
             # An infinite or NaN value is certain only if the whole interval of the operands gives

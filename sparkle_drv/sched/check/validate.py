@@ -167,7 +167,7 @@ def map(
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
     there = {name: np.broadcast_to(x, got.shape).flat[at] for name, x in arrays.items()}
     if got.dtype.kind == "i":
-        if any(x.dtype != got.dtype for x in arrays.values()) or not all(
+        if any(x.dtype != np.int32 for x in (got, *arrays.values())) or not all(
             isinstance(v, (int, np.integer)) for v in numbers.values()
         ):
             return ""  # unchecked: float64 does not reproduce conversions between types
@@ -198,9 +198,11 @@ def reduce(
     with np.errstate(all="ignore"):
         want = ref.reduce(a, op, axis)
         result = np.asarray(got).reshape(want.shape)
-        if a.dtype.kind == "i" or op in ("max", "min"):
+        if a.dtype.kind in "iub" or op in ("max", "min"):
             same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
             wrong = np.flatnonzero(~same)
+        elif result.dtype.kind != "f":
+            return ""  # numpy does not know the spacing of bfloat16
         else:
             size = np.abs(a).sum(axis, dtype=np.float64)
             terms = a.size // max(1, result.size)
@@ -235,7 +237,8 @@ def fold(
     shape = spread[0].shape
     result = np.asarray(got).reshape(-1)
     whole = result.dtype.kind == "i"
-    if any(x.dtype.kind != ("i" if whole else "f") for x in arrays.values()):
+    kinds = {x.dtype for x in arrays.values()}
+    if kinds != {np.dtype(np.int32)} if whole else any(kind.kind != "f" for kind in kinds):
         return ""  # unchecked, as in `map`: float64 does not reproduce conversions between types
     if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
         return ""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.mesh.links.network import HOST
+from sparkle_drv.ops.memory.staging import NotThere
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 
@@ -32,6 +33,19 @@ class Impossible(ValueError):
     """No device can do the work. The message says what the work needs and why each device
     refuses.
     """
+
+
+class Lacking(Impossible, NotThere):
+    """The same, because no device has a kernel for it: the types are wrong, or too much is asked
+    of one expression.
+    """
+
+
+def impossible(costs: Costs, work: Work, why: Mapping[str, str]) -> Impossible:
+    """The error for work that each device refuses; `why` has the reasons by URI."""
+    given = "; ".join(f"{uri}: {reason}" for uri, reason in why.items()) or "no device was given"
+    lacking = why and all(u in costs.nodes and work.op in costs.nodes[u].lacks for u in why)
+    return (Lacking if lacking else Impossible)(f"{work.op}: no device can do the work: {given}")
 
 
 def choose(
@@ -56,8 +70,7 @@ def choose(
             continue
         able.append((cost.total_s, order, device, cost))
     if not able:
-        given = "; ".join(f"{c.device}: {c.why}" for c in unable) or "no device was given"
-        raise Impossible(f"{work.op}: no device can do the work: {given}")
+        raise impossible(costs, work, {c.device: c.why for c in unable})
     able.sort(key=lambda entry: entry[:2])
     best = able[0]
     slow = [Look(work.op, e[2], partial(operator.sub, e[0], best[0]), e) for e in able[1:]]

@@ -14,7 +14,7 @@ from sparkle_drv.sched.model.work import Candidate, Cost, Work
 from sparkle_drv.types import in_common
 
 from . import pipeline
-from .choose import Impossible, Look, cannot, explored, slower, stranded
+from .choose import Impossible, Look, cannot, explored, impossible, slower, stranded
 from .dag import Problem, Schedule, timed
 from .schedule import place
 
@@ -117,10 +117,7 @@ def stated(
                 unable[-1][uri] = stranded(costs, work, uri)
                 del able[-1][uri]
         if not able[-1]:
-            given = "; ".join(f"{uri}: {reason}" for uri, reason in unable[-1].items())
-            raise Impossible(
-                f"{work.op}: no device can do the work: {given or 'no device was given'}"
-            )
+            raise impossible(costs, work, unable[-1])
     problem = Problem(
         tuple(tuple(_alone(row.get(uri)) for uri in uris) for row in able),
         tuple(tuple(dict.fromkeys(sources)) for sources in reads),

@@ -8,14 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv.core.array_shape import Shaped
-from sparkle_drv.ops.deferred import types
 from sparkle_drv.ops.deferred.node import Node
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.grammar import SIGNS
-from sparkle_drv.sched.run.arrays import ContextArray
+from sparkle_drv.ops.map.operation import fuses
 
 
 class Expression(Node):
@@ -25,18 +21,16 @@ class Expression(Node):
 
     __slots__ = ()
 
+    @staticmethod
+    def reads_truths(device: Any) -> bool:
+        """See Node; `device` is an executor."""
+        return any(map(fuses, device.devices.values()))
+
     def run(self, out: Any = None) -> Any:
         """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
         if self.made is None:
             written = _Written()
-            text = written.text(self)
-            if self.dtype == types.BOOL:  # a map stores no booleans: 1 and 0 stand for them
-                one = np.dtype(promote.dtype_name(self.tag)).type(1)
-                text = f"where({text}, {written.name(one)}, {written.name(one - one)})"
-            made = self.device.context.map(text, **written.named)
-            if self.dtype == types.BOOL:
-                made = placed(self.device, written.first, made.numpy().astype(bool))
-            self.made = made
+            self.made = self.device.context.map(written.text(self), **written.named)
         return self.made
 
     def explain(self) -> str:
@@ -44,25 +38,16 @@ class Expression(Node):
         return f"one Context.map: {_Written().text(self)}, {self.dtype}{list(self.shape)}"
 
 
-def placed(executor: Any, like: ContextArray, host: Any) -> ContextArray:
-    """Returns a ContextArray with the elements of `host`, on the device of `like`."""
-    uri = like.places[0]
-    return ContextArray(executor, uri, executor.devices[uri].array(np.asarray(host)))
-
-
 class _Written:
-    """Writes an expression as text. `named` maps the text's names to values; `first` is the first
-    array.
-    """
+    """Writes an expression as text. `named` maps the text's names to values."""
 
     def __init__(self) -> None:
         self.named: dict[str, Any] = {}
-        self.first: Any = None
         self._known: dict[int, str] = {}
 
     def text(self, x: Any) -> str:
         """Returns the text of an operand in the expression of the map."""
-        if isinstance(x, Node) and x.made is not None and x.dtype != types.BOOL:
+        if isinstance(x, Node) and x.made is not None and x.readable:
             x = x.made
         if not isinstance(x, Node):
             return self.name(x)
@@ -84,5 +69,4 @@ class _Written:
             self.named[found] = x
             if is_array:
                 self._known[id(x)] = found
-                self.first = self.first if self.first is not None else x
         return found

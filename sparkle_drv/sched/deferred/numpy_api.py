@@ -15,11 +15,12 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.memory.staging import NotThere
 from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.run.arrays import ContextArray, check_own
 
-from .expression import Expression, placed
+from .expression import Expression
 
 __all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem"]
 __all__ += ["transpose", "ufunc", "update"]
@@ -50,8 +51,8 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
         return ContextArray._deferred(executor, made, made.dtype, shape)
     values = [x.run() if isinstance(x, Expression) else x for x in operands]
     host = [x.numpy() if isinstance(x, ContextArray) else x for x in values]
-    with np.errstate(all="ignore"):
-        return placed(executor, first, getattr(np, name)(*host))
+    uri = first.places[0]
+    return ContextArray(executor, uri, build.on_host(executor.devices[uri], name, host))
 
 
 def update(name: str, x: ContextArray, operand: object) -> ContextArray:
@@ -95,11 +96,9 @@ def matmul(a: Any, b: Any) -> ContextArray:
 
 def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArray:
     """Reduces x by numpy's function `op`. See ContextArray."""
-    if (
-        x.size
-        and axes_of(axis, x.ndim)
-        and check.DTYPES.get(x.dtype) in reductions.KERNELS.get(op, ())
-    ):
+    tag = check.tag_of(x.dtype)
+    known = tag and op in reductions.KERNELS and (op != "mean" or tag not in promote.SUMMED_IN)
+    if known and x.size and axes_of(axis, x.ndim):
         try:
             context = x._executor.context
             made: ContextArray = context.reduce(x, cast(ReduceOp, op), axis, keepdims=keepdims)
@@ -150,15 +149,10 @@ def _first(given: tuple[Any, ...]) -> ContextArray:
 def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
     """Returns the typed step of the first device that can map it; devices store different types.
 
-    The step has no operation if `Context.map` does not take its types.
+    The step has no operation if no device can map it.
     """
     steps = [build.typed(device, (name, *kinds)) for device in executor.devices.values()]
-    step = next((step for step in steps if step.op), steps[0])
-    leaves = {k for k in kinds if isinstance(k, np.dtype)}
-    results = {*check.DTYPES, types.BOOL}
-    if step.tag in check.DTYPES.values() and leaves <= {*check.DTYPES} and step.dtype in results:
-        return step
-    return step._replace(op="")
+    return next((step for step in steps if step.op), steps[0])
 
 
 def _operand(first: ContextArray, x: object) -> Any:
@@ -169,7 +163,8 @@ def _operand(first: ContextArray, x: object) -> Any:
         x._ready()
         return x
     if isinstance(x, np.ndarray) and x.ndim:
-        return placed(first._executor, first, x)
+        uri = first.places[0]
+        return ContextArray(first._executor, uri, first._executor.devices[uri].array(x))
     return build.number("a ContextArray", x)
 
 

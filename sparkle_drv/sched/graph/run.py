@@ -27,6 +27,7 @@ from sparkle_drv.core.fence import Fence
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Step
 from sparkle_drv.ops.memory.constant import Constant
+from sparkle_drv.sched.decide.choose import Lacking
 from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
 from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
@@ -199,8 +200,10 @@ class GraphRun:
         known = self._plans.get(key)
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
-            what = self.executor, uris, self._choices, self.outputs, self.given, self.outs
-            made = decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
+            try:
+                made = self._decided(uris, self._choices)
+            except Lacking:  # perhaps a device can do the tasks that were merged
+                made = self._decided(uris, [plain(self.recorded, self.outputs)])
             known = made, journal
             if not made.kept.plan.explores:  # a trial runs once and replaces no plan
                 if len(self._plans) >= MOST_PLANS:
@@ -213,6 +216,10 @@ class GraphRun:
             self._reserve(decided)
         self._now = decided
         return decided
+
+    def _decided(self, uris: tuple[str, ...], choices: list[list[Task]]) -> Decided:
+        what = self.executor, uris, choices, self.outputs, self.given, self.outs
+        return decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
         """Returns whether to place the graph again. Costs are compared every LOOK runs. A new

@@ -1,8 +1,9 @@
 """The class of work of an expression. The time of the class on a device is predicted from its
 operations, and corrected by its calls: no expression is measured before its first call.
 
-A device is measured once for each type of element. The sum of two arrays gives the time of a launch
-and of a byte; a long chain of each group of operations gives the time of one operation.
+A device is measured once for float32, float64 and int32 each; other types take these rates. The sum
+of two arrays gives the time of a launch and of a byte. A long chain of each group of operations
+gives the time of one operation.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv import ops
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.expression.grammar import outline, parse
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
-from sparkle_drv.ops.expression.promote import REAL, dtype_of
+from sparkle_drv.ops.expression.promote import REAL, dtype_of, is_whole
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import check_on, common_shape
 
@@ -40,11 +39,7 @@ CHAINS = {
 """For each group of operations: one link of its chain as text, and the number of links. Values stay
 finite."""
 _GROUP_OF = {**dict.fromkeys(REAL - {"sqrt"}, "functions"), "pow": "powers"}
-_MEASURED: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32),
-}
+_MEASURED = frozenset(check.DTYPES.values())
 
 
 def map_class(
@@ -73,11 +68,11 @@ def task_class(
 
     Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
     """
-    kinds = {name: check.DTYPES[value.dtype] for name, value in values.items()}
+    kinds = {name: check.tag_of(value.dtype) for name, value in values.items()}
     code, found = fused.program(graph, kinds, dict(numbers))
     broadcast = len({value.shape for value in values.values()}) > 1
     tag = _measured_as(code.result)
-    base = _sum(tag, broadcast) if op == "map" else reduce_class("sum", _MEASURED[tag])
+    base = _sum(tag, broadcast) if op == "map" else reduce_class("sum", dtype_of(tag))
     counts: Counter[str] = Counter()
     for (group, _), times in _groups(code).items():
         counts[group] += times
@@ -87,7 +82,8 @@ def task_class(
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
-    return f"{op}_{'_'.join(sorted(code.types))}:{text}" + ", broadcast" * broadcast
+    stored = {code.result, *code.input_types} - _MEASURED  # the host may have to convert them
+    return f"{op}_{'_'.join(sorted(code.types | stored))}:{text}" + ", broadcast" * broadcast
 
 
 def _predicted(
@@ -101,7 +97,7 @@ def _predicted(
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
             # A chain reads two arrays and writes one. Sizes of chains and programs are in bytes.
-            scale = 3 * _MEASURED[tag].itemsize / (_length(group, tag) * nbytes)
+            scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)
     return Predicted(base, tuple(terms), able)
@@ -113,19 +109,17 @@ def _groups(code: Lowered) -> Counter[tuple[str, str]]:
     """
     times: Counter[tuple[str, str]] = Counter()
     for (op, tag), count in code.operations:
-        times[_group(op, tag), _measured_as(tag)] += count
+        measured = _measured_as(tag)
+        group = "arithmetic" if measured == "i32" else _GROUP_OF.get(op, "arithmetic")
+        times[group, measured] += count
     return times
-
-
-def _group(op: str, tag: str) -> str:
-    return _GROUP_OF.get(op, "arithmetic") if tag != "i32" else "arithmetic"
 
 
 def _measured_as(tag: str) -> str:
     """Returns the element type whose measured rates are used for `tag`. Not every type has rates of
     its own.
     """
-    return tag if tag in _MEASURED else {"i64": "i32"}.get(tag, "f32")
+    return tag if tag in _MEASURED else "i32" if is_whole(tag) else "f32"
 
 
 @cache
@@ -165,6 +159,6 @@ def _chain(group: str, tag: str) -> Class:
 def _run(
     dev: Device, text: str, tag: str, shape: tuple[int, ...], other: tuple[int, ...] | None = None
 ) -> Runs:
-    x, y = (filled(dev, of, _MEASURED[tag]) for of in (shape, other or shape))
+    x, y = (filled(dev, of, dtype_of(tag)) for of in (shape, other or shape))
     size = float(2 * x.nbytes + y.nbytes)
     return lambda: ops.map(dev, text, x, y), size

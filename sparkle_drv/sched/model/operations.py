@@ -18,6 +18,7 @@ import numpy as np
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
+from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.layout.operation import parse
 from sparkle_drv.ops.shapes.geometry import Geometry
 
@@ -60,20 +61,12 @@ class Predicted:
     nothing."""
 
 
-def tag_of(dtype: Any) -> str:
-    """Returns "f32" for numpy's float32, and so on; the dtype's own name where the manifest has
-    none.
-    """
-    name: str = np.dtype(dtype).name
-    return {"float32": "f32", "float64": "f64", "int32": "i32"}.get(name, name)
-
-
 def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:
     """Returns the class of a product, and its size: the number of floating-point operations."""
     kind = np.dtype(dtype)
     flops = 2.0 * m * n * k
     thin = flops < THIN * kind.itemsize * (m * k + k * n + m * n) and min(m, n) <= 32 < max(m, n)
-    name = f"gemm_{tag_of(kind)}"
+    name = f"gemm_{check.tag_of(kind)}"
     if not thin:
         return Class(name, lambda dev, i: _square(dev, 16 * 2**i, kind)), flops
     return Class(f"{name}:thin", lambda dev, i: _thin(dev, 64 * 2**i, kind)), flops
@@ -132,7 +125,7 @@ def reduce_class(op: Any, dtype: Any) -> Class:
         x = filled(dev, (1024 * 4**i,), kind)
         return lambda: ops.reduce(dev, x, op), float(x.nbytes)
 
-    return Class(f"reduce_{op}_{tag_of(kind)}", probe)
+    return Class(f"reduce_{op}_{check.tag_of(kind)}", probe)
 
 
 def layout_class(source: str, to: str) -> Class:

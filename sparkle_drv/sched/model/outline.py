@@ -15,8 +15,8 @@ from sparkle_drv.core.array import shape_of
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.conv2d.operation import check_algo
 from sparkle_drv.ops.conv2d.operation import outline as conv2d_outline
-from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
+from sparkle_drv.ops.expression.promote import dtype_of
 from sparkle_drv.ops.gemm.operation import ALGOS
 from sparkle_drv.ops.gemm.operation import outline as gemm_outline
 from sparkle_drv.ops.layout.operation import outline as layout_outline
@@ -36,7 +36,7 @@ Made = tuple[tuple[int, ...], "np.dtype[Any]", "str | None"]
 def input(shape: Any, dtype: Any, layout: Any) -> Made:
     """Returns the outline of a graph's input, whose array is bound later."""
     extents = shape_of(shape)
-    check.dtype("a graph", "dtype", dtype, tuple(check.DTYPES.values()))
+    check.dtype("a graph", "dtype", dtype, check.TYPES)
     if layout is not None:
         parse("layout", layout).check("shape", extents)
     return extents, np.dtype(dtype), layout
@@ -80,21 +80,7 @@ def map(
     if not small:  # The value of a 0-d array is known only when the graph runs.
         code.constants(graph, found)
     left = {name: number for name, number in numbers.items() if name not in small}
-    dtype = map_dtype(graph, code.result)
-    return (shape, dtype, layout), {**reads, **small}, left
-
-
-def map_dtype(graph: Graph, kind: str) -> np.dtype[Any]:
-    """Returns the dtype of a map's result of type `kind`. Raises TypeError if a Context has no
-    arrays of that dtype.
-    """
-    if kind not in check.DTYPES.values():
-        what = (
-            f"the result would be {promote.dtype_name(kind)}, and a Context has float32, float64 "
-            "and int32: choose numbers with where(condition, a, b)"
-        )
-        graph.fail(graph.nodes[-1], what, TypeError)
-    return promote.dtype_of(kind)
+    return (shape, dtype_of(code.result), layout), {**reads, **small}, left
 
 
 def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:

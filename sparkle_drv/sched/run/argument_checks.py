@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
+from sparkle_drv.ops.expression.promote import dtype_of
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import outline as map_outline
 from sparkle_drv.ops.map.operation import sorted_out
@@ -51,8 +52,7 @@ def map(
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
     code.constants(graph, found)
-    dtype = outline.map_dtype(graph, code.result)
-    _out(out, (shape, dtype, layout), arrays)
+    _out(out, (shape, dtype_of(code.result), layout), arrays)
     return code, found
 
 

@@ -135,8 +135,12 @@ class ContextArray(Shaped, Operators):
         self._thunk = None  # last, because other threads read the fields above without a lock
 
     def explain(self) -> str:
-        """Describes in one line how the array will be computed; "" once it is computed."""
-        return "" if self._thunk is None else self._thunk.explain()
+        """Describes in one line how the array will be computed, or what the host computed of it.
+        Returns "" if neither applies.
+        """
+        if self._thunk is not None:
+            return self._thunk.explain()
+        return next((array.explain() for array in self._copies.values()), "")
 
     def __repr__(self) -> str:
         where = ", ".join(self._copies) or ("closed" if self._thunk is None else "nowhere yet")

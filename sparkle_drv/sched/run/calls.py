@@ -77,7 +77,7 @@ def gemm(
         wrong = True
     if _bound(a, b, bias, out) or options.keys() - {"activation", "algo"}:
         wrong = True
-    if wrong or 0 in (*a.shape, *b.shape) or operations.tag_of(a.dtype) not in ("f32", "f64"):
+    if wrong or 0 in (*a.shape, *b.shape) or a.dtype not in (np.float32, np.float64):
         return plain(executor, uris, [a, b, bias], out, run)
     check = partial(validate.gemm, activation=options.get("activation"))
     return executor.run(key, describe, (a, b, bias), out, run, uris, check)
@@ -221,9 +221,8 @@ def reduce(
         return ops.reduce(dev, there[0], op, axis, keepdims=keepdims, **now)
 
     try:
-        known = op in ("sum", "max", "min") or (op == "mean" and a.dtype.kind == "f")
         usual = (
-            known
+            op in ("sum", "max", "min", "mean")
             and isinstance(keepdims, bool)
             and 0 not in a.shape
             and not names

@@ -98,7 +98,7 @@ class Operands:
         there = [array for (number, _), array in list(self._there.items()) if number == at]
         x = self._given[at]
         if isinstance(x, ContextArray):
-            there += x.copies.values()
+            there += x._copies.values()
         peers = [array for array in there if device.is_peer(array.device)]
         if not peers:
             return None

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from sparkle_drv import ops
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import common_shape
 from sparkle_drv.ops.shapes import geometry
 from sparkle_drv.sched.shard import cuts
@@ -121,7 +123,10 @@ def reduce(
     """Runs `ops.reduce` on all devices that help."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
-        return cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
+        kind = check.tag_of(operands[0].dtype)
+        apart = op != "sum" or kind not in promote.COMPUTED_IN  # else each part would be rounded
+        made = cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
+        return [cut for cut in made if apart or cut.out is not None]
 
     executor_of = sharing(executor, found, how)
     return repeated.divided(executor_of, uris, ops.reduce, calls.reduce, (a, op, axis), names)

@@ -336,4 +336,4 @@ def _away(x: Any) -> bool:
     """Returns whether `x` is a ContextArray without a copy in memory that the host shares."""
     if not isinstance(x, ContextArray):
         return False
-    return not any(copy.device.info.unified for copy in x.copies.values())
+    return not any(copy.device.info.unified for copy in x._copies.values())

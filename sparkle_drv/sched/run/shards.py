@@ -279,7 +279,9 @@ class Pieces:
                 while self._next in self._early:
                     self._next, one = self._early.pop(self._next)
                     combine = COMBINED[self.cut.combine]
-                    self._out = one if self._out is None else combine(self._out, one)
+                    if self._out is not None:  # as an array: of numbers, numpy makes a number
+                        one = np.asarray(combine(self._out, one), one.dtype)
+                    self._out = one
                 return
             if self._out is None:
                 shape = list(made.shape)

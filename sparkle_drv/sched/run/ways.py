@@ -109,7 +109,7 @@ def bring(
     Each attempt uses memory of its own: after a timeout, its device may still write there. Raises
     NoWay if no transport reaches a copy, CopyLost if all copies are lost, and what `device` raises.
     """
-    places, to = array.copies, device.uri
+    places, to = dict(array._copies), device.uri
     lost, no_way = list[str](), list[str]()
     if not array.nbytes:
         return device.empty(array.shape, array.dtype, array.layout)

@@ -109,7 +109,7 @@ def test_random_expressions_and_writes(ctx):
     twins = []
 
     def fresh():
-        dtype = draw.choice(("f4", "f4", "i4", "f8", "i8", "?"))
+        dtype = draw.choice(("f4", "f4", "i4", "f8", "i8", "?", "u1", "f2"))
         host = numbers.integers(0, 9, draw.choice(((3, 4), (4,), (3, 1), ()))).astype(dtype)
         twins.append((made(ctx, np.asarray(host)), np.asarray(host)))
 
@@ -175,6 +175,26 @@ def test_products_and_parts(ctx):
     out = made(ctx)
     assert np.add(x, 1, out=out) is out
     np.testing.assert_array_equal(out.numpy(), HOST + 1)
+
+
+def test_operands_move_while_other_expressions_wait(ctx):
+    """The cpu alone has maps of int64. A move that computes what waits would never end."""
+    x = made(ctx, HOST.astype(np.int64), "egl:0")
+    y, z = x + 1, x * 2
+    np.testing.assert_array_equal(z.numpy(), HOST.astype(np.int64) * 2)
+    assert (y.explain(), z.places) == ("one Context.map: (x0 + s1), int64[3, 4]", ("cpu",))
+    np.testing.assert_array_equal(y.numpy(), HOST.astype(np.int64) + 1)
+
+
+def test_truths_that_are_computed_are_read_again(ctx):
+    with sp.init(devices=["egl:0"], profile=False) as other:
+        for context in (ctx, other):  # maps of egl read no truths
+            x = made(context)
+            large = x > 4
+            both = large & (x < 9)
+            for got, want in ((large, HOST > 4), (both, (HOST > 4) & (HOST < 9))):
+                assert got.numpy().dtype == bool
+                np.testing.assert_array_equal(got, want)
 
 
 def test_what_is_refused(ctx):

@@ -139,7 +139,7 @@ def tried(expression, **values):
     "expression",
     ["x + y", "relu(a*x + y)", "(x + y) - x", "exp(x*x)", "log(abs(x)) / y", "sin(100*x)",
      "where(x > y, x, 0)", "floor(x*3)", "sqrt(x)", "tanh(x) * sigmoid(y)", "x**2.5", "abs(x)**y",
-     "max(x, y) * 1e38", "1/x", "min(x, y) / (x - x)"],
+     "max(x, y) * 1e38", "1/x", "min(x, y) / (x - x)", "((x > 0) + (y > 0)) * x"],
 )  # fmt: skip
 def test_maps_with_cancellation_jumps_and_infinities(expression):
     x, y = CHANCE.standard_normal((2, 4000)).astype(F32) * F32(3)
@@ -171,17 +171,21 @@ def test_maps_of_whole_numbers_are_exact():
     what = {"expression": "x*y + 3", "names": ["x", "y"], "numbers": {}}
     assert looked(validate.map, x * y + np.int32(3), [x, y], **what) == ""
     assert looked(validate.map, x * y + np.int32(4), [x, y], **what)
+    wide = [v.astype(np.int64) << 31 for v in (x, y)]  # float64 does not have them
+    assert looked(validate.map, wide[0] * wide[1] + 3, wide, **what) == ""
     what["expression"] = "x*0.5 + y"  # numpy makes float64 of it
     assert looked(validate.map, x * 0.5 + y, [x, y], **what) == ""
 
 
 @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
 @pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
-@pytest.mark.parametrize("dtype", [F32, F64, np.int32])
+@pytest.mark.parametrize("dtype", [F32, F64, np.int32, np.int64, np.uint8])
 def test_reductions(op, axis, dtype):
-    if (op, dtype) == ("mean", np.int32):
+    whole = np.dtype(dtype).kind in "iu"
+    if op == "mean" and whole:
         return  # there are none
-    a = (CHANCE.standard_normal((6, 70, 9)) * 100).astype(dtype)
+    a = CHANCE.standard_normal((6, 70, 9)) * 100
+    a = (np.minimum(abs(a), 200) if dtype is np.uint8 else a).astype(dtype)
     got = np.asarray(getattr(a, op)(axis))
     assert looked(validate.reduce, got, [a], op=op, axis=axis) == ""
     wrong = got.copy()
@@ -255,11 +259,16 @@ def test_reductions_of_what_is_not_finite_or_may_go_either_way(op):
 
 
 def test_reductions_of_whole_numbers_are_exact():
+    large = CHANCE.integers(-(2**62), 2**62, (40, 50))
+    assert looked(validate.reduce, large.sum(0), [large], op="sum", axis=0) == ""
+    assert looked(validate.reduce, large.sum(0) + 1, [large], op="sum", axis=0)
     x, y = CHANCE.integers(-(2**31), 2**31, (2, 40, 50), np.int32)
     what = {**folding("x*y + 3", "sum", 0), "numbers": {}}
     got = (x * y + np.int32(3)).sum(0, dtype=np.int64)
     assert looked(validate.fold, got, [x, y], **what) == ""
     assert looked(validate.fold, got + 1, [x, y], **what)
+    wide = [v.astype(np.int64) << 31 for v in (x, y)]  # float64 does not have them
+    assert looked(validate.fold, (wide[0] * wide[1] + 3).sum(0), wide, **what) == ""
     what["expression"] = "x*0.5 + y"  # numpy makes float64 of it
     assert looked(validate.fold, (x * 0.5 + y).sum(0), [x, y], **what) == ""
 

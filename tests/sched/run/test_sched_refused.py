@@ -90,15 +90,134 @@ def test_a_context_refuses_what_ops_refuse_before_it_measures(ctx, monkeypatch, 
     assert said in errors[1][1]
 
 
-def test_a_context_has_three_types(ctx, monkeypatch):
-    """Its devices need not take what one of them stores."""
-    nothing_is_measured(monkeypatch)
-    with pytest.raises(TypeError, match="the result would be bool, and a Context has"):
-        ctx.map("x < y", x=A, y=A)
-    for given in (A.astype(np.float16), A > 0):
-        for call in (ctx.reduce, lambda x: ctx.map("x", x=x)):
-            with pytest.raises(TypeError, match=f"takes float32 or .*, got {given.dtype}"):
-                call(given)
+def test_types_that_no_device_has_are_a_type_error_and_nothing_is_submitted(ctx):
+    """The cpu has them, so beside it they are no error."""
+    whole, small = WHOLE.astype(np.int64), WHOLE.astype(np.uint8)
+    calls = {
+        "map_i64": lambda **more: ctx.map("x + x", x=whole, **more),
+        "map_bool_u8": lambda **more: ctx.map("x < x", x=small, **more),
+        "map_f16_f32": lambda **more: ctx.map("x*x + x", x=small.astype(np.float16), **more),
+        "reduce_sum_i64": lambda **more: ctx.reduce(whole, **more),
+    }
+    for name, call in calls.items():
+        call()
+        assert ctx.last_plan.device == "cpu"
+        before = ctx.devices[1].default_queue.submitted
+        with pytest.raises(TypeError, match=f"{name}.*: no device can do the work: egl:0: it has no"):
+            call(devices=["egl:0"])
+        assert ctx.devices[1].default_queue.submitted == before
+    with ctx.graph(devices=["egl:0"]) as g:
+        g.map("x + x", x=whole)
+    with pytest.raises(TypeError, match="no device can do the work"):
+        g.run()
+
+
+@pytest.fixture(scope="module", params=[("cpu",), ("cpu", "emu:gfx1036"), ("egl:0",)], ids="+".join)
+def typed(request):
+    """A Context, and what its calls are asked for: several devices share them if there are."""
+    with sp.init(list(request.param), profile=False) as made:
+        yield made, {"shards": "each"} if len(request.param) > 1 else {}
+
+
+def numbers(dtype, seed):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    values = np.random.default_rng(seed).integers(-9, 10, (40, 6))
+    if dtype == "bool":
+        return values > 0
+    return (np.abs(values) if dtype == "uint8" else values).astype(dtype)
+
+
+def same(got, want):
+    got, want = np.asarray(got), np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_array_equal(got, want)
+
+
+TYPES = ("float32", "float64", "int32", "int64", "uint8", "bool", "float16", "bfloat16")
+MAPS = {
+    "x + y": lambda x, y: x + y,
+    "x * y + x": lambda x, y: x * y + x,
+    "x < y": lambda x, y: x < y,
+    "where(x > y, x, y)": lambda x, y: np.where(x > y, x, y),
+}
+
+
+def on_egl(dtype, text):
+    """It computes in float32 and int32, and rounds to 16 bits once."""
+    return dtype in ("float32", "int32") or (dtype in ("float16", "bfloat16") and "*" not in text)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_maps_have_numpys_type_and_elements(typed, dtype):
+    """Of numpy arrays and of ContextArrays, on one device and on several."""
+    ctx, how = typed
+    x, y = numbers(dtype, 1), numbers(dtype, 2)
+    held = {"x": ctx.array(x.shape, x.dtype).fill(x), "y": ctx.array(y.shape, y.dtype).fill(y)}
+    for text, judge in MAPS.items():
+        want = np.asarray(judge(x, y))
+        out = np.empty_like(want)
+        there = ctx.array(want.shape, want.dtype, ctx.devices[-1].uri)
+        if ctx.device.uri == "egl:0" and not on_egl(dtype, text):
+            with pytest.raises(TypeError, match="no device can do the work"):
+                ctx.map(text, x=x, y=y)
+            continue
+        same(ctx.map(text, x=x, y=y, **how), want)
+        same(ctx.map(text, **held, **how), want)
+        assert ctx.map(text, x=x, y=y, out=out, **how) is out
+        assert ctx.map(text, **held, out=there, **how) is there
+        same(out, want)
+        same(there, want)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_reductions_and_graphs_have_numpys_type_and_elements(typed, dtype):
+    ctx, how = typed
+    x, y = numbers(dtype, 3), numbers(dtype, 4)
+    cpu = ctx.device.uri == "cpu"
+    held, whole = ctx.array(x.shape, x.dtype).fill(x), x.dtype.kind in "iub"
+    for op in ("sum", "max", *(() if whole else ("mean",))):
+        if not cpu and (dtype == "int64" or (op, dtype) == ("mean", "float64")):
+            with pytest.raises(TypeError, match="no device can do the work"):
+                ctx.reduce(x, op)
+            same(getattr(held, op)(), getattr(x, op)())  # the host does it
+            continue
+        for axis in (None, 0, 1):
+            want = getattr(np, op)(x, axis)
+            same(ctx.reduce(x, op, axis, **how), want)
+            same(ctx.reduce(held, op, axis, **how), want)
+            same(getattr(held, op)(axis), want)
+    for fuse in (True, False) if cpu else ():
+        with ctx.graph(fuse=fuse) as g:
+            given = g.input(y.shape, y.dtype)
+            more = g.map("x < y", x=held, y=given)
+            made = g.map("where(more, x, y)", more=more, x=held, y=given)
+            g.output(more, made, g.reduce(made, "max", 1), g.reduce("x < y", "sum", x=x, y=given))
+        wanted = x < y, np.where(x < y, x, y), np.where(x < y, x, y).max(1), (x < y).sum()
+        for got, want in zip(g.run({given: y}), wanted, strict=True):
+            same(got, want)
+
+
+def test_results_say_that_the_host_converted_them(ctx):
+    half = ctx.array(WHOLE.shape, np.float16).fill(WHOLE)
+    told = "map of float32 on egl:0; the host converted float16"
+    assert ctx.map("x + x", x=half, devices=["egl:0"]).explain() == told
+    assert ctx.map("x + x", x=half, devices=["cpu"]).explain() == ""
+
+
+def test_what_a_device_does_in_two_maps_is_not_merged_into_none(ctx):
+    real = WHOLE.astype(F32)
+    with ctx.graph(devices=["egl:0"]) as g:  # it computes in one type at a time
+        g.map("where(b, y, 0)", b=g.map("x > 1", x=WHOLE), y=real)
+    np.testing.assert_array_equal(g.run(), np.where(WHOLE > 1, real, 0))
+    assert len(ctx.last_plan.tasks) == 2
+
+
+def test_sums_of_16_bits_are_rounded_once(typed):
+    """Each part of a sum that devices share would be rounded: 2049 is no float16."""
+    ctx, how = typed
+    x = np.array([2048, 1, 1], np.float16)
+    same(ctx.reduce(x, **how), np.float16(2050))
 
 
 def test_arrays_of_a_context_are_refused_alike(ctx, monkeypatch):

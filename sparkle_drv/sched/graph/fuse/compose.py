@@ -59,7 +59,7 @@ class Expr:
         """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False
-        kinds = {name: check.DTYPES[value.dtype] for name, value in self.reads.items()}
+        kinds = {name: check.tag_of(value.dtype) for name, value in self.reads.items()}
         try:
             code, _ = fused.program(self.graph, kinds, dict(self.numbers))
             if len(code.types) == 1:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.sched.model.task import Task, Value, needed, readers
 
@@ -94,8 +96,8 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
-    elif outer.expression is None:
-        made = part
+    elif outer.expression is None and check.tag_of(inner.out.dtype) not in promote.COMPUTED_IN:
+        made = part  # a reduction of 16 bits would not round each element
     else:
         return None
     if not made.fits:
