@@ -31,9 +31,9 @@ BUSY_PERCENT, WAKING_NS = 25.0, 25_000.0
 """If other processes take this share of all cores' time or more, launches may start so late. The
 fastest times of a product of 256x256 were 155 us in some processes and 180 us in others, beside two
 busy loops; on a quiet machine they were 148 to 155 us (101 and 10 processes, two cores of an AMD
-EPYC). benchmarks/self_compare.py compared 600 rows with themselves and 40 with 15 % more work, in two
-series of processes. With this uncertainty and all variants of the reference, none of the 600 and 37
-of the 40 were SLOW; without them 8 of the 600 and 38 of the 40.
+EPYC). In two series benchmarks/self_compare.py compared 600 rows with themselves and 40 with 15 %
+more work. With this uncertainty and all variants of the reference, none of the 600 and 37 of the 40
+were SLOW; without them 8 of the 600 and 38 of the 40.
 """
 Samples = Sequence[float] | stats.Floats
 
