@@ -61,9 +61,12 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.from_dlpack(given)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise TypeError(
-                f"{what}: expected a host array, its DLPack export says: {error}"
-            ) from error
+            bits = _bfloat16_bits(given)  # numpy cannot import them by DLPack, even with ml_dtypes
+            if bits is None:
+                raise TypeError(
+                    f"{what}: expected a host array, its DLPack export says: {error}"
+                ) from error
+            array = bits.view(bfloat16(what))
     else:
         interface = getattr(given, "__array_interface__", None)  # read once: it may run code
         if interface is None:
@@ -73,6 +76,22 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=given))
     check_fixed(f"{what}: dtype ", array.dtype)
     return array
+
+
+def _bfloat16_bits(given: Any) -> np.ndarray[Any, Any] | None:
+    """Returns a view of an exporter's bfloat16 elements as 16-bit numbers.
+
+    Returns None for elements of another type and for memory that the host cannot read.
+    """
+    import numpy as np
+
+    from . import dlpack_capsule  # imported late: ctypes takes time
+
+    try:
+        kind, raw = dlpack_capsule.host_interface(given)
+    except TypeError:
+        return None
+    return np.asarray(raw) if kind == "bf" else None
 
 
 def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
@@ -360,7 +379,10 @@ class Array(Pointer, Shaped, Closing, Operators):
         }  # fmt: skip
         if not self.device.info.unified:
             return interop.export(self, **options)
-        return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
+        given = {name: value for name, value in options.items() if value is not None}
+        if self.dtype.kind == "V":  # numpy cannot export bfloat16
+            return interop.export_host(self.numpy(), **given)
+        return self.numpy().__dlpack__(**given)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if self.device.info.unified:

@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.core.host_pointer import Foreign
+from sparkle_drv.core.interop import HOST_KINDS
 
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
@@ -209,9 +210,11 @@ def host_interface(given: Any) -> tuple[str, Any]:
     """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
 
     This is for elements that numpy cannot import. The interface shows them as unsigned integers of
-    the same size. Raises the TypeError of _Export.
+    the same size. Raises the TypeError of _Export, and TypeError for memory of a device.
     """
     x = _Export(given)
+    if x.place[0] not in HOST_KINDS:
+        raise TypeError(f"its DLPack capsule is on device {x.place}, expected the host")
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
     # A capsule without flags cannot say that writing is allowed. As in numpy, it is read-only.
     said = {

@@ -20,6 +20,8 @@ from sparkle_drv.errors import check
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from sparkle_drv.backends.abilities import SharesStreams
     from sparkle_drv.core.array import Array
     from sparkle_drv.core.buffer import Buffer
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 HOST = 1, 0
 """DLPack's kDLCPU."""
+HOST_KINDS = (1, 3, 11, 13)
+"""DLDeviceType of memory that the host can read: plain, pinned (CUDA, ROCm), managed (CUDA)."""
 NO_STREAM = -1
 """DLPack: the consumer wants no ordering."""
 MOST = 1 << 64
@@ -156,7 +160,7 @@ def export(
     if place == HOST:
         if copy is False:
             raise BufferError(f"{device.uri} memory reaches the host as a copy, got copy=False")
-        return array.numpy().__dlpack__(**({"max_version": max_version} if versioned else {}))
+        return export_host(array.numpy(), max_version=max_version)
     if copy:
         raise BufferError(f"{device.uri} exports its memory without a copy, got copy={copy!r}")
     if stream != NO_STREAM:
@@ -169,6 +173,29 @@ def export(
         return dlpack_capsule.capsule(
             address, place, array.dtype, array.shape, pinned, versioned, readonly
         )
+
+
+def export_host(
+    host: np.ndarray[Any, Any], stream: Any = None, dl_device: Any = None, copy: Any = None,
+    max_version: Any = None,
+) -> Any:  # fmt: skip
+    """Returns a row-major numpy array as a DLPack capsule, also one of bfloat16.
+
+    Raises BufferError for another `dl_device` than the host, and for a read-only array unless
+    `max_version` allows version 1.
+    """
+    from sparkle_drv.core import dlpack_capsule
+
+    if stream is not None or dl_device not in (None, HOST):
+        raise BufferError(f"expected the host without a stream, got {dl_device} and {stream!r}")
+    host = host.copy() if copy else host
+    versioned = max_version is not None and tuple(max_version) >= dlpack_capsule.VERSION
+    with contextlib.ExitStack() as kept:
+        kept.callback(id, host)  # the array lives until the consumer releases it
+        return dlpack_capsule.capsule(
+            host.ctypes.data, HOST, host.dtype, host.shape, kept, versioned,
+            not host.flags.writeable,
+        )  # fmt: skip
 
 
 def interface(array: Array) -> dict[str, Any]:

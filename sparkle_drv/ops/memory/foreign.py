@@ -13,11 +13,9 @@ import numpy as np
 
 from sparkle_drv.core.array import Array, bfloat16, host_array
 from sparkle_drv.core.device import Device
-from sparkle_drv.core.interop import adopt
+from sparkle_drv.core.interop import HOST_KINDS, adopt
 from sparkle_drv.ops.arguments.words import short
 
-HOST_KINDS = (1, 3, 11, 13)
-"""DLDeviceType of memory that the host can read: plain, pinned (CUDA, ROCm), managed (CUDA)."""
 _NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
 
 
@@ -47,7 +45,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
     """
     place = place_of(name, given)
     if place[0] in HOST_KINDS:
-        return _host(short(name), given)
+        return host_array(short(name), given)
     shares = None if dev is None else dev._abilities.shares_streams
     if dev is None or shares is None or place != shares.dlpack:
         where = f"{_NAMES.get(place[0], f'DLPack device {place[0]}')}:{place[1]}"
@@ -64,21 +62,6 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         raise TypeError(f"{short(name)}: expected one DLPack device, got another on a second call")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
-
-
-def _host(name: str, given: Any) -> np.ndarray[Any, Any]:
-    try:
-        return host_array(name, given)
-    except TypeError as error:  # numpy cannot import bfloat16 by DLPack, even with ml_dtypes
-        from sparkle_drv.core import dlpack_capsule  # imported late: ctypes takes time
-
-        try:
-            kind, raw = dlpack_capsule.host_interface(given)
-        except TypeError:
-            raise error from None
-        if kind != "bf":
-            raise
-        return np.asarray(raw).view(_dtype(name, "bf2"))
 
 
 def _dtype(name: str, code: str) -> np.dtype[Any]:
