@@ -4,6 +4,7 @@ and reader of our own.
 When this fails, numpy and torch get a copy where they expect the same memory, or freed memory.
 """
 
+import ctypes
 import gc
 
 import dlpack
@@ -118,6 +119,36 @@ def test_a_foreign_exporter_is_copied_by_array(device):
         assert np.asarray(a).tolist() == [[1, 4], [2, 5], [3, 6]]
     gc.collect()
     assert source.released == 1
+
+
+def test_bfloat16_comes_in_and_goes_out(unified):
+    """numpy neither imports nor exports it."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    bits = (ctypes.c_uint16 * 3)(0x3F80, 0xC000, 0x4040)
+    source = dlpack.Exporter([0] * 3, code=dlpack.BFLOAT, bits=16, memory=bits, version=1)
+    with unified.array(source) as a, sp.wrap(unified, source) as b:
+        assert a.dtype == ml_dtypes.bfloat16
+        assert np.asarray(a).astype(np.float32).tolist() == [1, -2, 3]
+        assert b.address == ctypes.addressof(bits)
+        reader = dlpack.Reader(a.__dlpack__())
+        assert (reader.address, reader.type) == (a.buffer.address, (dlpack.BFLOAT, 16, 1))
+        assert (reader.shape, reader.device) == ((3,), (dlpack.CPU, 0))
+        copied = dlpack.Reader(a.__dlpack__(copy=True, max_version=(1, 0)))
+        assert (copied.address != a.buffer.address, copied.readonly) == (True, False)
+        with pytest.raises(BufferError, match="expected the host"):
+            a.__dlpack__(dl_device=(dlpack.CUDA, 0))
+    elsewhere = dlpack.Exporter([0] * 3, code=dlpack.BFLOAT, bits=16, device=dlpack.CUDA)
+    for call in (unified.array, lambda x: sp.wrap(unified, x)):
+        with pytest.raises(TypeError, match="expected a host array"):
+            call(elsewhere)
+    assert (ctypes.c_uint16 * 3).from_address(reader.address)[:] == bits[:], "freed too early"
+    for one in (reader, copied):
+        one.close()
+    del a, b
+    gc.collect()
+    # Half of the exports are numpy's, which did not take the capsules: they are still the exporter's.
+    assert (source.exported, source.released) == (4, 2)
+    assert elsewhere.exported - elsewhere.released == 2
 
 
 def test_exporters_of_other_devices_and_broken_ones(device):
