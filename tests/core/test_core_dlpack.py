@@ -146,7 +146,7 @@ def test_bfloat16_comes_in_and_goes_out(unified):
         one.close()
     del a, b
     gc.collect()
-    # Half of the exports are numpy's, which did not take the capsules: they are still the exporter's.
+    # Half of the exports are numpy's, which did not take the capsules.
     assert (source.exported, source.released) == (4, 2)
     assert elsewhere.exported - elsewhere.released == 2
 
