@@ -18,7 +18,7 @@ enum { GROUP = 16 };
 enum kind { F16, BF16 };
 enum { NAN_FACTOR = 0xFFC00A3D, NAN_INVALID = 0xFFC00000, INF = 0x7F800000, NOTHING = -1024 };
 
-/* A number of 16 bits as digits and exponent. The first digit is before the point. A denormal
+/* A 16-bit number as digits and exponent. The first digit is before the binary point. A denormal
  * bfloat16 is 0 here. */
 struct factor {
     uint32_t digits;

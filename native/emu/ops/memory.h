@@ -37,7 +37,8 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     return sp_reach_turn(r, va, nbytes);
 }
 
-/* Copies as memcpy does, but calls no function, even if the compiler learns the width late. */
+/* Copies as memcpy does, but without a call for the usual widths, even if the compiler learns the
+ * width only after inlining. */
 SP_INLINE void sp_move(void *to, const void *from, uint32_t nbytes)
 {
     switch (nbytes) {

@@ -34,9 +34,9 @@ void sp_racer_group(struct sp_racer *r, uint64_t number);
 void sp_race_arrives(struct sp_wave *w);
 void sp_racer_barrier(struct sp_racer *r);
 
-/* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Report loads after they
- * are done, stores and atomics before: so the store is known when another host thread sees its
- * value. Do not call it if w->race is NULL. */
+/* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Call it after a load, but
+ * before a store or atomic: so the store is known when another host thread reads its value. Do not
+ * call it if w->race is NULL. */
 int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
 /* Checks accesses to LDS; `va` has offsets in LDS. `counted`: lgkmcnt counts the access as a DS
  * instruction. */

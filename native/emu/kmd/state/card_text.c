@@ -13,7 +13,7 @@
 
 enum option { KMS, VRAM, BAR, GTT, SE, CU, OPTIONS };
 static const char *const words[OPTIONS] = {"kms", "vram", "bar", "gtt", "se", "cu"};
-/* far more than any card has; the sum of two does not overflow */
+/* largest size accepted: far more than any card has, and the sum of two does not overflow */
 static const uint64_t MOST_NBYTES = UINT64_C(1) << 50;
 
 struct reading {

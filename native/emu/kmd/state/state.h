@@ -314,7 +314,8 @@ void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
 /* user.c: the caller's memory, which may be unmapped. */
 /* Checks that the two system calls which reach the caller's memory are allowed. Returns -errno if
- * not (seccomp): later such a failure would look like a bad address. Call it once, first. */
+ * seccomp forbids them. Call it once, first: a later failure would look like a bad address of the
+ * caller. */
 int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
