@@ -7,8 +7,8 @@
  *
  * Each sign needs two observations, because a wrong decision against spinning costs a wake-up per
  * job for 20 ms. Two samples in a row must be crowded, because a kernel thread may be runnable just
- * at the time of one sample. A long gap in a spin counts only with an involuntary context switch,
- * because a hypervisor may take a core although no other thread waits for it. */
+ * at the time of one sample. A long gap in a spin counts only with an involuntary context switch: a
+ * hypervisor may take a core although no other thread waits for it. */
 #define _GNU_SOURCE
 #include "timeline.h"
 

@@ -32,7 +32,7 @@ struct sp_cu {
 };
 /* The caches for the groups of one host thread. */
 struct sp_caches {
-    /* number of card-wide invalidations of each kind that these caches have followed */
+    /* number of card-wide invalidations of each kind that these caches have carried out */
     uint32_t seen[SP_CACHES_ABOVE];
     struct sp_wgp wgp[SP_WGPS];
     struct sp_cu cu[SP_CUS];

@@ -21,7 +21,7 @@ struct sp_cp {
     uint32_t depth;               /* nesting depth of the IB; 0 for an IB of the submission */
     uint32_t flags;               /* flags of the IB */
     uint32_t packets;             /* number of packets executed so far */
-    uint32_t named;               /* the fault's text already names its packet */
+    uint32_t named;               /* 1 if the fault's text already names its packet */
     uint32_t p[SP_CP_PACKET_MAX];
 };
 

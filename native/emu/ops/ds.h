@@ -8,8 +8,8 @@ bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
 /* Ends a load: writes `dwords` results to the registers from `dst` on. The registers become valid
  * after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
-/* Data of a store. sp_ds_raced reports an access at at[l] + offset to race/, if races are looked
- * for; for a store it gets `data`. */
+/* Data of a store. sp_ds_raced reports the accesses of all lanes l, at at[l] + offset, to race/ if
+ * the dispatch is checked for races. `data` is NULL unless the access is a store. */
 struct sp_ds_data {
     const uint32_t *const *from;
     uint32_t shift;

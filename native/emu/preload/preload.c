@@ -38,7 +38,7 @@ static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* 1 while a thread is inside the machine, which must see real files and descriptors */
+/* 1 while this thread runs the machine's code, which must see real files and descriptors */
 static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)

@@ -40,7 +40,8 @@ struct sp_race_seen {
 };
 struct sp_race_wave {
     struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
-    /* waves whose LDS accesses in this epoch precede this wave's, because of returning atomics */
+    /* a bit for each wave whose LDS accesses in this epoch precede this wave's, because of
+     * returning atomics */
     uint64_t after;
     /* number, as vscnt counts, of the wave's last store that other waves can see (not to
      * scratch) */

@@ -2,12 +2,11 @@
  * of its patterns for these modes follow the rules here. tests/emu/wave/test_wave_layout.py
  * compares offsets that the library computed.
  *
- * In standard (S) and display (D) blocks, a pattern gives the low bits of an offset, which address
- * the bytes of a micro block of 256 bytes. Above them, bits of the coordinates follow in turn. _X
- * modes combine each pipe bit, from bit 8 on, with other coordinate bits by exclusive or: with bits
- * from the opposite end of the following bits, and with slice bits. Render (R) and depth (Z) blocks
- * have a table. Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than one
- * sample. */
+ * In standard (S) and display (D) blocks, a pattern gives the low bits of an offset: the place in a
+ * micro block of 256 bytes. Above them, bits of the coordinates follow in turn. _X modes combine
+ * each pipe bit, from bit 8 on, with other coordinate bits by exclusive or. These are bits from the
+ * opposite end of the following bits, and slice bits. Render (R) and depth (Z) blocks have a table.
+ * Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than one sample. */
 #include "swizzle.h"
 
 #include <stddef.h>
