@@ -138,8 +138,8 @@ int sp_cp_execute(struct sp_cp *cp)
     }
 }
 
-/* Returns 1 for packets that write registers. The trace has their registers instead of the
- * packets. */
+/* Returns 1 for packets that write registers. The trace shows the written registers instead of
+ * these packets. */
 static int is_set(uint32_t opcode)
 {
     return opcode == PM4_SET_CONTEXT_REG || opcode == PM4_SET_SH_REG || opcode == PM4_SET_UCONFIG_REG ||

@@ -93,8 +93,8 @@ SP_INLINE uint32_t sp_loaded(enum sp_load kind, uint32_t bytes, uint32_t old)
     }
 }
 
-/* Writes loaded registers, which are ready only after their wait. Loads under way for the same
- * register are no fault, because each may load one half. */
+/* Writes loaded registers, which are ready only after the s_waitcnt for the load. Another load
+ * under way for the same register is no fault, because each may load one half. */
 SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *value)
 {
     uint32_t r = code & 255;

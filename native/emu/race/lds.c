@@ -8,8 +8,8 @@ bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
     return *late || (passed == 0 && !(k->r->wave[k->w->id].after >> wave & 1));
 }
 
-/* Orders a returning atomic after the atomic that wrote last, and after what preceded the
- * latter. */
+/* Orders a returning atomic after the last write at its address, which is an atomic or a store that
+ * releases. The atomic also comes after everything that the writer of that value came after. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);

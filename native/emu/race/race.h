@@ -29,8 +29,8 @@ void sp_races_free(struct sp_races *races);
 struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
 void sp_racer_group(struct sp_racer *r, uint64_t number);
-/* sp_race_arrives: a wave arrives at s_barrier. sp_racer_barrier: all waves have arrived and go
- * on. */
+/* Call sp_race_arrives when a wave arrives at s_barrier, and sp_racer_barrier when all waves have
+ * arrived and go on. */
 void sp_race_arrives(struct sp_wave *w);
 void sp_racer_barrier(struct sp_racer *r);
 

@@ -1,8 +1,8 @@
 /* Real descriptors for the emulated objects. A render node is a file description of the machine's
  * memfd; its file position is the number of its struct kmd_file. A dma-buf is a sealed memfd of the
  * BO's size. syncobjs and sync_files are ends of socket pairs. A sync_file gets a byte when it
- * signals, so poll(POLLIN) works. All except render nodes are identified by inode, which duplicates
- * share.
+ * signals, so poll(POLLIN) works. All descriptors except render nodes are identified by inode,
+ * which duplicates share.
  *
  * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which the
  * kernel releases with the last duplicate. For a closed socket, poll on the other end reports

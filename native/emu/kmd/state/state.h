@@ -321,8 +321,8 @@ int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
 /* Returns 0 if every page of a range is readable, else -EFAULT. */
 int kmd_probe_user(uint64_t from, uint64_t nbytes);
-/* Returns a new copy of count * size bytes. NULL with *error 0 if count is 0. NULL with *error
- * -EFAULT, -ENOMEM, or -EINVAL for more than 16 MiB. */
+/* Returns a new copy of count * size bytes, or NULL with `*error`: 0 if `count` is 0, else -EFAULT,
+ * -ENOMEM, or -EINVAL for more than 16 MiB. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
 /* guard.c */
