@@ -1,5 +1,5 @@
-/* A timeline: a 64-bit number that only grows. It is the only object that queues use for
- * synchronisation. A wait ends when `reached` is at least the awaited value.
+/* A timeline: a 64-bit number that only grows, and the runtime's only kind of synchronisation
+ * object. A wait ends when `reached` is at least the awaited value.
  *
  * Futexes are 32 bits wide, so waiters sleep on a separate word, `sequence`. `reached` itself is
  * only loaded and stored. */
