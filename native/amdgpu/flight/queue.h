@@ -117,7 +117,7 @@ struct sp_recorded {
 };
 
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
- * members are written only once. */
+ * members are set once, when the queue is made. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
 /* a recorded IB uses only the chunks before SP_AGAIN */
 enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };

@@ -1,12 +1,13 @@
 /* Keeps the IB of a submission and sends that IB again when the same records are submitted again.
  *
  * If records fit into one job, the queue keeps their IB and its arguments in a slot behind those of
- * the ring. To send them again costs one CS request and one timeline value, however many are in
- * flight.
+ * the ring. Sending the records again costs one CS request and one timeline value, even while
+ * earlier submissions of them are in flight.
  *
  * The queue finds an IB by the bytes of its records, whoever submits them. Equal records make the
  * same IB, unless a part of the IB belongs to one submission only. Such parts are clocks, waits,
- * scratch, bounce buffers, all work of the other engine, and an end that carries a number. */
+ * scratch memory, bounce buffers, and idle packets that write a number. No IB for the copy engine
+ * (SDMA) is kept. */
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"

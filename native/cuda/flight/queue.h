@@ -50,7 +50,7 @@ struct sp_cuda_flight {
 /* A recent launch that has no flight. */
 struct sp_cuda_recent {
     uint64_t value;
-    /* bytes of the whole record; if there is no room for it, only its head is kept */
+    /* bytes of the whole record; `record` keeps only the head of a record that does not fit */
     uint32_t nbytes;
     _Alignas(8) unsigned char record[SP_CUDA_RECENT_NBYTES];
 };

@@ -31,7 +31,7 @@ MOST = 16
 @dataclass(frozen=True)
 class UserSgprs:
     """Places of the user SGPRs: `first` has the first SGPR of each requested value, `count` is the
-    number of all.
+    number of all user SGPRs.
     """
 
     first: Mapping[str, int]

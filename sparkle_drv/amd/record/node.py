@@ -32,8 +32,8 @@ class Bo:
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """The content by the recording, made when first needed, because large BOs are not
-        recorded.
+        """The content according to the recording. Made at the first use, because the content of
+        large BOs is not recorded.
         """
         return bytearray(self.nbytes)
 
@@ -87,8 +87,8 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """Records that a BO should have these bytes from now on. Writes them to the BO if they are
-        the CPU's.
+        """Records that a BO should have these bytes from now on. If the CPU wrote the bytes, also
+        writes them to the BO.
         """
         bo = self.bos[write.bo]
         end = write.at + len(write.data)

@@ -406,8 +406,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Returns the bytes of the argument that may differ from the recording: our own names, unless
-    the kernel overwrote them.
+    """Returns the offsets of the argument's bytes that may differ from the recording: names that
+    the replay put there, unless the kernel overwrote them.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()
