@@ -138,7 +138,8 @@ static void strike(const struct sp_cuda *dev)
 }
 
 /* Resets the primary context, and marks our devices on it as lost. The reset destroys the context's
- * streams, events, modules and memory: a driver may crash if it gets their handles. */
+ * streams, events, modules and memory. A driver may crash if it gets a handle of a destroyed
+ * object. */
 static void reset(int32_t ordinal, int device)
 {
     pthread_mutex_lock(&opened_lock);

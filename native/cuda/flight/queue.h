@@ -5,7 +5,8 @@
 #include "cuda/device/device.h"
 
 enum {
-    /* number of the newest launches whose records a queue keeps, to describe them */
+    /* number of the newest launches whose records a queue keeps, so that it can describe these
+     * launches */
     SP_CUDA_RECENT = 256,
     SP_CUDA_RECENT_NBYTES = 240,
     SP_CUDA_GRAPH_SLOTS = 4,

@@ -59,8 +59,8 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         if (q->common.ledger.times || job->rc)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
+        /* The last of consecutive jobs of a queue signals for all, so that a waiter wakes once. */
         if (next && next->q == q)
-            /* The last of these consecutive jobs signals for all, so that a waiter wakes once. */
             continue;
         sp_timeline_signal(&q->timeline, job->value);
         gone += (uint64_t)sp_egl_queue_gone(q);

@@ -301,7 +301,8 @@ class _Replay:
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
-        # two pointers may have the same address, so the list keeps every block
+        # Two pointers may have the same address, for which `memory` keeps only one block. So `kept`
+        # has every block.
         made.kept.append(memory)
         return memory
 

@@ -188,7 +188,7 @@ class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
 
 class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
     """Invalidates and writes back caches in the VMID of the queue. ROCr's user queues use it in
-    place of GCR_REQ, which has the same dwords.
+    place of GCR_REQ. The two packets differ only in sub_op and in the VMID, which USER_GCR lacks.
     """
 
     base_lo = Word(va=bits(7, 31))
