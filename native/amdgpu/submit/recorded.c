@@ -105,7 +105,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* the struct stays in the list of spare ones */
+        f->next = next; /* the struct stays in the list of spare structs */
         return 0;
     }
     q->spare = next;

@@ -33,7 +33,8 @@ struct sp_cuda_flight {
     /* 1 for a mark: `end` covers all launches up to `value`, which have no events of their own */
     int mark;
     int rc;            /* error that stopped the submission; 0 if none did */
-    uint32_t ncalls;   /* number of calls that the driver has accepted */
+    /* number of calls that the driver has accepted; for a transfer also the calls that failed */
+    uint32_t ncalls;
     uint64_t submitted_ns;
     void *staging; /* page-locked memory for copies whose ranges overlap */
     uint64_t staging_nbytes;

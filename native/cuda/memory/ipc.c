@@ -93,7 +93,8 @@ void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
-        return; /* without the mark only the driver may detect the freed memory */
+        /* without the mark a reader learns of the freed memory only if the driver detects it */
+        return;
 }
 
 /* Reads the file of an export into `p`. Returns 1, or 0 if the file is not an export. */

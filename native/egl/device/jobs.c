@@ -99,7 +99,7 @@ struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
     size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
-    /* After a flood of launches, each call also frees one job, until few are left. */
+    /* After a flood of launches, each call also frees one finished job, until few are left. */
     if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) {
         free(job);
         job = used_job(dev);

@@ -92,7 +92,7 @@ def scratch_resource(va: int, wave: int, gfx: float) -> list[int]:
     takes in s[0:3].
 
     FORMAT 0x14 is 32_UINT. DST_SEL is x y z w. OOB_SELECT 2 means never out of bounds (ROCr,
-    tinygrad). INDEX_STRIDE is the size of a wave, which ROCr leaves to the packet processor.
+    tinygrad). INDEX_STRIDE is the size of a wave; ROCr leaves this field to the packet processor.
     """
     return ScratchResource.encode(
         gfx=gfx,

@@ -68,8 +68,8 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write. The event of a dispatch has the registers that the
-    dispatch finds.
+    """A step that is more than a register write. The event of a dispatch has the register values at
+    that dispatch.
     """
 
     step: Step

@@ -49,7 +49,8 @@ class Node:
             kind: {0: 0} for kind in ("bo", "ctx", "syncobj", "list")
         }
         self.bos: dict[int, Bo] = {}
-        # GPU mappings (address, bytes, BO, offset in the BO); the last one wins
+        # GPU mappings (address, bytes, BO, offset in the BO); where mappings overlap, the last one
+        # counts
         self.maps: list[tuple[int, int, int, int]] = []
 
     def ioctl(self, request: int, argument: Any, deadline_ns: int) -> int:
