@@ -1,7 +1,8 @@
 /* Argument structs of the built-in kernels, in the order of shaders/manifest.json. A struct is the
  * layout of the packed arguments in a dispatch record, with natural C alignment. Only kernels and
- * native/cpu/isa/table.c (for the sizes) use the structs. A pointer may be aligned to its element
- * only. tests/backends/cpu/test_kernel_table.py compares the sizes with the manifest. */
+ * native/cpu/isa/table.c (for the sizes) use the structs. A pointer member may be aligned to the
+ * size of its element and no better. tests/backends/cpu/test_kernel_table.py compares the sizes
+ * with the manifest. */
 #ifndef SP_CORE_ARGS_H
 #define SP_CORE_ARGS_H
 #include <stdint.h>

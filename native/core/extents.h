@@ -83,7 +83,8 @@ SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count
     return beyond ? -EOVERFLOW : 0;
 }
 
-/* Does what sp_signature_need does, for one pointer and its steps. */
+/* Computes the bytes that one pointer needs, from its steps. Returns what sp_signature_need
+ * returns. */
 SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_step *steps, const void *args, uint64_t *need)
 {
     *need = 0;
@@ -91,7 +92,7 @@ SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_
     return rc ? rc : __builtin_mul_overflow(*need, (uint64_t)p->element_nbytes, need) ? -EOVERFLOW : 0;
 }
 
-/* Does what sp_signature_check does. `need` receives the extent of the pointer that fails. */
+/* Does what sp_signature_check does. `need` receives the bytes that the failing pointer needs. */
 SP_INLINE int sp_extents_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need)
 {
     const char *const bytes = args, *covers = bytes + sig->args_nbytes;

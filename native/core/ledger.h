@@ -9,9 +9,9 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    /* Last value that the fault concerns. 0 until the error is reported to a waiter. If that waiter
-     * waits for the fault's own value: this value. Otherwise: the newest value at the time of the
-     * report. */
+    /* Last value that the fault concerns. 0: the error has not been reported to a waiter yet, so
+     * the fault concerns all later values. The first report sets `until`: to the fault's own value
+     * if the waiter waits for that value, else to the queue's newest value. */
     uint64_t until;
     int rc;
 };
@@ -35,9 +35,9 @@ void sp_ledger_free(struct sp_ledger *ledger);
  * any time. If memory is short, a new fault replaces the newest one. Only the newest 4096 times are
  * kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* Returns the error with which a value ended, else 0. Submissions build on earlier ones, so the
- * error of an earlier fault counts too. It stops counting when it has been reported to a waiter for
- * the fault's own value, or to any waiter before `value` was submitted. */
+/* Returns the error with which a value ended, else 0. The error of an earlier fault counts too,
+ * because submissions build on earlier ones. Its first report to a waiter ends that: at once if the
+ * waiter waits for the fault's own value, else for values submitted after the report. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* Returns what sp_ledger_fault returns, and marks the error as reported to a waiter. `newest` is
  * the newest submitted value. */

@@ -70,8 +70,8 @@ static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
  * held, or -ECHILD, -ESHUTDOWN, -ENODEV or -ESTALE with the lock released.
  *
  * Whoever closes an object advances the epoch, then takes the same lock (sp_queue_settled). A
- * launch that held the lock before has its value by then. A launch that takes the lock later sees
- * the new epoch. */
+ * launch that held the lock earlier has taken its value by then, so the closer sees that value. A
+ * launch that takes the lock later sees the new epoch. */
 static inline int sp_queue_enter(struct sp_queue *q, uint64_t epoch)
 {
     if (!sp_queue_usable(q))

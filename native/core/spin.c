@@ -1,13 +1,14 @@
 /* Decides whether a waiting thread should spin.
  *
  * Two signs speak against spinning: more runnable threads (/proc/loadavg) than cores, and a spin
- * that lost its core to another thread. The second sign appears earlier. It shows at once that
- * another runtime spins: OpenMP's threads spin for up to 200 ms after each region. Then the thread
- * that is waited for may be in the run queue of the same core.
+ * that lost its core to another thread. The second sign appears earlier, and shows at once that
+ * another runtime spins. OpenMP's threads spin for up to 200 ms after each region. The awaited
+ * thread may then be in the run queue of the spinning thread's core.
  *
- * Each sign must appear twice, because a wrong "no" costs a wake-up per job for 20 ms. A kernel
- * thread may be runnable just at the time of a sample. A hypervisor may take a core for longer than
- * any interrupt, although no thread waits for that core. */
+ * Each sign needs two observations, because a wrong decision against spinning costs a wake-up per
+ * job for 20 ms. Two samples in a row must be crowded, because a kernel thread may be runnable just
+ * at the time of one sample. A long gap in a spin counts only with an involuntary context switch: a
+ * hypervisor may take a core although no other thread waits for it. */
 #define _GNU_SOURCE
 #include "timeline.h"
 
@@ -18,8 +19,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* LOST_NS: a gap that is longer than any interrupt and shorter than any time slice of Linux'
- * schedulers. UNTOLD_NS: a shorter wait makes no system call. */
+/* LOST_NS: a gap in a spin that is longer than any interrupt and shorter than any time slice of
+ * Linux' schedulers. UNTOLD_NS: a wait shorter than this makes no system call. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;
@@ -56,8 +57,8 @@ static int runnable(void)
     return seen;
 }
 
-/* Updates the decision. /proc/loadavg counts the threads of the whole machine. Two crowded samples
- * in a row stop spinning. */
+/* Updates the decision whether to spin. /proc/loadavg counts the threads of the whole machine. Two
+ * crowded samples in a row stop spinning. */
 static void sample(uint64_t now)
 {
     const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -99,8 +100,8 @@ int sp_spin_on(struct sp_spin *spin)
         spin->asked = 1;
         spin->displaced = displaced();
     } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) {
-        /* Another thread took the core, not a hypervisor or a long interrupt: no spinning until the
-         * next sample. */
+        /* Another thread took the core, not a hypervisor or a long interrupt. So no thread spins
+         * until the next sample. */
         budget = 0;
         sample_at = now + SAMPLE_EVERY_NS;
         return 0;

@@ -1,4 +1,5 @@
-/* System calls by number: their wrappers need glibc 2.25, and wheels are linked for 2.17. */
+/* System calls by number, because wheels are linked for glibc 2.17. glibc has a wrapper of
+ * getrandom since 2.25, and one of memfd_create since 2.27. */
 #ifndef SP_CORE_SYSCALLS_H
 #define SP_CORE_SYSCALLS_H
 #include <sys/mman.h>

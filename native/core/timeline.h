@@ -1,5 +1,5 @@
-/* A timeline: a 64-bit number that only grows, and the one synchronisation object. A wait ends when
- * `reached` is at least the awaited value.
+/* A timeline: a 64-bit number that only grows, and the runtime's only kind of synchronisation
+ * object. A wait ends when `reached` is at least the awaited value.
  *
  * Futexes are 32 bits wide, so waiters sleep on a separate word, `sequence`. `reached` itself is
  * only loaded and stored. */
@@ -44,7 +44,7 @@ int sp_core_now(void);
  * sp_spin_ns returns 0 for the next 20 ms. */
 struct sp_spin {
     uint64_t begun, seen, until, displaced;
-    int asked; /* 1 if `displaced` is valid: how often this thread had lost its core until then */
+    int asked; /* 1 if `displaced` is valid: how often this thread had lost its core before that */
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);
 int sp_spin_on(struct sp_spin *spin);

@@ -25,8 +25,8 @@ static void base_name(const char *name, char *out, size_t nbytes)
 }
 
 /* Looks up a function by cuGetProcAddress_v2 (CUDA 12.0), else by cuGetProcAddress (11.3), else by
- * dlsym. Where the driver has its own look-up, that look-up decides, because it knows which
- * functions the driver supports. */
+ * dlsym. dlsym is not tried after a failure of cuGetProcAddress, because the driver knows which
+ * functions it supports. */
 static sp_dl_fn find(void *handle, const struct sp_dl_symbol *symbol)
 {
     int (*second)(const char *, void **, int, uint64_t, int *) = NULL;

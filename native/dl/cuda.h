@@ -53,7 +53,8 @@ struct sp_cu_ipc {
 /* Result of a wrapper whose function this driver lacks. No CUresult is negative. */
 enum { SP_CU_MISSING = -38 };
 
-/* The driver's functions, visible so that a launch calls the driver through a single pointer. */
+/* The driver's functions. The table is visible here, so that a launch calls the driver through one
+ * pointer. */
 struct sp_cu_table {
 #define SP_CU(need, version, name, parameters, arguments) int(*name) parameters;
 #include "cuda.def"
@@ -76,7 +77,7 @@ int sp_cuda_load(const char *paths, struct sp_text *report, char *path, size_t p
 /* Returns 1 if the loaded library exports `sparkle_emulated`, else 0. A driver without a GPU
  * exports that name to say that its times mean nothing. */
 int sp_cuda_emulated(void);
-/* Returns the name of the missing function that this thread called last. `*version` is the CUDA
- * version whose driver has the function (12040: 12.4). */
+/* Returns the name of the missing function that this thread called last. `*version` is the oldest
+ * CUDA version that has the function (12040: 12.4). */
 const char *sp_cu_missed(int *version);
 #endif

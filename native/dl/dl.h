@@ -34,7 +34,7 @@ struct sp_dl_library {
     size_t nsymbols;
     /* finds the SP_DL_getproc symbols after the required ones; NULL if there are none */
     sp_dl_fn (*getproc)(const char *name);
-    /* used instead of dlsym; NULL: dlsym */
+    /* looks up a symbol; NULL: dlsym does */
     sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol);
     pthread_mutex_t lock;
     void *handle;
@@ -51,7 +51,7 @@ struct sp_text sp_text_in(char *buffer, size_t capacity);
 void sp_text_add(struct sp_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Tries `paths` (NULL: the library's own list) in order until a library works. Returns at once if a
- * library is already loaded. Results are those of sp_dl.h. `path` receives the loaded path, or "".
- * A loaded library is never closed, because drivers do not survive dlclose. */
+ * library is already loaded. sp_dl.h lists the results. `path` receives the loaded path, or "". A
+ * loaded library is never closed, because drivers do not survive dlclose. */
 int sp_dl_load(struct sp_dl_library *lib, const char *paths, struct sp_text *report, char *path, size_t path_nbytes);
 #endif

@@ -21,13 +21,13 @@ enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
  * (emu/cache) the grain that a cache fetches. */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
-/* Marks of a page, and SP_POISON, the contents of unwritten memory, dword by dword: a NaN that is
+/* Marks of a page, and SP_POISON, the value of each dword of unwritten memory: a NaN that is
  * neither text nor a small number. Copies by caches, agents and the CPU keep the value.
  *
- * A program may write the same value. It is poison only if its page has the mark SP_MARK_POISON. A
- * page gets that mark for ever when poison is stored to it, in GL2 or in memory. So every holder of
- * a copy finds the mark. SP_MARK_AGENT says that an agent of a card has been about to write to the
- * page. If a page without that mark changes, the CPU has written it. */
+ * A program may write the same value, so a dword is poison only if its page has the mark
+ * SP_MARK_POISON. A page gets that mark for ever when poison is stored to it, in GL2 or in memory.
+ * So every holder of a copy finds the mark. A page gets the mark SP_MARK_AGENT before an agent of a
+ * card writes to it. If a page without that mark changes, the CPU has written it. */
 enum { SP_MARK_POISON = 1, SP_MARK_AGENT = 2 };
 #define SP_POISON UINT32_C(0xFFAB5EED)
 #define SP_NO_POISON UINT64_MAX
@@ -115,7 +115,7 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
 /* emu/order: sp_order_note logs an access to bytes of one page that was just looked up. */
 enum sp_touch { SP_READS, SP_WRITES, SP_ATOMIC, SP_TOUCHES };
 void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch);
-/* Returns 1 if each read must be checked by sp_emu_saw. If that returns -EFAULT, the value that was
+/* Returns 1 if sp_emu_saw must check each read. If sp_emu_saw returns -EFAULT, the value that was
  * read must not be used. */
 static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
 {

@@ -138,8 +138,8 @@ int sp_record_file_open(struct sp_record_file *file, const char *path, int share
     *file = (struct sp_record_file){.fd = -1, .shared = shared, .max_nbytes = max_nbytes ? max_nbytes : MAX_NBYTES};
     if (snprintf(file->path, sizeof file->path, "%s", path) >= (int)sizeof file->path)
         return -ENAMETOOLONG;
-    /* Finds an unwritable path now. An existing file is truncated only when there is text to
-     * write. */
+    /* Opens the file once, to find an unwritable path now. An existing file is truncated only when
+     * there is text to write. */
     int existed = access(path, F_OK) == 0, fd = open_one(path);
     if (fd < 0)
         return fd;

@@ -1,5 +1,5 @@
-/* Keeps the BOs of a recorded node by handle, and its GPU addresses by range. Reads the memory of
- * either. */
+/* Keeps two lists of a recorded node: its BOs by handle, and its ranges of GPU addresses. Reads the
+ * memory of a BO or of a range. */
 #define _GNU_SOURCE 1
 #include "record.h"
 
@@ -86,8 +86,8 @@ static void add_map(struct sp_record_node *node, uint64_t va, uint64_t nbytes, u
     }
 }
 
-/* Removes the range [va, va + nbytes) from the maps. A map that reaches beyond it keeps its other
- * parts. */
+/* Removes the range [va, va + nbytes) from the maps. A map that reaches beyond the range keeps its
+ * outer parts. */
 static void clear(struct sp_record_node *node, uint64_t va, uint64_t nbytes)
 {
     uint64_t end = va + nbytes;

@@ -1,28 +1,29 @@
 /* Converts readings of the GPU's clock (ticks) to CLOCK_MONOTONIC.
  *
- * An anchor is one reading of both clocks. The conversion is a line through the anchors. Past parts
- * of the line never change.
+ * An anchor is one reading of both clocks. The conversion is a line of straight pieces that follows
+ * the anchors. Past parts of the line never change.
  *
  * The clocks drift apart by some 50 ppm, and a suspend of the machine shifts one against the other.
  * So a conversion takes a new anchor when the newest anchor is a second old. Times that were
- * already reported stay valid: the new part of the line starts at the newest reported ticks, or at
- * the newest piece, and leads to the new anchor. Beyond the anchor the line continues at the
- * measured rate. The line has no step and never goes back. So times of one queue are in order, and
- * a duration does not depend on when the caller asks for the duration.
+ * already reported stay valid: a new piece starts at the newest reported ticks, or where the newest
+ * piece starts if that is later. The new piece leads to the new anchor. Beyond the anchor the line
+ * continues at the measured rate. Unless a clock leaps, as in a suspend, the line has no step and
+ * never goes back. So times of one queue are in order, and a duration does not depend on when the
+ * caller asks for the duration.
  *
  * While the clocks run within 100 ppm of one another, times are within 0.2 ms of CLOCK_MONOTONIC.
- * Half of that error comes from a second without an anchor, half from an earlier error that is
- * still being corrected. The line has a step only where a clock has leapt, as in a suspend. The
- * times of jobs that ended before a leap, but were read after the leap, are wrong by the leap. */
+ * Half of that error comes from the second between two anchors. The other half is an earlier error
+ * that the line still corrects. The line has a step where a clock has leapt. If a job ended before
+ * a leap and its time is read after the leap, that time is wrong by the size of the leap. */
 #include "anchor.h"
 #include "core/base.h"
 
 enum { QUESTIONS = 5 };
 static const uint64_t RENEW_NS = 1000000000;
 static const double SECOND = 1e9, LEAP_NS = 1e6;
-/* spread spectrum shifts a clock by up to 0.25 %; a larger shift is a leap */
+/* Largest change of the rate that is not a leap. Spread spectrum shifts a clock by up to 0.25 %. */
 static const double SLEW = 1.0 / 256;
-/* anchors further apart than this may have a suspend between them */
+/* Longest time between two anchors that measure the rate: a longer time may include a suspend. */
 static const double MEASURED_NS = 10e9;
 static const double MOST_NS = 4e18; /* largest ns that fits into an int64_t */
 static const uint64_t FAR = UINT64_C(1) << 53; /* largest range of exact integers in a double */
@@ -60,14 +61,15 @@ static void begin_piece(struct sp_anchors *a, uint64_t ticks, int64_t ns, double
     a->piece[a->n++ % SP_PIECES] = (struct sp_piece){ticks, ns, ns_per_tick};
 }
 
-/* Returns 1 if a clock has leapt since the last anchor, or if the reported ticks are impossible. */
+/* Returns 1 if a clock has leapt since the last anchor, or if the newest reported ticks are more
+ * than a second after `ticks`. */
 static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double off = (double)(ns - line_at(a, ticks)), most = SLEW * (double)(ns - a->ns) + LEAP_NS;
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* Adds pieces that lead the line to this anchor, as closely as the limit of the slope allows. The
+/* Adds pieces that lead the line to a new anchor (`ticks`, `ns`), as closely as SLEW allows. The
  * caller holds the lock of the anchors. */
 static void bend(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {

@@ -18,8 +18,8 @@ struct sp_fault_text {
     char text[SP_FAULT_TEXT];
 };
 
-/* Counters of one queue. Only a thread with the queue's lock writes them, so that no write needs an
- * atomic read-modify-write. Any thread may read. */
+/* Counters of one queue. Only a thread that holds the queue's lock writes the counters, so a write
+ * needs no atomic read-modify-write. Any thread may read the counters. */
 struct sp_counted {
     _Atomic uint64_t submissions, jobs, dma_jobs, ioctls, ib_ndw, dispatches;
     struct sp_counted *next;
@@ -59,7 +59,7 @@ struct sp_amdgpu {
     _Atomic uint32_t refs;  /* references to this struct: its owner, queues, kernels, memory */
     _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
     _Atomic size_t nlisted; /* entries of `memories` that some submission must list */
-    /* advances when a memory that must be listed is added or removed; starts at 1 */
+    /* advances when memory that submissions must list is added or removed; starts at 1 */
     _Atomic uint64_t list_turn;
     /* advances when a kernel is unloaded, or when jobs of a kernel must become shorter */
     _Atomic uint64_t kernel_turn;

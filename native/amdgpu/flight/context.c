@@ -146,7 +146,7 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         atomic_load(&q->page)[i] = 0; /* a new context counts its jobs from 1 */
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
-        /* Jobs that did not run have invalidated no cache. */
+        /* Forgets the invalidations so far, because jobs of the failed context may not have run. */
         e->emptied = (struct sp_emptied){.evictions = e->emptied.evictions};
     }
     return rc;

@@ -69,7 +69,7 @@ struct sp_transfer {
     uint64_t out_nbytes;
     /* memory that only the jobs of this submission list; or NULL */
     struct sp_amdgpu_memory *shared;
-    /* for a copy from another device: the link, and the source address `from` there */
+    /* for a copy from another device: the link, and the source address `from` on that device */
     struct sp_amdgpu_link *link;
     uint64_t from;
     /* First and last timeline values of the link's reader for this copy; 0 before the first read.
@@ -82,7 +82,8 @@ struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
     struct sp_engine *engine;
-    struct sp_recorded *recorded; /* kept records and the IB of the first job; NULL if not kept */
+    /* kept records and the IB of the first job; NULL if the queue keeps none */
+    struct sp_recorded *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
     uint64_t submitted_ns; /* time of submission on the coarse clock */
     int rc;       /* error that stopped the submission; 0 if none did */
@@ -117,7 +118,7 @@ struct sp_recorded {
 };
 
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
- * members are written only once. */
+ * members are set once, when the queue is made. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
 /* a recorded IB uses only the chunks before SP_AGAIN */
 enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };

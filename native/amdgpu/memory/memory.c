@@ -43,8 +43,9 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
-/* Sets whether other writers may change the memory at any time (`exposed`). When that ends, their
- * writes count as made just now. The caller holds the device's lock. */
+/* Sets whether other writers may change the memory at any time (`exposed`). When `exposed` ends,
+ * counts a write, because other writers may have written until now. The caller holds the device's
+ * lock. */
 static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
 {
     if (m->exposed && !exposed) {
@@ -147,7 +148,8 @@ static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto not_listed;
-    /* the pages had another owner before, and the CPU may have cleared them */
+    /* L2 may be stale for these pages: they had another owner before, and the CPU may have cleared
+     * them. */
     sp_amdgpu_wrote(dev);
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
@@ -225,7 +227,8 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         return rc;
     struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
                                  .cpu = at.cpu, .displaced = at.displaced};
-    if (kind == SP_AMDGPU_SHARED) { /* an import of the exported BO gives this handle again */
+    /* enters the BO in the list, because an import of the exported BO returns the same handle */
+    if (kind == SP_AMDGPU_SHARED) {
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;
         dev->bos = m.bo;
@@ -267,7 +270,7 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
-    /* without its dma-buf the CPU could not map the BO */
+    /* The CPU can map an imported BO only through its dma-buf, so the BO keeps that descriptor. */
     if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
         rc = -errno;
         sp_bo_drop(dev, m.bo);

@@ -2,7 +2,7 @@
  *
  * Only jobs that have run show how many threads fit into a given time. So the first jobs of a
  * kernel are short. Later jobs follow the measured duration of jobs that hold one piece of a grid
- * and nothing else. The limit shrinks at once, and grows step by step. */
+ * and nothing else. The limit of threads in a job shrinks at once, and grows step by step. */
 #include "length.h"
 #include "amdgpu/device/anchor.h"
 #include "clock.h"

@@ -183,7 +183,8 @@ static void read_page(struct sp_amdgpu_queue *q)
 /* Returns the error of a submission. Records a text if the submission itself failed. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
-    /* only a later job gets here: for the first job the submission would have failed at once */
+    /* Only a later job can have failed this way: an error of the first job fails the submission at
+     * once. */
     if (rc == -EFAULT)
         note(q, f->value, "host memory that it uses was unmapped before all its jobs were submitted");
     if (rc != -ETIME && rc != -ENODATA)
@@ -193,9 +194,9 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 }
 
 /* Returns the result of the peer's reads from value `first` to `last`: 0 or -errno. Each chunk is
- * one timeline value of the reader. Our half of the copy starts even if that read failed. If copies
- * of several queues took turns, a failed read of another queue between ours makes our copy fail
- * too. */
+ * one timeline value of the reader. Our half of the copy starts even if the read of its chunk
+ * failed. Reads of other queues' copies may lie between `first` and `last`: a failed one makes our
+ * copy fail too. */
 static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);

@@ -5,7 +5,8 @@
 static const uint64_t LOOK_NS = 20 * 1000000;
 
 /* Returns the value that the queue has reached. Usually this reads only eight bytes per engine from
- * the fence page. It does more if these bytes changed, or stayed the same for LOOK_NS. */
+ * the fence page. If these bytes have changed, this retires ended submissions. If they have stayed
+ * the same for LOOK_NS, this looks for failed jobs. */
 uint64_t sp_amdgpu_reached(void *queue)
 {
     struct sp_amdgpu_queue *const q = queue;

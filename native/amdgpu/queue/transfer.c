@@ -77,7 +77,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     const int reached = nbytes == 0 || (host && !q->head);
     if (!reached || (slow && nbytes))
         rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
-    /* without memory for a staging buffer the CPU copies slowly */
+    /* The CPU copies fast memory. It also copies slow memory if there is no room for a staging
+     * buffer. */
     if (reached && (!staging || rc == -ENOMEM)) {
         if (nbytes)
             memcpy(data, host, nbytes);
@@ -100,7 +101,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes)
 {
     void *unused;
-    /* the record describes the copy as one out of the link's first chunk */
+    /* The record's source stands for all chunks of the link: each job copies from the chunk that
+     * the reader has filled. */
     struct sp_cmd_copy c = {
         .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
     if (link->here[0]->dev != q->dev)

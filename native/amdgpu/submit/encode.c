@@ -69,7 +69,8 @@ static void put_scratch(uint32_t *p, const struct sp_amdgpu_template *t, const s
     }
 }
 
-/* Encodes the groups of a dispatch from `from` to before `end`, one job's piece of the grid. */
+/* Encodes one piece of a dispatch's grid: the groups from `from` on, without those from `end`
+ * on. */
 static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const uint32_t from[3], const uint32_t end[3])
 {
     const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
@@ -102,8 +103,8 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
     job->ndispatches++;
 }
 
-/* Stores in `end` where the largest piece of a grid ends that starts at `at` and has at most `most`
- * groups. A piece is part of a row, whole rows, or whole planes. */
+/* Finds the largest piece of a grid that starts at `at` and has at most `most` groups. Stores the
+ * end of that piece in `end`. A piece is part of a row, whole rows, or whole planes. */
 static void piece_end(const struct sp_cmd_dispatch *d, const uint32_t at[3], uint64_t most, uint32_t end[3])
 {
     int whole = 1; /* 1 if the piece has all groups along the axes so far */
@@ -156,8 +157,9 @@ static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
     return 0;
 }
 
-/* Makes later jobs wait for a value of another queue. Packets already in this job must not wait:
- * otherwise two queues could wait for each other for ever. So such a job returns SP_JOB_FULL. */
+/* Makes later jobs wait for a value of another queue. Returns SP_JOB_FULL if this job already has
+ * packets, because those packets must not wait. Otherwise two queues could wait for each other for
+ * ever. */
 static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
 {
     struct sp_amdgpu_queue *other = (void *)(uintptr_t)w->queue;
@@ -175,7 +177,7 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head)
 {
     const void *record = head;
     if (head->kind == SP_CMD_BARRIER)
-        return 0; /* the next record waits without a barrier too */
+        return 0; /* needs no packet: each record waits for the one before */
     if (head->kind == SP_CMD_WAIT)
         return wait_for(job, record);
     if (!sp_job_fits(job, ORDER_NDW + PM4_RELEASE_MEM_NDW, 0))

@@ -31,9 +31,9 @@
 enum { FEW_ARGS_NBYTES = 4096 /* room for the patterns of fills */ };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
-/* Makes the first job of a submission wait for the submission before, if that one used the other
- * engine. The kernel does not order the jobs of two entities. All later jobs of the submission come
- * after its first job. */
+/* Makes the first job of a submission wait for the previous submission, if that submission used the
+ * other engine. The kernel does not order the jobs of two entities. All later jobs of the
+ * submission come after its first job. */
 static void wait_for_other_engine(struct sp_job *job)
 {
     const struct sp_flight *before = job->q->tail;

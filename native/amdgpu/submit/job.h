@@ -9,7 +9,7 @@ static inline uint32_t *sp_job_ib(const struct sp_engine *e, uint64_t slot)
     return (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + slot * SP_SLOT_NBYTES);
 }
 /* Reasons of a job to invalidate L2, besides the device's counters. OTHERS: another ring or device
- * wrote what the job reads. ARGS: the job's arguments overwrote earlier ones. ALL: invalidate
+ * wrote what the job reads. ARGS: the job's arguments overwrote earlier arguments. ALL: invalidate
  * everything. */
 enum { SP_CACHES_OTHERS = 1, SP_CACHES_ARGS = 2, SP_CACHES_ALL = 4 };
 

@@ -1,12 +1,13 @@
 /* Keeps the IB of a submission and sends that IB again when the same records are submitted again.
  *
  * If records fit into one job, the queue keeps their IB and its arguments in a slot behind those of
- * the ring. To send them again costs one CS request and one timeline value, however many are in
- * flight.
+ * the ring. Sending the records again costs one CS request and one timeline value, even while
+ * earlier submissions of them are in flight.
  *
  * The queue finds an IB by the bytes of its records, whoever submits them. Equal records make the
  * same IB, unless a part of the IB belongs to one submission only. Such parts are clocks, waits,
- * scratch, bounce buffers, all work of the other engine, and an end that carries a number. */
+ * scratch memory, bounce buffers, and idle packets that write a number. No IB for the copy engine
+ * (SDMA) is kept. */
 #include "recorded.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
@@ -104,7 +105,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* the struct stays in the list of spare ones */
+        f->next = next; /* the struct stays in the list of spare structs */
         return 0;
     }
     q->spare = next;

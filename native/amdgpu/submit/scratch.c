@@ -2,8 +2,8 @@
  *
  * Each shader engine has its own scratch slots, and all waves of a group run in one engine. A group
  * waits for ever if its engine has fewer slots than the group has waves. So each engine gets slots
- * for all waves that the card can hold (Mesa: 32 per CU), or as many as 256 MiB allow. In any case
- * an engine gets the slots of one group. */
+ * for all waves that the card can hold (Mesa: 32 per CU), or as many as 256 MiB allow. An engine
+ * always gets at least the slots that one group needs. */
 #include "scratch.h"
 #include "amdgpu/progress/progress.h"
 #include "gen/regs.h"

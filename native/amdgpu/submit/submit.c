@@ -59,7 +59,7 @@ static struct needs look(const void *records, size_t nbytes)
     return n;
 }
 
-/* Chooses the engine of a submission. Large submissions of copies and fills alone go to the copy
+/* Chooses the engine of a submission. Large submissions that only copy and fill go to the copy
  * ring, so that other queues can compute meanwhile. Timed submissions stay on the compute ring,
  * because SDMA may write a TIMESTAMP before earlier copies end; the order is unknown. */
 static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct needs *n)
@@ -186,9 +186,9 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* Sends one more job of a copy from another device, like send_one. The lock reserves a chunk from
- * the copy in until the copy out is submitted. If that fails, the reader fills the same chunk
- * again. */
+/* Sends one more job of a copy from another device, like send_one. The lock reserves a chunk until
+ * the job that copies out of the chunk is submitted. If that submission fails, the reader fills the
+ * same chunk again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;
@@ -208,7 +208,8 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
     int rc = SP_JOB_FULL;
     while (rc == SP_JOB_FULL) {
         rc = link && !f->rc ? reader_room(link, until) : 0;
-        /* The usual submission is one job, for which the ring has room: it does not wait here. */
+        /* The usual submission is one job for which the ring has room. Such a submission does not
+         * wait. */
         if (rc == 0 && (f->begun || e->jobs - e->jobs_done >= SP_JOBS)) {
             until = until ? until : sp_clock_ns() + timeout_ns;
             rc = sp_amdgpu_room(q, e, until);
@@ -292,7 +293,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        if (f->nticks) /* no later submission has taken clocks since */
+        if (f->nticks) /* no later submission has taken ticks, so these are free again */
             q->next_tick = f->first_tick;
         /* the memory of the transfer belongs to the caller again */
         f->transfer = (struct sp_transfer){.out = NULL};

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Size of each thread's error text. The text is no thread-local variable: a large one would need a
- * library of its own and help from the loader. */
+/* Size of each thread's error text. The text is not a thread-local variable, because a large one
+ * would need a separate library and a function of the dynamic loader. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;
 static int has_key; /* 0 if the process has no key left; PTHREAD_KEYS_MAX allows 1024 */

@@ -116,8 +116,8 @@ extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-ex
 void sp_cuda_relax(void);
 void sp_cuda_restore(void);
 /* Restores the thread's capture mode and the other library's context. Every function that Python
- * calls ends with this. If no context was current before, ours stays current, as with the runtime
- * API, for our next call. */
+ * calls ends with this. If no context was current before, ours stays current for our next call, as
+ * with the runtime API. */
 static inline void sp_cuda_leave(void)
 {
     if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))
@@ -129,8 +129,8 @@ static inline int sp_cuda_not_ready(int result)
 {
     return result == CU_NOT_READY || (result >= CU_STREAM_CAPTURE_UNSUPPORTED && result <= CU_CAPTURED_EVENT);
 }
-/* Returns 1 if the result may only mean that another context is current than sp_cuda_current, or
- * that the current context was destroyed. */
+/* Returns 1 if the cause of the result may be that sp_cuda_current is no longer the current
+ * context, or that the current context was destroyed. */
 static inline int sp_cuda_elsewhere(int result)
 {
     return result == CU_INVALID_CONTEXT || result == CU_INVALID_HANDLE || result == CU_CONTEXT_IS_DESTROYED;

@@ -14,9 +14,9 @@
 #include <string.h>
 
 /* Fewest nodes for which a list that is submitted again becomes a graph. The value comes from the
- * fake driver of tests/fake_cuda on a busy machine. There a graph took this share of the caller's
- * time of call-by-call replay: 0.92 at 2 to 8 nodes, 0.76 at 16, 0.5 at 128. A real driver has not
- * been measured yet. */
+ * fake driver of tests/fake_cuda on a busy machine. There the caller's time for a graph, divided by
+ * that for call-by-call replay, was 0.92 at 2 to 8 nodes, 0.76 at 16 and 0.5 at 128. A real driver
+ * has not been measured yet. */
 enum { GRAPH_NODES = 8 };
 /* Longest wait in ns for the device's first event, which follows no work. */
 static const uint64_t ANCHOR_NS = 10000000000;
@@ -138,7 +138,8 @@ static void strike(const struct sp_cuda *dev)
 }
 
 /* Resets the primary context, and marks our devices on it as lost. The reset destroys the context's
- * streams, events, modules and memory: a driver may crash if it gets their handles. */
+ * streams, events, modules and memory. A driver may crash if it gets a handle of a destroyed
+ * object. */
 static void reset(int32_t ordinal, int device)
 {
     pthread_mutex_lock(&opened_lock);

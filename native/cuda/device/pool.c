@@ -3,8 +3,8 @@
 #include "core/timeline.h"
 #include "driver.h"
 
-/* Returns the pool's free memory to the driver. The pieces in the pool may be too small for the
- * next request. */
+/* Returns the pool's free memory to the driver, because the pieces in the pool may be too small for
+ * the next request. */
 void sp_cuda_empty_pool(struct sp_cuda *dev)
 {
     static const uint64_t MOST_NS = UINT64_C(5000000000);

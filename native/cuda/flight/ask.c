@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 /* Queries the driver by `question(of)`. Another library may have changed this thread's current
- * context. If the result may come from that, makes our context current and queries again. */
+ * context. If such a change may have caused the result, makes our context current and queries
+ * again. */
 int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
     int result = CU_NOT_READY;
@@ -21,8 +22,8 @@ int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 }
 
 /* Returns 1 if the query's result was an error. One error may be temporary. But if the driver
- * returns only errors for a second, it will never report the end of the work, so the device is
- * lost. The queries of a wait are at most half a millisecond apart, so a second has many of
+ * returns only errors for a second, it will never report the end of the work, so the device counts
+ * as lost. The queries of a wait are at most half a millisecond apart, so a second has many of
  * them. */
 int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
 {

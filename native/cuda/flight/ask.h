@@ -1,4 +1,4 @@
-/* Queries the driver which work has ended. The caller of each function holds the queue's lock. */
+/* Asks the driver which work has ended. The caller of each function holds the queue's lock. */
 #ifndef SP_CUDA_ASK_H
 #define SP_CUDA_ASK_H
 #include "queue.h"

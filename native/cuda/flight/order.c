@@ -1,5 +1,5 @@
-/* Orders work: by an event after it, one stream after another, and a queue after the zeroing of
- * memory. */
+/* Orders work: records events after work, makes one stream wait for another, and makes a queue wait
+ * for the zeroing of memory. */
 #include "order.h"
 #include "cuda/device/context.h"
 #include "events.h"
@@ -12,7 +12,7 @@ int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event)
         return 0;
     }
     *event = NULL;
-    /* A new event belongs to the context that is current, so ours must be. */
+    /* A new event belongs to the current context, so our context must be current. */
     int rc = sp_cuda_enter(q->dev);
     return rc ? rc : SP_CUDA_Q(q, cuEventCreate, event, timing ? 0 : CU_EVENT_DISABLE_TIMING);
 }

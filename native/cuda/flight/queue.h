@@ -5,7 +5,8 @@
 #include "cuda/device/device.h"
 
 enum {
-    /* number of the newest launches whose records a queue keeps, to describe them */
+    /* number of the newest launches whose records a queue keeps, so that it can describe these
+     * launches */
     SP_CUDA_RECENT = 256,
     SP_CUDA_RECENT_NBYTES = 240,
     SP_CUDA_GRAPH_SLOTS = 4,
@@ -32,7 +33,8 @@ struct sp_cuda_flight {
     /* 1 for a mark: `end` covers all launches up to `value`, which have no events of their own */
     int mark;
     int rc;            /* error that stopped the submission; 0 if none did */
-    uint32_t ncalls;   /* number of calls that the driver has accepted */
+    /* number of calls that the driver has accepted; for a transfer also the calls that failed */
+    uint32_t ncalls;
     uint64_t submitted_ns;
     void *staging; /* page-locked memory for copies whose ranges overlap */
     uint64_t staging_nbytes;
@@ -50,7 +52,7 @@ struct sp_cuda_flight {
 /* A recent launch that has no flight. */
 struct sp_cuda_recent {
     uint64_t value;
-    /* bytes of the whole record; if there is no room for it, only its head is kept */
+    /* bytes of the whole record; `record` keeps only the head of a record that does not fit */
     uint32_t nbytes;
     _Alignas(8) unsigned char record[SP_CUDA_RECENT_NBYTES];
 };

@@ -1,4 +1,5 @@
-/* Submits a flight: records an event after its work, and appends it to those in flight. */
+/* Submits a flight: records an event after the flight's work, and appends the flight to the queue's
+ * list. */
 #include "submission.h"
 #include "cuda/device/context.h"
 #include "failure.h"

@@ -92,8 +92,9 @@ int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
+    /* Without the mark a reader learns of the freed memory only if the driver detects it. */
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
-        return; /* without the mark only the driver may detect the freed memory */
+        return;
 }
 
 /* Reads the file of an export into `p`. Returns 1, or 0 if the file is not an export. */

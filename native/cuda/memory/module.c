@@ -63,8 +63,9 @@ static int load_new(struct sp_cuda *dev, const void *image, size_t nbytes, char 
     return 0;
 }
 
-/* Returns the module of an image, and loads it if no kernel has. Holds modules_lock while the
- * driver loads: a second kernel of the image waits for the module instead of loading another. */
+/* Returns the module of an image. Loads the image unless another kernel of the device uses its
+ * module. Holds modules_lock during the load, so that a second kernel of the image waits for the
+ * module instead of loading another. */
 int sp_cuda_module_take(struct sp_cuda *dev, const void *image, size_t nbytes, char *why, size_t why_nbytes,
                         struct sp_cuda_module **out)
 {

@@ -72,7 +72,7 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
  * `rc`, the fence of the download reports that error. */
 static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
-    /* sp_cuda_fail_all has also freed the flight */
+    /* the loss of the device has freed the flight (sp_cuda_fail_all) */
     if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return;
     sp_cuda_not_open(q);

@@ -17,8 +17,8 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
  * memory is allocated in the order of stream `order`, or of the transfer stream if `order` is
  * NULL. */
 int sp_cuda_between(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address);
-/* Makes a flight for a transfer, with a record that describes the transfer. Submits the start of
- * the flight. Returns 0 or -errno. */
+/* Makes a flight for a transfer, with a record that describes the transfer. Begins the flight by
+ * sp_cuda_flight_begin. Returns 0 or -errno. */
 int sp_cuda_transfer_begin(struct sp_cuda_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes, struct sp_cuda_flight **out);
 /* Submits the flight of a transfer and returns its timeline value or -errno. `f` is NULL if there
  * was no memory for the flight. */

@@ -12,8 +12,8 @@ int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer)
 }
 
 /* Enables direct access to the peer's memory if the machine supports it. Otherwise
- * cuMemcpyPeerAsync copies through the host. The device's lock ensures that only one queue does
- * this. */
+ * cuMemcpyPeerAsync copies through the host. The device's lock ensures that only one queue at a
+ * time enables the access. */
 static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
 {
     uint32_t bit = peer->info.ordinal < 32 ? 1u << peer->info.ordinal : 0;

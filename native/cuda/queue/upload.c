@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Longest wait for a piece to cross the bus. A piece takes 3 ms on the slowest bus that we know
- * (1.5 GB/s). The rest is for other users of the bus. */
+ * (1.5 GB/s). The remaining 17 ms are for transfers of other users of the bus. */
 static const uint64_t PATIENCE_NS = 20000000;
 
 struct upload {
@@ -24,8 +24,9 @@ struct upload {
     int direct; /* 1 if the pieces use only the queue's stream */
 };
 
-/* Waits for the piece in the oldest slot to cross the bus. Returns 1 if it has, 0 if it has not in
- * time or if that is unknown, -ENODEV if the device is lost. */
+/* Waits for the piece in the oldest slot to cross the bus. Returns 1 when the piece has crossed,
+ * -ENODEV if the device is lost. Returns 0 at the timeout, or if no event shows whether the piece
+ * has crossed. */
 static int wait_oldest(struct upload *u)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -69,7 +70,8 @@ static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbyte
         rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
-    /* After a failure the queue's stream may not wait for the copy into `between`. */
+    /* After a failure it is unknown whether the queue's stream waits for the copy into
+     * `between`. */
     sp_cuMemFreeAsync(between, rc ? q->up : q->stream);
     return rc;
 }

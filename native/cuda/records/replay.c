@@ -81,7 +81,8 @@ static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
 }
 
 /* Makes the queue's stream wait for the streams of another queue. The device's lock keeps those
- * streams alive. The other queue's own lock would be a second queue lock in this thread. */
+ * streams alive. The lock of the other queue is not taken, because this thread may hold only one
+ * queue's lock. */
 static int wait_for(struct sp_cuda_queue *q, const struct sp_cmd_wait *w)
 {
     struct sp_cuda_queue *other = (void *)(uintptr_t)w->queue;

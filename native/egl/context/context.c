@@ -112,8 +112,8 @@ static void *display_of(int32_t index, struct sp_text *why)
     return display;
 }
 
-/* Creates a context that reports its loss, or any context if EGL or the driver cannot make such a
- * one. Returns NULL if neither works. */
+/* Creates a context that reports its loss. If EGL or the driver cannot make such a context, creates
+ * a context without that report. Returns NULL if neither works. */
 static void *create(struct sp_egl *dev, uint32_t api, int major, int minor, const char *extensions)
 {
     int32_t a[16];

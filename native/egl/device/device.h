@@ -73,7 +73,9 @@ struct sp_egl {
     _Atomic uint32_t refs; /* references: the caller's handle, the owner thread, queues, kernels */
     _Atomic uint32_t state; /* an enum sp_egl_state, and a futex */
     _Atomic uint32_t stop;
-    pthread_t owner; /* joined by the thread that ends it; detached if that takes too long */
+    /* The thread that ends the device joins the owner thread, or detaches it if the end takes too
+     * long. */
+    pthread_t owner;
     int start_rc;
     char start_why[1024];
 
@@ -90,7 +92,8 @@ struct sp_egl {
     char apart_owner[SP_EGL_APART];
     /* last published job; only the owner thread changes it, under the device's lock */
     struct sp_egl_job *head;
-    /* number of published jobs; callers wait for it if too many jobs are in flight */
+    /* number of published jobs; callers wait for this number to grow if too many jobs are in
+     * flight */
     struct sp_timeline published;
     _Atomic uint32_t rests;       /* an enum sp_egl_rest */
     _Atomic int owner_core;       /* CPU core on which the owner thread last took jobs */
@@ -128,7 +131,7 @@ struct sp_egl {
     uint64_t batch_start_ns;
     struct sp_egl_stamp *stamps;
     uint32_t program;
-    uint32_t dirty; /* memory barrier bits that the writes of dispatches still need */
+    uint32_t dirty; /* bits of the memory barrier that is still due for writes of dispatches */
     uint64_t barriers; /* number of barriers between dispatches so far, plus one */
     struct sp_egl_binding bound[SP_EGL_BINDINGS];
     uint32_t zeros;

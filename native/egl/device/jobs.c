@@ -59,8 +59,9 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         if (q->common.ledger.times || job->rc)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
+        /* The last of consecutive jobs of a queue signals for all, so that a waiter wakes once. */
         if (next && next->q == q)
-            continue; /* signal once per run of jobs of one queue, so that a waiter wakes once */
+            continue;
         sp_timeline_signal(&q->timeline, job->value);
         gone += (uint64_t)sp_egl_queue_gone(q);
     } while (next);
@@ -98,7 +99,7 @@ struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
     size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
-    /* After a flood of launches, each call also frees one job, until few are left. */
+    /* After a flood of launches, each call also frees one finished job, until few are left. */
     if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) {
         free(job);
         job = used_job(dev);
@@ -125,7 +126,8 @@ void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job)
 {
     atomic_store_explicit(&dev->enqueued, atomic_load_explicit(&dev->enqueued, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    /* Sequentially consistent, like the checks of the owner thread before it sleeps. */
+    /* Sequentially consistent, as are the owner thread's checks before it sleeps, so that the owner
+     * thread misses no job. */
     atomic_store(&dev->tail->next, job);
     dev->tail = job;
     atomic_store_explicit(&dev->caller_core, sp_core_now(), memory_order_relaxed);

@@ -19,8 +19,8 @@ struct sp_egl_job {
     size_t capacity;
     int rc;
     uint32_t timed; /* 1 if the job measures its time by the queries `start` and `end` */
-    /* 1 for a list of commands: it gets a fence of its own, so that a wait for it waits for no
-     * other job */
+    /* 1 for a list of commands, which gets a fence of its own, so that a wait for the list waits
+     * for no other job */
     uint32_t apart;
     uint32_t start, end;
     uint64_t start_ns, end_ns;
@@ -34,10 +34,11 @@ int sp_egl_jobs_room(struct sp_egl *dev);
 struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes);
 /* The caller holds the device's lock. */
 void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);
-/* Publishes the end of all jobs up to `last`. Returns the number of queues that this has freed. The
- * owner thread drops one reference to the device for each of these. */
+/* Publishes the end of all jobs up to `last`. Returns the number of queues that were freed. For
+ * each freed queue the owner thread drops one reference to the device. */
 uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last);
-/* Frees a queue that has no references and no jobs in flight. Returns 1 if it did. The caller holds
- * the device's lock, and then drops one reference to the device. */
+/* Frees a queue that has no references and no jobs in flight. Returns 1 if the queue was freed,
+ * otherwise 0. The caller holds the device's lock. After a result of 1 the caller drops one
+ * reference to the device. */
 int sp_egl_queue_gone(struct sp_egl_queue *q);
 #endif

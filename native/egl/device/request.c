@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Wakes the owner thread if it sleeps. Only the first caller that finds it asleep does so: other
- * callers may come before it is awake. */
+/* Wakes the owner thread if it sleeps. If several callers find the owner thread asleep, only the
+ * first of them wakes it. */
 static void wake(struct sp_egl *dev)
 {
     if (atomic_exchange(&dev->rests, SP_EGL_AWAKE) == SP_EGL_AWAKE)

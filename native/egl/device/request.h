@@ -3,8 +3,9 @@
 #define SP_EGL_REQUEST_H
 #include "device.h"
 
-/* A function `run` that the owner thread runs for a caller. Both hold the request, and the last one
- * frees it. If the caller has given up, `drop` undoes the work. */
+/* A function `run` that the owner thread runs for a caller. The owner thread and the caller both
+ * hold the request, and the last holder frees it. If the caller has given up, `drop` undoes the
+ * work. */
 struct sp_egl_request {
     struct sp_egl_request *next;
     int (*run)(struct sp_egl *dev, struct sp_egl_request *r);

@@ -17,8 +17,8 @@ struct sp_egl_buffer {
     _Atomic uint64_t nbytes; /* requested size in bytes */
     _Atomic uint32_t live;
     void *mapping;        /* CPU address; NULL if this buffer cannot stay mapped */
-    /* Host memory that a caller sees for a buffer without `mapping`. The owner thread copies it to
-     * the buffer before each use, and back after. */
+    /* Host memory that a caller sees for a buffer without `mapping`. The owner thread copies this
+     * memory to the buffer before each use of the buffer, and back after the use. */
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];

@@ -1,5 +1,5 @@
 /* Allocates buffers, and keeps freed ones in a pool by size. Their storage stays mapped if
- * possible. The pool exists because to make, map and delete 16 MiB costs milliseconds. */
+ * possible. The pool exists because making, mapping and deleting 16 MiB takes milliseconds. */
 #include "pool.h"
 #include "buffer.h"
 #include "core/base.h"
@@ -108,8 +108,8 @@ struct alloc_request {
     int fresh;
 };
 
-/* Puts a buffer whose storage was deleted on the list `unused`. Called by the owner thread, or
- * after its end. */
+/* Puts a buffer whose storage was deleted on the list `unused`. Only the owner thread calls this,
+ * or any thread after the owner thread has ended. */
 static void give_up(struct sp_egl *dev, struct sp_egl_buffer *b)
 {
     pthread_mutex_lock(&dev->lock);

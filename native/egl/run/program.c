@@ -75,7 +75,7 @@ static int link(struct sp_egl *dev, const struct load_request *l, uint32_t progr
             return -ENOEXEC;
         sp_glAttachShader(program, shader);
         sp_glLinkProgram(program);
-        /* marks the shader, which is deleted together with the program */
+        /* marks the shader for deletion together with the program */
         sp_glDeleteShader(shader);
     }
     sp_glGetProgramiv(program, GL_LINK_STATUS, &ok);

@@ -2,8 +2,8 @@
  * their order and issues them in batches with one fence each. It polls the fences and publishes the
  * jobs that have ended. Between batches it runs requests of callers (buffers, programs).
  *
- * The jobs of all queues form one list. So if a job waits for a value of another queue, that value
- * was issued before. */
+ * The jobs of all queues form one list. So if a job waits for a value of another queue, the job of
+ * that value was issued before. */
 #define _GNU_SOURCE
 #include "owner.h"
 #include "core/base.h"
@@ -95,7 +95,7 @@ static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
     dev->first_batch = (dev->first_batch + 1) % SP_EGL_BATCHES;
     dev->nbatches--;
     for (uint64_t gone = sp_egl_publish(dev, batch->last); gone; gone--)
-        sp_egl_let_go(dev); /* not the last reference: the owner thread has its own */
+        sp_egl_let_go(dev); /* never the last reference, because the owner thread has its own */
     return 1;
 }
 
@@ -128,8 +128,8 @@ static int has_work(struct sp_egl *dev)
     return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
 }
 
-/* Waits 0.1 us between two reads of the list's end. More frequent reads would take the cache line
- * of that end from callers that launch. */
+/* Waits 0.1 us between two reads of the last job's `next`. More frequent reads would slow callers
+ * that launch, because they write to the same cache line. */
 static void pause_briefly(void)
 {
     for (int i = 0; i < 4; i++)
@@ -145,8 +145,8 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 {
     uint32_t seen = atomic_load(&dev->work);
     atomic_store(&dev->rests, how);
-    /* Both sides are sequentially consistent: either the owner thread sees the work, or the caller
-     * sees that the owner thread rests. */
+    /* The owner thread and a caller that adds work both use sequentially consistent accesses. So
+     * either the owner thread sees the work, or the caller sees that the owner thread rests. */
     if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
         sp_futex_wait(&dev->work, seen, timeout_ns);
     atomic_store(&dev->rests, SP_EGL_AWAKE);
@@ -254,9 +254,9 @@ static void tell_state(struct sp_egl *dev, uint32_t state)
 }
 
 /* Sets the scheduling policy SCHED_BATCH, under which a waking thread does not preempt another
- * (sched(7)). Otherwise a caller that launches on a busy machine would lose its core to other
- * processes each time. Called after the driver has started its own threads, which would inherit the
- * policy. */
+ * (sched(7)). Otherwise a caller on a busy machine would lose its core to other processes at each
+ * launch. The owner thread calls this after the driver has started its own threads, because those
+ * would inherit the policy. */
 static void stay_behind(void)
 {
     const struct sched_param none = {.sched_priority = 0};

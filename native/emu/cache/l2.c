@@ -1,10 +1,10 @@
 /* GL2. It has no capacity limit of its own: a line stays until it is invalidated, so that a missing
  * invalidation is found. The constants below limit the memory that GL2 takes on the host.
  *
- * Agents may write while an acquire of another ring fetches a line again or writes it back. So a
- * store marks its bytes as dirty before and after the write (unit.c). The first mark keeps a fetch
- * from undoing the store. The second mark survives a write-back between the first mark and the
- * write. */
+ * An agent may write to a line while another ring's acquire fetches the line again or writes it
+ * back. So a store marks its bytes as dirty before and after the write (unit.c). The first mark
+ * keeps a fetch from undoing the store. The second mark is for a write-back between the first mark
+ * and the write, which clears the first mark. */
 #include "l2.h"
 
 #include <pthread.h>

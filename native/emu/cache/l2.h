@@ -1,5 +1,5 @@
 /* GL2, the last cache before memory. The agents of a card (waves, command processor, SDMA) access
- * memory through GL2, unless it is mapped UC. */
+ * memory through GL2, unless the memory is mapped UC. */
 #ifndef SP_EMU_CACHE_L2_H
 #define SP_EMU_CACHE_L2_H
 #include "emu/vm.h"
@@ -46,7 +46,7 @@ struct sp_l2_grain *sp_l2_find(struct sp_l2 *l2, uint64_t line);
  * These bytes are clean. */
 void sp_l2_take(struct sp_l2 *l2, uint64_t line, const uint8_t *mem, uint32_t at, uint32_t nbytes);
 void sp_l2_gcr(struct sp_l2 *l2, uint32_t gcr);
-/* Returns the number of card-wide invalidations of one kind of the caches above GL2. */
+/* Returns how often all caches of one kind above GL2 were invalidated on the whole card. */
 uint32_t sp_l2_generation(const struct sp_l2 *l2, uint32_t kind);
 /* sp_l2_forget drops the pieces from `first` to `end` when a BO is freed. sp_l2_reset acts after a
  * reset: dirty bytes are lost only if VRAM is lost, because otherwise the running jobs go on. */

@@ -27,8 +27,8 @@ uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *
     (*copy)->line = line;
     (*copy)->epoch = d->epoch;
     size_t nbytes = SP_VM_GRAIN;
-    /* Hides the constant from the compiler: it calls the library's memcpy, which uses wide
-     * registers, instead of inlining the copy. */
+    /* Hides the constant from the compiler, so that the compiler calls the library's memcpy instead
+     * of inlining the copy. The library's memcpy uses wide registers. */
     __asm__("" : "+r"(nbytes));
     memcpy((*copy)->bytes, from, nbytes);
     return (*copy)->bytes;

@@ -32,7 +32,7 @@ struct sp_cu {
 };
 /* The caches for the groups of one host thread. */
 struct sp_caches {
-    /* number of card-wide invalidations of each kind that these caches have followed */
+    /* number of card-wide invalidations of each kind that these caches have carried out */
     uint32_t seen[SP_CACHES_ABOVE];
     struct sp_wgp wgp[SP_WGPS];
     struct sp_cu cu[SP_CUS];
@@ -73,8 +73,9 @@ struct sp_stale {
     uint64_t va;
     uint32_t held, now;
 };
-/* Checks `got`, just read at `va`, or (sp_cache_code) the word of code at `va`, which sp_emu_at has
- * looked up. Returns true and fills the struct sp_stale if the bytes are stale. */
+/* sp_cache_old checks the bytes `got` that were just read at `va`. sp_cache_code checks the word of
+ * code at `va`, after sp_emu_at has looked it up. Both return true and fill the struct sp_stale if
+ * the bytes are stale. */
 bool sp_cache_old(const struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access, struct sp_stale *old);
 bool sp_cache_code(struct sp_emu_tlb *tlb, uint64_t va, struct sp_stale *stale);
 /* Reads packets of an IB from memory. Bytes that agents have written come from GL2. */

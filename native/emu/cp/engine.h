@@ -21,7 +21,7 @@ struct sp_cp {
     uint32_t depth;               /* nesting depth of the IB; 0 for an IB of the submission */
     uint32_t flags;               /* flags of the IB */
     uint32_t packets;             /* number of packets executed so far */
-    uint32_t named;               /* the fault's text already names its packet */
+    uint32_t named;               /* 1 if the fault's text already names its packet */
     uint32_t p[SP_CP_PACKET_MAX];
 };
 
@@ -38,8 +38,8 @@ int sp_cp_check(struct sp_cp *cp);
 int sp_cp_tick(struct sp_cp *cp, int now);
 /* Waits a little between two polls. Returns what sp_cp_tick returns. */
 int sp_cp_pause(struct sp_cp *cp);
-/* Writes a line to the trace, if tracing is on: "  NAME hdr=... ...", or a text instead of the
- * dwords. */
+/* Writes a formatted line to the trace, if tracing is on. sp_cp_trace_packet writes the name and
+ * the dwords of the present packet. */
 void sp_cp_trace(struct sp_cp *cp, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sp_cp_trace_packet(struct sp_cp *cp);
 static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
@@ -49,7 +49,7 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
 
 /* The functions from here to sp_cp_wait access memory. Each returns 0, or -errno with the fault
  * filled. */
-/* `nbytes` is 4 or 8; aligned, atomic */
+/* Loads `nbytes` (4 or 8) at an aligned address, atomically. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 /* sp_cp_use loads a value that decides something, so unwritten memory is a fault. sp_cp_poll does
  * the same where other agents may be writing. */

@@ -91,8 +91,9 @@ void sp_late_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* Makes the log of `place` record further accesses. With `beside` 0 no other packet may run at the
- * same time, and no log records them. */
+/* Chooses the log that records further accesses: with `beside` the log of the packet at `place`,
+ * else none. A packet needs no log if no other packet may run at the same time. Dispatches with
+ * scratch are not logged either (emu/order/README.md). */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
@@ -249,8 +250,9 @@ static int is_write(const struct sp_cp *cp)
     return cp->desc->code == PM4_WRITE_DATA || cp->desc->code == PM4_COPY_DATA;
 }
 
-/* Executes a packet that the command processor performs itself, at once. Chance decides whether
- * started packets run before it. A clock is copied as early as possible. */
+/* Executes at once a packet that the command processor performs itself. Chance decides whether
+ * started packets run before this one. A packet that copies the clock runs before them, as early as
+ * possible. */
 static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;

@@ -79,9 +79,9 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* Decodes TMPRING_SIZE. WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is for
- * the whole chip, which divides it among its engines and needs a multiple of them (ROCr asserts
- * that, FillComputeTmpRingSize). On gfx11 WAVES is for each engine.
+/* Decodes TMPRING_SIZE. WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is the
+ * total of the chip. The chip divides it among its shader engines, so it must be a multiple of
+ * their number (ROCr asserts that, FillComputeTmpRingSize). On gfx11 WAVES is for each engine.
  *
  * The waves of a group are on one compute unit, so one engine must have slots for all of them.
  * Otherwise the launcher waits for ever. */

@@ -6,7 +6,8 @@
 #include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
-    /* number of groups, from the DISPATCH packet; end values if `start` is not 0 */
+    /* dimensions in the DISPATCH packet: numbers of groups, or ends of the group ids if `start` is
+     * not 0 */
     uint32_t groups[3];
     uint32_t start[3];
     uint32_t group_size[3];   /* NUM_THREAD FULL: threads of a group */

@@ -130,8 +130,8 @@ static int compares(uint32_t function, uint64_t value, uint64_t reference)
     }
 }
 
-/* Adds to the fault text of a timeout if GL2 still holds the awaited word as it was before the CPU
- * wrote it. */
+/* Adds a reason to the fault text of a timeout, if GL2 still holds the awaited word as it was
+ * before the CPU wrote it. */
 static void name_old(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     struct sp_emu_fault *fault = &cp->x->fault;

@@ -34,10 +34,10 @@ static int pred_exec(struct sp_cp *cp)
     return devices & 1 ? 0 : skip(cp, sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_COUNT));
 }
 
-/* Checks the address of an IB. Every IB, even a nested or chained one, starts at a multiple that
- * INFO HW_IP_INFO reports. Its size may be any number of dwords, although INFO says 32 bytes: the
- * kernel tests each ring with an IB of 5 dwords (Linux gfx_v10_0.c and gfx_v11_0.c,
- * ring_test_ib). */
+/* Checks the address of an IB. Every IB, even a nested or chained one, starts at a multiple of the
+ * alignment that INFO HW_IP_INFO reports. The size of an IB may be any number of dwords, although
+ * INFO says 32 bytes: the kernel tests each ring with an IB of 5 dwords (Linux gfx_v10_0.c and
+ * gfx_v11_0.c, ring_test_ib). */
 static int check_start(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
     if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || va % SP_IB_START == 0)
@@ -138,8 +138,8 @@ int sp_cp_execute(struct sp_cp *cp)
     }
 }
 
-/* Returns 1 for packets that write registers. The trace has their registers instead of the
- * packets. */
+/* Returns 1 for packets that write registers. The trace shows the written registers instead of
+ * these packets. */
 static int is_set(uint32_t opcode)
 {
     return opcode == PM4_SET_CONTEXT_REG || opcode == PM4_SET_SH_REG || opcode == PM4_SET_UCONFIG_REG ||

@@ -225,7 +225,8 @@ static int fetch(struct sp_cp *cp)
     if (rc != 0)
         return rc;
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
-                    /* opcode and sub-opcode, where the tables of packets have them */
+                    /* the bits of the opcode and sub-opcode, in the places that the packet tables
+                     * declare */
                     (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP));
     cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
     if (cp->desc == NULL && privileged(code))

@@ -126,7 +126,7 @@ int sp_cp_dma_data(struct sp_cp *cp)
     int is_data = sp_get(cp->p, PM4_DMA_DATA_CONTROL_SRC_SEL) == DMA_SRC_DATA;
     int rc = check_dma(cp);
     if (rc != 0 || nbytes == 0)
-        return rc; /* a packet without bytes waits for earlier copies, which have ended */
+        return rc; /* a packet without bytes only waits for earlier copies, and these have ended */
     if (sp_get(cp->p, PM4_DMA_DATA_CONTROL_DST_SEL) == DMA_DST_NOWHERE)
         return is_data ? unmodelled(cp, "data to nowhere: dst_sel", DMA_DST_NOWHERE) : sp_cp_touch(cp, src, nbytes);
     if (!is_data)

@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
-/* size with userq_num_slots, which newer kernels add and which is 0 here */
+/* size of HW_IP_INFO with userq_num_slots, which newer kernels have; its value is 0 here */
 enum { HW_IP_NBYTES_USERQ = 40 };
 
 union answer {

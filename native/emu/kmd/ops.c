@@ -11,13 +11,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A machine's entry. It has a few words and is never freed, because nobody knows when the last
- * device that uses it ends. */
+/* The call table of one machine. The struct is small and never freed, because nobody knows when the
+ * last device that uses it ends. */
 struct kmd_ops {
     struct sp_kmd_ops table;
     struct kmd_machine *machine; /* atomic; NULL after the end of the machine */
     uint32_t inside;             /* atomic: number of calls that are using `machine` */
-    /* next entry in the list of all entries, which lets a leak checker find them */
+    /* next struct in the list of all; the list lets a leak checker find them */
     struct kmd_ops *next;
 };
 static struct kmd_ops *all;
@@ -35,7 +35,8 @@ static void let_go(struct kmd_ops *ops)
 
 static int call_ioctl(void *self, int fd, uint32_t request, void *arg)
 {
-    /* starts first, because no time in this call is the driver's time */
+    /* starts the measurement first, because all time in this call is the emulator's, not the
+     * driver's */
     uint64_t began = sp_seam_enter();
     struct kmd_machine *machine = hold(self);
     int rc = machine ? kmd_ioctl(machine, fd, request, arg) : -ENODEV;

@@ -54,8 +54,8 @@ HEAD(S_ICACHE_INV)
     }
 BRANCHES(DEFINE_BRANCH)
 
-/* A block of a wave64 runs for the low lanes, then for the high ones. SDST keeps the half of EXEC
- * that is not in use. */
+/* A wave64 runs a block for its low lanes, then again for its high lanes. SDST keeps the half of
+ * EXEC that is not in use. */
 HEAD(S_SUBVECTOR_LOOP_BEGIN)
 {
     uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];

@@ -30,7 +30,7 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     sp_move(to, g->lds + at, nbytes);
-    /* whether to look for poison: an unwritten dword holds SP_POISON */
+    /* looks for poison if a dword holds SP_POISON, or if the access is not of whole dwords */
     bool look = (at | nbytes) % 4 != 0;
     for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
     if (SP_UNLIKELY(look)) was_written(w, at, nbytes);

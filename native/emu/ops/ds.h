@@ -8,16 +8,16 @@ bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
 /* Ends a load: writes `dwords` results to the registers from `dst` on. The registers become valid
  * after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
-/* Data of a store. sp_ds_raced reports an access at at[l] + offset to race/, if races are looked
- * for; for a store it gets `data`. */
+/* Data of a store. sp_ds_raced reports the accesses of all lanes l, at at[l] + offset, to race/ if
+ * the dispatch is checked for races. `data` is NULL unless the access is a store. */
 struct sp_ds_data {
     const uint32_t *const *from;
     uint32_t shift;
 };
 int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const uint32_t *at, uint32_t offset,
                 uint32_t nbytes, const struct sp_ds_data *data);
-/* Counts a store. LGKM_CNT also counts instructions without a result, and a load is complete only
- * when the count says so. */
+/* Counts a store in LGKM_CNT. The counter includes instructions without a result, and it tells
+ * whether a load is complete. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* Returns one of the two offsets of an instruction with two addresses, in bytes. OFFSET0 and
  * OFFSET1 count units of an element or of 64 elements: `unit` is their size in bytes. */

@@ -100,9 +100,10 @@ static inline double sp_fract(double a, double most)
 }
 
 /* Limits of V_DIV_SCALE for a format. sp_div_power decides by the encoded exponents, `ed` of the
- * denominator and `en` of the numerator. It returns the power of two to multiply by; *vcc says that
- * V_DIV_FMAS must undo the scaling. AMD's pseudocode speaks of denormal quotients instead; cards do
- * this (gfx1100 and gfx1201, by division.h of ROCm's rocjitsu). */
+ * denominator and `en` of the numerator. It returns the exponent of the power of two to multiply
+ * by. *vcc says that V_DIV_FMAS must undo the scaling. AMD's pseudocode tests for denormal
+ * quotients instead; the tests here are those of cards (gfx1100 and gfx1201, by division.h of
+ * ROCm's rocjitsu). */
 struct sp_div_limits {
     int apart;     /* least difference of exponents at which the operands are far apart */
     int power;     /* operands are scaled by 2**power */
@@ -139,11 +140,12 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
 }
 
 /* Corrects the result of V_DIV_FMAS with VCC set, as if it had been rounded only once. The result
- * is a * b + c times the factor that V_DIV_SCALE left out; the size of c tells which factor.
+ * is a * b + c times the factor that V_DIV_SCALE left out. The size of c tells which factor that
+ * is.
  *
- * `sum` is a * b + c rounded, `lost` its rounding error. A denormal `result` was rounded a second
- * time. If the second rounding looks like a tie, `lost` decides the side. (A tie went to an even
- * number, so `lost` changes the result only if it points to the other side.) */
+ * `sum` is a * b + c rounded, and `lost` is the error of this rounding. A denormal `result` was
+ * rounded a second time. If `sum` was half-way between two results, the second rounding went to the
+ * even one. Then `lost` decides: if it points to the other side, the other result is right. */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
     /* the difference is exact, because both numbers are multiples of sum's last bit */

@@ -18,7 +18,7 @@ enum { GROUP = 16 };
 enum kind { F16, BF16 };
 enum { NAN_FACTOR = 0xFFC00A3D, NAN_INVALID = 0xFFC00000, INF = 0x7F800000, NOTHING = -1024 };
 
-/* A number of 16 bits as digits and exponent. The first digit is before the point. A denormal
+/* A 16-bit number as digits and exponent. The first digit is before the binary point. A denormal
  * bfloat16 is 0 here. */
 struct factor {
     uint32_t digits;
@@ -112,8 +112,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     if (inf[0] || inf[1]) return special(kind, packed, inf[0] && inf[1] ? NAN_INVALID : inf[1] ? 1u << 31 | INF : INF);
     if (!(terms[0].digits | terms[1].digits | terms[2].digits)) return 0;
     grid = max_of(grid, top - 26);
-    /* The sum is in units of 2^grid, with c's sign. A term of the other sign is added as its
-     * complement. */
+    /* `sum` counts units of 2^grid, and is positive if the total has the sign of `c`. A term of the
+     * other sign is added as its one's complement. */
     int64_t sum = 0;
     for (unsigned k = 0; k < 3; k++) {
         int shift = terms[k].unit - grid;

@@ -37,7 +37,8 @@ SP_INLINE uint8_t *sp_reach_at(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     return sp_reach_turn(r, va, nbytes);
 }
 
-/* Copies as memcpy does, but calls no function, even if the compiler learns the width late. */
+/* Copies as memcpy does, but without a call for the usual widths, even if the compiler learns the
+ * width only after inlining. */
 SP_INLINE void sp_move(void *to, const void *from, uint32_t nbytes)
 {
     switch (nbytes) {
@@ -92,8 +93,8 @@ SP_INLINE uint32_t sp_loaded(enum sp_load kind, uint32_t bytes, uint32_t old)
     }
 }
 
-/* Writes loaded registers, which are ready only after their wait. Loads under way for the same
- * register are no fault, because each may load one half. */
+/* Writes loaded registers, which are ready only after the s_waitcnt for the load. Another load
+ * under way for the same register is no fault, because each may load one half. */
 SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *value)
 {
     uint32_t r = code & 255;

@@ -38,7 +38,7 @@ static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* 1 while a thread is inside the machine, which must see real files and descriptors */
+/* 1 while this thread runs the machine's code, which must see real files and descriptors */
 static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
@@ -230,7 +230,8 @@ int sp_preload_card(int fd)
     return card;
 }
 
-/* Makes the ioctl if `fd` belongs to the machine, and sets `*rc`. Returns 1 if it does, else 0. */
+/* If `fd` belongs to the machine, makes the ioctl, sets `*rc` and returns 1. Otherwise returns
+ * 0. */
 static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *recording = sp_preload_record_ops();
@@ -245,8 +246,8 @@ static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ours;
 }
 
-/* Makes the ioctl through the recorder if a real card is recorded, and sets `*rc`. Returns 1 if it
- * does, else 0. */
+/* If a real card is recorded, makes the ioctl through the recorder, sets `*rc` and returns 1.
+ * Otherwise returns 0. */
 static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *ops = machine || inside ? NULL : sp_preload_record_ops();

@@ -25,8 +25,8 @@ int sp_preload_card(int fd);
 /* record.c: returns the part of SPARKLE_EMU (`wanted`) that names chips. With "record:CHIPS" that
  * part follows the colon. NULL for "record": real cards are recorded. */
 const char *sp_preload_recorded(const char *wanted);
-/* Begins the requested recording, of the machine's calls or, with NULL, of the kernel's. Returns 0
- * or -errno. */
+/* sp_preload_record begins the recording that SPARKLE_EMU requests. It records the calls of
+ * `machine`, or of the real kernel if `machine` is NULL. Returns 0 or -errno. */
 struct sp_kmd_ops;
 int sp_preload_record(const struct sp_kmd_ops *machine);
 /* Returns the path of the recording: SPARKLE_RECORD, or the default. */

@@ -8,8 +8,8 @@ bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
     return *late || (passed == 0 && !(k->r->wave[k->w->id].after >> wave & 1));
 }
 
-/* Orders a returning atomic after the atomic that wrote last, and after what preceded the
- * latter. */
+/* Orders a returning atomic after the last write at its address, which is an atomic or a store that
+ * releases. The atomic also comes after everything that the writer of that value came after. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);
@@ -20,8 +20,8 @@ void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted)
 {
     uint32_t seq = counted ? w->lds_issued + 1 : w->lds_waited, *synced = &w->race->wave[w->id].lds_synced;
-    /* LDS performs a wave's accesses in order, so a store releases after the wave's earlier
-     * accesses */
+    /* LDS performs a wave's accesses in order, so earlier accesses of the wave are done when a
+     * store releases */
     bool releases = kind == SP_RACE_STORE && *synced;
     struct sp_look k = {.w = w, .r = w->race, .i = i, .a = a, .kind = kind, .lds = 1};
     for (uint64_t left = kind >= SP_RACE_STORE ? a->lanes : 0; left; left &= left - 1)

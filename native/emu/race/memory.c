@@ -79,9 +79,9 @@ static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, 
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* Records what an atomic access has seen. After a load: the store that wrote the value may be a
- * release. An atomic replaces a store as the last write, so the release by that store is recorded
- * now. */
+/* Records what an access learns from the last write, `write`. A load that may be atomic goes into
+ * the wave's list of seen values, because `write` may be a release. An atomic that replaces a store
+ * as the last write records the store's release now, because the store's mark is lost. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {
     bool atomic = write->how & SP_MARK_ATOMIC;

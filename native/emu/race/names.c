@@ -53,7 +53,8 @@ static bool differ(const struct sp_race_lanes *a, uint32_t l, uint32_t m)
     return memcmp(one + away, two, a->nbytes - away) != 0;
 }
 
-/* Returns a lane of a store that writes other values to bytes of an earlier lane, or -1. */
+/* Returns a lane that stores a different value to a byte that an earlier lane also stores, or
+ * -1. */
 static int lanes_clash(const struct sp_race_lanes *a)
 {
     for (uint64_t left = a->lanes; left; left &= left - 1) {

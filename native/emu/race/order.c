@@ -1,7 +1,8 @@
 /* The order between groups: releases and acquires of atomic values. An acquire at an address comes
- * after every earlier release at that address. The acquiring wave then also comes after everything
- * that the releasing wave has done, and that its group has done before its last barrier. Accesses
- * of a wave between a release and its next store count as done before the release. */
+ * after every earlier release at that address. The acquiring wave then also comes after all earlier
+ * accesses of the releasing wave. It comes after the accesses of that wave's group before the
+ * group's last barrier, too. Accesses of a wave between a release and its next store count as done
+ * before the release. */
 #include "racer.h"
 #include "races.h"
 

@@ -29,14 +29,14 @@ void sp_races_free(struct sp_races *races);
 struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
 void sp_racer_group(struct sp_racer *r, uint64_t number);
-/* sp_race_arrives: a wave arrives at s_barrier. sp_racer_barrier: all waves have arrived and go
- * on. */
+/* Call sp_race_arrives when a wave arrives at s_barrier, and sp_racer_barrier when all waves have
+ * arrived and go on. */
 void sp_race_arrives(struct sp_wave *w);
 void sp_racer_barrier(struct sp_racer *r);
 
-/* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Report loads after they
- * are done, stores and atomics before: so the store is known when another host thread sees its
- * value. Do not call it if w->race is NULL. */
+/* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Call it after a load, but
+ * before a store or atomic: so the store is known when another host thread reads its value. Do not
+ * call it if w->race is NULL. */
 int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
 /* Checks accesses to LDS; `va` has offsets in LDS. `counted`: lgkmcnt counts the access as a DS
  * instruction. */

@@ -23,8 +23,8 @@ static inline bool sp_who_other(uint64_t a, uint64_t b)
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
-/* Accesses that a wave had not waited for at its last barrier, by one counter: those after `from`,
- * up to `to`. Numbers have 8 bits. */
+/* The accesses that a wave had not waited for at its last barrier, of one counter. Their numbers in
+ * that counter go from `from` + 1 to `to`, modulo 256. */
 struct sp_race_open {
     uint32_t from, to;
 };
@@ -40,9 +40,11 @@ struct sp_race_seen {
 };
 struct sp_race_wave {
     struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
-    /* waves whose LDS accesses in this epoch precede this wave's, because of returning atomics */
+    /* a bit for each wave whose LDS accesses in this epoch precede this wave's, because of
+     * returning atomics */
     uint64_t after;
-    /* number of the wave's last store in vscnt that others see: not one to scratch */
+    /* number, as vscnt counts, of the wave's last store that other waves can see (not to
+     * scratch) */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
     /* number of stores after a release, as in `who`; 1 if the wave has released since its last

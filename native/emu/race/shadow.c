@@ -60,8 +60,8 @@ static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Checks this access against one mark. `mask` is this access's dwords of a line, or bytes of dword
- * `dword`. */
+/* Checks this access against one mark. `mask` has a bit for each dword of the line that this access
+ * touches. If `dword` is not negative, `mask` has a bit for each byte of that dword. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -177,8 +177,8 @@ static int in_line(struct sp_look *k, struct sp_line *line, uint32_t dwords, uin
     return each_dword(k, line, dwords, bytes);
 }
 
-/* Checks an access to the bytes `bytes` of each of the dwords `dwords` of line `number` for races,
- * and marks it. */
+/* Checks an access to line `number` for races, and marks it. `dwords` is the mask of the dwords
+ * that it touches, `bytes` the mask of the bytes in each of these dwords. */
 static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t bytes)
 {
     k->line = number;

@@ -5,9 +5,9 @@
 #include "races.h"
 
 enum { SP_LINE_BITS = 7, SP_LINE_DWORDS = 32, SP_PAGE_LINES = 8 };
-/* Bits of a mark's `how`: ATOMIC; MAYBE atomic (a load past the caches or a store that releases);
- * STORES: the access is counted with the stores. From bit SEQ on its number in the counter, 8 bits;
- * from bit PC on its pc. */
+/* Bits of a mark's `how`. ATOMIC: the access is atomic. MAYBE: it may be atomic (a load past the
+ * caches, or a store that releases). STORES: it is counted with the stores. The bits from SEQ on
+ * hold the access's number in its counter (8 bits), those from PC on its pc. */
 enum { SP_MARK_ATOMIC = 1, SP_MARK_MAYBE = 2, SP_MARK_STORES = 4, SP_MARK_SEQ = 4, SP_MARK_PC = 12 };
 
 struct sp_mark {
@@ -60,8 +60,8 @@ void sp_race_unlock(const struct sp_racer *r, struct sp_race_page *p);
 bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* Orders an atomic access after the write that it has seen. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
-/* Waits while another host thread has reported its store but not yet made it: until that thread's
- * next action, or 0.1 s. */
+/* Waits for host threads that may have reported the store `m` and not made it yet. The wait for a
+ * thread ends when the thread reports another access or leaves the group of `m`, or after 0.1 s. */
 void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
 /* Returns the host address that a store will change, or NULL. For a load the result only says
  * whether there is memory. */

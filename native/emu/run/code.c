@@ -117,7 +117,8 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
     return 0;
 }
 
-/* Checks for additions of gfx11.5 on other chips: instructions, and a scalar as src1 with DPP. */
+/* Checks that code for a chip other than gfx11.5 has no additions of gfx11.5: new instructions, and
+ * a scalar as src1 with DPP. */
 static int check_version(struct sp_wave *w, const struct sp_inst *inst)
 {
     uint32_t minor = w->x->chip->minor;

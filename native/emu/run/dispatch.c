@@ -199,7 +199,7 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    /* with short slices, waves that share scratch by mistake disturb each other */
+    /* with short slices, waves that share scratch because of this flaw disturb each other */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {
@@ -323,8 +323,8 @@ static int collect(struct launch *l, struct worker *workers)
     return rc;
 }
 
-/* Returns true for flaws with which waves race that would not on a healthy card. Races are not
- * looked for then, because a race would not show the real flaw. */
+/* Returns true if a planted flaw makes waves race that would not race on a healthy card. Such a
+ * dispatch is not checked for races, because a race would hide the real flaw. */
 static bool mixes_waves_up(const struct sp_emu_chip *chip)
 {
     return sp_emu_flaw(chip, SP_FLAW_IDS) || sp_emu_flaw(chip, SP_FLAW_WAVE64) || sp_emu_flaw(chip, SP_FLAW_SCRATCH);

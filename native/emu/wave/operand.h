@@ -25,8 +25,8 @@ static inline uint64_t sp_u64(double value) { union { double f; uint64_t u; } c 
 /* Width and type of an operand. It decides the value of an inline constant. */
 enum sp_width { SP_B16, SP_B32, SP_F64, SP_B64, SP_I64 };
 
-/* slow.c: returns a constant, an aperture or VCCZ, EXECZ, SCC as `width`. sp_operand_lanes applies
- * DPP and SDWA to src[0] or src[1]. */
+/* slow.c: sp_operand_special returns a constant, an aperture, VCCZ, EXECZ or SCC as a value of type
+ * `width`. sp_operand_lanes applies DPP and SDWA to src[0] or src[1]. */
 uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum sp_width width);
 const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, unsigned k, const uint32_t *from,
                                  uint32_t *to);

@@ -79,9 +79,10 @@ static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm
     }
 }
 
-/* Completes the loads that a wait covers. FLAT counts in both counters: the first wait turns a FLAT
- * load into an SMEM-like or VMEM-like one. A register may have two loads under way, for its halves:
- * it is ready after the last one. */
+/* Completes the loads that a wait covers. Both counters count a FLAT load, so its registers are
+ * ready after a wait for each of them. After the first wait, the load is treated as an SMEM or VMEM
+ * load, which waits only for the other counter. A register whose halves are loaded separately is
+ * ready after the later load. */
 static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 {
     for (uint32_t n = 0; n < w->pending_count;) {

@@ -12,8 +12,8 @@ static void begin(struct sp_wave *w)
     w->origins = 1; /* number 0 means that there is no origin */
 }
 
-/* Returns the number of a new origin. An instruction has one origin; if the list is full, the
- * newest replaces the last one. */
+/* Returns the number of a new origin. Each instruction has one origin. If the list of origins is
+ * full, the new origin overwrites the list's last one. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at)
 {
     uint32_t n = 1;

@@ -34,8 +34,8 @@ uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t
     if (code >= 193 && code <= 208) return wide ? (uint64_t)(192 - (int64_t)code) : (uint32_t)(192 - (int32_t)code);
     if (code >= 240 && code <= 248) return small_float(code - 240, width);
     if (code == SP_SRC_LITERAL) return literal(i, width);
-    /* Apertures are 64-bit values whose low half is 0 (LLVM reads them only as pairs). Their limits
-     * are the address of the last byte. */
+    /* Apertures are 64-bit values whose low half is 0 (LLVM reads them only as pairs). The limit of
+     * an aperture is the address of its last byte. */
     if (code == 235) return wide ? UINT64_C(0x20000000) << 32 : 0;
     if (code == 236) return wide ? (UINT64_C(0x20000000) << 32 | 0xFFFFFFFF) : 0xFFFFFFFF;
     if (code == 237) return wide ? UINT64_C(0x10000000) << 32 : 0;

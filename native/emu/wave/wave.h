@@ -162,8 +162,8 @@ bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 /* Call it when an operand is not ready. If its load is under way, that is a fault. Else, in strict
  * mode, w->stop becomes SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
-/* Does what sp_wave_not_ready does, for one lane or an instruction that copies: lanes that were
- * never written are not accepted. */
+/* Does what sp_wave_not_ready does, for an instruction that reads one lane or only copies. Even a
+ * lane that was never written counts as undefined then. */
 void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 /* Raises the fault of an undefined operand that decides. Returns SP_WAVE_FAULT. */
 int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);

@@ -51,7 +51,7 @@ from .usersgprs import UserSgprs
 
 DESCRIPTOR_NBYTES = 64
 # Fields that belong to the kernel driver or the debugger: LLVM's guide says that they "must be 0".
-# No handler for exceptions exists here, so their enable bits must be 0 too.
+# No handler for exceptions exists here, so the enable bits of exceptions must be 0 too.
 _ZERO1 = ("PRIORITY", "PRIV", "DEBUG", "BULKY")
 _ZERO2 = ("TRAP_PRESENT", "EXCP_EN_MSB", "EXCP_EN", "LDS_SIZE")
 # By level of hardware: bytes in one unit of TMPRING_SIZE.WAVESIZE, and the largest number of units.

@@ -178,8 +178,8 @@ class Elf:
     def find(self, name: str) -> Symbol | None:
         """Returns the symbol of that name, or None if the object does not define it."""
         strings, wanted = self.strings(), name.encode() + b"\0"
-        # Names are compared in place. They may overlap, so copies of all names could take quadratic
-        # memory.
+        # Compares names inside the string table. Names may overlap there, so copies of all names
+        # could take quadratic memory.
         return next(
             (s for s in self.symbols() if s.section and strings.startswith(wanted, s.name)), None
         )

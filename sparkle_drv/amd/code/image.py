@@ -31,8 +31,8 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Fixup:
-    """A number in the image that depends on the image's address: `value + base`, or only `value` if
-    relative, shifted right.
+    """A number in the image that a relocation sets. The number is `value + base`, or only `value`
+    if relative, and is shifted right by `shift` bits.
     """
 
     offset: int
@@ -153,5 +153,5 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")
             raise ImageError(f"{where}: {text!r} is defined elsewhere; link the whole code object")
         value += symbol.value
-    # The base does not matter to a difference of two addresses in the image, so it is not added.
+    # A difference of two addresses in the image does not depend on the base, so no base is added.
     return Fixup(r.offset - low, nbytes, value - (r.offset if relative else low), relative, shift)

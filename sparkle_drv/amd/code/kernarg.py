@@ -156,8 +156,8 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """Returns where packed arguments go in the segment. A `__local` pointer has a place there, but
-    none among the packed arguments.
+    """Returns (offset among the packed arguments, offset in the segment, bytes) of each piece to
+    copy. A `__local` pointer has a place in the segment, but is not among the packed arguments.
     """
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)

@@ -31,7 +31,7 @@ MOST = 16
 @dataclass(frozen=True)
 class UserSgprs:
     """Places of the user SGPRs: `first` has the first SGPR of each requested value, `count` is the
-    number of all.
+    number of all user SGPRs.
     """
 
     first: Mapping[str, int]
@@ -92,7 +92,7 @@ def scratch_resource(va: int, wave: int, gfx: float) -> list[int]:
     takes in s[0:3].
 
     FORMAT 0x14 is 32_UINT. DST_SEL is x y z w. OOB_SELECT 2 means never out of bounds (ROCr,
-    tinygrad). INDEX_STRIDE is the size of a wave, which ROCr leaves to the packet processor.
+    tinygrad). INDEX_STRIDE is the size of a wave; ROCr leaves this field to the packet processor.
     """
     return ScratchResource.encode(
         gfx=gfx,

@@ -6,9 +6,9 @@
 
 A capture lists packets in the order of execution, one register per line, without padding. Registers
 with consecutive offsets become one packet here, even if the driver wrote pairs of offset and value.
-A capture does not have the other bits of a SET packet's header. The list of a called IB also has
-the packets that its caller ran afterwards; the size of the called IB shows which ones. Lines of
-another indentation have other information and are skipped.
+Of a SET packet's header a capture keeps only the name; other bits are lost. The list of a called IB
+also has the packets that its caller ran afterwards. These packets lie beyond the size of the called
+IB. Lines of another indentation have other information and are skipped.
 
 A recording (docs/recording.md) has the same form. Its IBs are lines of dwords, complete and with
 padding:

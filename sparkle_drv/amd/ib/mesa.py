@@ -102,8 +102,8 @@ def _target(caller: _Section, gfx: int) -> int | None:
 
 
 def _is_graphics(dwords: list[int], gfx: int) -> bool:
-    """Returns whether a packet occurs that only a GFX queue takes. Most IBs have not even a dword
-    that looks like one, so that is checked first.
+    """Returns whether a packet occurs that only a GFX queue takes. First looks for a dword that may
+    be the header of such a packet, because most IBs have none.
     """
     if not any(dword >> 30 == TYPE3 and dword >> 8 & 0xFF in GFX_ONLY for dword in dwords):
         return False

@@ -71,7 +71,9 @@ def read_gfx(text: str) -> int:
 
 
 def read_ip(text: str) -> str:
-    """Returns the name in IPS for that name, or for the kernel's number of the queue type."""
+    """Returns the name in IPS of a queue type. `text` is that name, or the kernel's number of the
+    type.
+    """
     names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
     if text not in names:
         raise ValueError(f"ip: expected one of {', '.join(IPS)}, got {text!r}")

@@ -17,7 +17,7 @@ from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout
 
 # limit of dwords in one text; needed because a short NOP*N can mean any number of dwords
 TOTAL_MAX = 1 << 22
-# limit of the offset of a run's first register, and of each offset when two share a dword
+# limit of register offsets: the first offset of a run, and each offset in a dword that holds two
 OFFSET_MAX = 0xFFFF
 NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 

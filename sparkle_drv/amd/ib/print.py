@@ -97,7 +97,8 @@ def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
     """Returns "{field=1 other=2}" with the fields that differ from their defaults. If none differs,
-    returns None; with `must` returns the fields with a bias, or "0".
+    returns None. With `must` it then returns the fields that have a bias, or "0" if no field has
+    one.
     """
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:

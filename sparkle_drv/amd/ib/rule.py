@@ -59,7 +59,8 @@ class Job:
         return submitted(self.ibs)
 
 
-Said = tuple[Step | int, str]  # (place, message); an int is the end of the IB of that number
+# (place, message); a place that is an int is the end of the IB with that number
+Said = tuple[Step | int, str]
 Check = Callable[[Job], Iterator[Said]]
 
 

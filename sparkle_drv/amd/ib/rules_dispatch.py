@@ -1,4 +1,4 @@
-"""Lint rules about a dispatch and the register values that it finds."""
+"""Lint rules about a dispatch and the values of registers at that dispatch."""
 
 from __future__ import annotations
 

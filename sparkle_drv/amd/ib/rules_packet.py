@@ -59,7 +59,7 @@ def register_generation(job: Job) -> Iterator[Said]:
 def register_kernel(job: Job) -> Iterator[Said]:
     """User IBs must not write some registers. RELAUNCH and wave restore belong to the kernel
     driver; on gfx10.3 they have the addresses of gfx11's STATIC_THREAD_MGMT_SE4 to SE7. A write of
-    DISPATCH_INITIATOR launches.
+    DISPATCH_INITIATOR launches a dispatch.
     """
     for step in job.steps:
         for write in written(step):

@@ -16,8 +16,8 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 
 @dataclass(frozen=True)
 class Write:
-    """A register and its new value. `index` is that of the SET packet: 3 means that the kernel's CU
-    mask is applied.
+    """A register and its new value. `index` is the field `index` of the SET packet: 3 means that
+    the kernel's CU mask is applied.
     """
 
     space: str
@@ -68,8 +68,8 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write. The event of a dispatch has the registers that the
-    dispatch finds.
+    """A step that is more than a register write. The event of a dispatch has the register values at
+    that dispatch.
     """
 
     step: Step

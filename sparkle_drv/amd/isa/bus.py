@@ -1,9 +1,9 @@
 """The constant bus limits how many different scalars a vector instruction may read.
 
-The limit counts SGPRs, VCC, M0, EXEC and the like, whether the text names them or the instruction
-implies them, and the literal. The limit is two, but one for shifts of 64 bits. A register that is
-read twice counts once. NULL and inline constants do not count. The two halves of a VOPD count
-together.
+The limit counts SGPRs, VCC, M0, EXEC and similar registers, whether the text names them or the
+instruction implies them. A literal counts too. The limit is two, but one for shifts of 64 bits. A
+register that is read twice counts once. NULL and inline constants do not count. The two halves of a
+VOPD count together.
 
 llvm-mc 19 has the same rules for gfx10.3 and gfx11 (LLVM's AMDGPUAsmParser.cpp,
 validateConstantBusLimitations). The only difference: here registers with the same first number are

@@ -150,7 +150,8 @@ def _formats(text: str) -> dict[str, Format]:
 
 
 # By generation (the major of the gfx version), in the order in which a decoder must test the
-# formats. A narrow marking comes before a wider one that includes it, such as SOP1's before SOP2's.
+# formats. If the constant of one format begins with the constant of another, the longer constant
+# comes first: SOP1 before SOP2.
 FORMATS: dict[int, dict[str, Format]] = {
     10: _formats(_COMMON + _GFX10.lstrip("\n")),
     11: _formats(_COMMON + _GFX11.lstrip("\n")),

@@ -42,7 +42,7 @@ def has(gfx: str | int, row: Row) -> bool:
 
 @dataclass
 class Inst:
-    """One instruction: its row, the raw value of each field, and the dwords after it."""
+    """One instruction: its row, the raw value of each field, and its additional dwords."""
 
     row: Row
     fields: dict[str, int] = field(default_factory=dict)

@@ -203,8 +203,9 @@ class Gpu:
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
         sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits the dwords, padded, in an IB of their own. `buffers` are the buffers that they
-        use. `chunks` are additional (chunk id, cffi struct or array). `sync` is as for `submit_ib`.
+        """Submits the dwords, padded, in an IB of their own. `buffers` are the buffers that the
+        dwords use. `chunks` are additional (chunk id, cffi struct or array). `sync` is as for
+        `submit_ib`.
         """
         unit, filler = PAD[one_of("ip", ip, IP)]
         words = list(dwords)

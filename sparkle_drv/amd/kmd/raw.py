@@ -91,8 +91,8 @@ class Node:
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:
-        """Calls an ioctl with a new struct `ctype` that has these fields; in a union they are
-        fields of `in`. Returns the struct.
+        """Calls an ioctl with a new struct `ctype` that has these fields. If `ctype` is a union,
+        sets the fields of its member `in`. Returns the struct.
         """
         arg = ffi.new(f"{ctype} *")
         target = getattr(arg, "in") if ctype.startswith("union") else arg
@@ -102,8 +102,8 @@ class Node:
 
     def info(self, query: str, ctype: str, **fields: object) -> Any:
         """Calls the ioctl INFO and returns the answer as a new `ctype`. Fields that an old kernel
-        lacks are zero. `fields` of the argument's union are given as kind__field. An IoctlError has
-        the name AMDGPU_INFO_`query`.
+        lacks are zero. A key kind__field in `fields` sets `field` of the member `kind` of the
+        argument. An IoctlError has the name AMDGPU_INFO_`query`.
         """
         out = ffi.new(f"{ctype} *") if "[" not in ctype else ffi.new(ctype)
         arg = ffi.new("struct drm_amdgpu_info *")
@@ -148,7 +148,8 @@ class Node:
         check(self.ops.munmap(self.ops.self, ffi.from_buffer(view), len(view)), "munmap")
 
 
-# Fields that messages leave out: addresses of this process, and lengths, tell a reader nothing.
+# Fields that messages leave out, because addresses in this process and lengths tell a reader
+# nothing.
 _QUIET = (
     "chunks",
     "handles",

@@ -1,4 +1,4 @@
-"""The names in the argument of an ioctl: handles, descriptors, times, memory.
+"""Where the argument of an ioctl names something: handles, descriptors, times, memory.
 
 The offsets are those of native/include/sp_drm.h and sp_amdgpu_drm.h. A `Place` is 4 bytes of an
 argument that name an object. `kind` is "bo", "ctx", "syncobj", "list" (of BOs) or "fd".
@@ -20,8 +20,8 @@ class Place(NamedTuple):
 
 class Array(NamedTuple):
     """An array that the argument points to. `pointer` and `number` are the offsets of the array's
-    address and count in the argument. `nbytes` is the size of an element, `places` the names in
-    one.
+    address and count in the argument. `nbytes` is the size of an element. `places` are the names in
+    one element.
     """
 
     pointer: int

@@ -32,8 +32,8 @@ class Bo:
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """The content by the recording, made when first needed, because large BOs are not
-        recorded.
+        """The content according to the recording. Made at the first use, because the content of
+        large BOs is not recorded.
         """
         return bytearray(self.nbytes)
 
@@ -49,7 +49,8 @@ class Node:
             kind: {0: 0} for kind in ("bo", "ctx", "syncobj", "list")
         }
         self.bos: dict[int, Bo] = {}
-        # GPU mappings (address, bytes, BO, offset in the BO); the last one wins
+        # GPU mappings (address, bytes, BO, offset in the BO); where mappings overlap, the last one
+        # counts
         self.maps: list[tuple[int, int, int, int]] = []
 
     def ioctl(self, request: int, argument: Any, deadline_ns: int) -> int:
@@ -87,8 +88,8 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """Records that a BO should have these bytes from now on. Writes them to the BO if they are
-        the CPU's.
+        """Records that a BO should have these bytes from now on. If the CPU wrote the bytes, also
+        writes them to the BO.
         """
         bo = self.bos[write.bo]
         end = write.at + len(write.data)

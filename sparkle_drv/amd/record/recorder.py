@@ -28,8 +28,9 @@ class Recorder:
     """Writes a recording to `path`. Raises OSError if the file cannot be written.
 
     With `memory`, also records how the CPU and each job change BOs of up to `max_bo` bytes (0: 64
-    MiB). A replay needs these changes. For them the recorder waits for every job, `wait_s` seconds
-    at most (0: 10). At `max_nbytes` (0: 1 GiB) the recording stops, and the recorded run continues.
+    MiB). A replay needs these changes. To find them, the recorder waits for the end of every job,
+    `wait_s` seconds at most (0: 10). At `max_nbytes` (0: 1 GiB) the recording stops, and the
+    recorded run continues.
 
     >>> with lowlevel.recorded("run.rec", memory=False) as recorder:
     ...     sp.open("emu:gfx1100").close()

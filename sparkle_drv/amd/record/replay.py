@@ -301,7 +301,8 @@ class _Replay:
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
-        # two pointers may have the same address, so the list keeps every block
+        # Two pointers may have the same address, for which `memory` keeps only one block. So `kept`
+        # has every block.
         made.kept.append(memory)
         return memory
 
@@ -406,8 +407,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Returns the bytes of the argument that may differ from the recording: our own names, unless
-    the kernel overwrote them.
+    """Returns the offsets of the argument's bytes that may differ from the recording: names that
+    the replay put there, unless the kernel overwrote them.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()

@@ -1,9 +1,9 @@
 """Classes that declare data that hardware reads: bit fields, words, 64-bit numbers, records.
 
 One declaration gives encoding, decoding, the place of every field in the encoded dwords, and
-(through tools/gen.py) the C header. Nothing here knows packets or registers. The declaration of two
-fields that overlap raises. A value that does not fit, or a set bit without a field, raises a
-ValueError that names the field.
+(through tools/gen.py) the C header. Nothing here knows packets or registers. A declaration of
+overlapping fields raises ValueError. A value that does not fit, or a set bit without a field,
+raises a ValueError that names the field.
 
 A level is a generation of hardware: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field
 exists on every level unless it names its levels. A field that moved between levels is declared as a

@@ -1,7 +1,7 @@
 """What PM4 and SDMA packets share: levels of hardware, and walking a stream of dwords.
 
-A stream stays readable if pieces of it are not declared: such a piece comes with the reason in
-place of a packet. `pm4` and `sdma` have the packets, amd/ib their text form.
+A stream stays readable even where no table declares a piece of it: that piece comes with the reason
+in place of a packet. `pm4` and `sdma` have the packets, amd/ib their text form.
 """
 
 from __future__ import annotations

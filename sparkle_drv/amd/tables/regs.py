@@ -142,7 +142,7 @@ DISPATCH_INITIATOR = Word(
     AMP_SHADER_EN=bits(16, gfx=G11UP),
     DISABLE_DISP_PREMPT_EN=bits(17, gfx=G11UP),
 )
-# Only DISPATCH packets carry this register, because a write launches.
+# Only DISPATCH packets carry this register, because a write to it launches a dispatch.
 COMPUTE_DISPATCH_INITIATOR = _reg(
     "COMPUTE_DISPATCH_INITIATOR", 0xB800, DISPATCH_INITIATOR, user=False
 )
@@ -158,8 +158,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# tinygrad continues a run of writes to START and NUM_THREAD into these two registers (ops_amd.py
-# exec). RADV 25 also writes the first one by itself.
+# tinygrad writes these two registers in one run with START and NUM_THREAD (ops_amd.py exec). RADV
+# 25 also writes PIPELINESTAT_ENABLE by itself.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )
@@ -169,8 +169,8 @@ COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
 COMPUTE_PGM_HI = _reg("COMPUTE_PGM_HI", 0xB834, Word(DATA=bits(0, 7)))
 _row("COMPUTE_DISPATCH_PKT_ADDR_LO COMPUTE_DISPATCH_PKT_ADDR_HI", 0xB838)
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0xB840, Word(DATA=bits(0, 31)), G10UP)
-# The hardware ignores SIGN. RADV 22.3.6 writes the bits from 40 up of a 64-bit address, which gives
-# 0xffff80 (its radv_emit_compute_scratch).
+# The hardware ignores SIGN. RADV 22.3.6 writes all bits from 40 up of a 64-bit address, so the
+# register gets 0xffff80 (radv_emit_compute_scratch).
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_HI", 0xB844, Word(DATA=bits(0, 7), SIGN=bits(8, 23)), G10UP)
 COMPUTE_PGM_RSRC1 = _reg(
     "COMPUTE_PGM_RSRC1",

@@ -1,5 +1,5 @@
-"""SDMA packets: what the copy engines read, of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0) and gfx12
-(7).
+"""SDMA packets: the packets of the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0) and
+gfx12 (7).
 
 The sources are the kernel (navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h), Mesa (common/sid.h) and
 ROCr (sdma_registers.h). `Packet.decode` and `stream` work as those of pm4.py.
@@ -175,9 +175,9 @@ class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
 
 
 class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
-    """Invalidates and writes back caches. Only the kernel driver may use this packet, because it
-    names the VMID. If all addresses are 0, it means all addresses. The bits of GCR are split over
-    two dwords.
+    """Invalidates and writes back caches. Only the kernel driver may use this packet, because the
+    packet names the VMID. Addresses of 0 mean the whole address space. The bits of GCR are split
+    over two dwords.
     """
 
     base_lo = Word(va=bits(7, 31))
@@ -188,7 +188,7 @@ class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
 
 class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
     """Invalidates and writes back caches in the VMID of the queue. ROCr's user queues use it in
-    place of GCR_REQ, which has the same dwords.
+    place of GCR_REQ. The two packets differ only in sub_op and in the VMID, which USER_GCR lacks.
     """
 
     base_lo = Word(va=bits(7, 31))

@@ -50,7 +50,7 @@ static void note(struct kmd_card *card, const struct sp_emu_planned *what)
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
 }
 
-/* Performs the actions that can be planned for ioctls and for jobs. */
+/* Performs those actions that can be planned both for an ioctl and for a job. */
 static void strike(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     if (what->action == SP_EMU_DO_RESET)

@@ -35,7 +35,8 @@ static void force(struct kmd_card *card)
 }
 
 /* Thread that sets the stuck bit every 20 us, because the emulator does not see the CPU's writes to
- * mapped memory. That is faster than a writer of much data can read the data back. */
+ * mapped memory. A program that writes much data takes longer than 20 us to read the data back, so
+ * it finds the bit set. */
 static void *stuck(void *argument)
 {
     const struct timespec nap = {0, 20000};

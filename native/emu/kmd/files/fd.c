@@ -1,8 +1,8 @@
 /* Real descriptors for the emulated objects. A render node is a file description of the machine's
  * memfd; its file position is the number of its struct kmd_file. A dma-buf is a sealed memfd of the
  * BO's size. syncobjs and sync_files are ends of socket pairs. A sync_file gets a byte when it
- * signals, so poll(POLLIN) works. All except render nodes are identified by inode, which duplicates
- * share.
+ * signals, so poll(POLLIN) works. All descriptors except render nodes are identified by inode,
+ * which duplicates share.
  *
  * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which the
  * kernel releases with the last duplicate. For a closed socket, poll on the other end reports
@@ -84,7 +84,8 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        /* in a forked child the lists of files and tokens may be inconsistent */
+        /* a forked child checks only for a render node, because its lists of files and tokens may
+         * be inconsistent */
         return is_node(machine, fd);
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);

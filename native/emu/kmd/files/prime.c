@@ -1,6 +1,6 @@
 /* PRIME: BOs as dma-bufs. An importer on the same card gets the same object. An importer on another
- * card of the machine shares the pages; the BO moves to GTT and stays there, as it does without
- * peer-to-peer. */
+ * card of the machine shares the pages. The BO then moves to GTT and stays there, as on real cards
+ * without peer-to-peer access. */
 #include "files.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/memory/memory.h"

@@ -67,7 +67,8 @@ int kmd_cs_add_sync(struct kmd_cs *cs, uint32_t chunk_id, const void *data, size
     int rc = 0;
     switch (chunk_id) {
     case AMDGPU_CHUNK_ID_DEPENDENCIES:
-    /* "scheduled" comes before "done"; waiting longer than necessary is allowed */
+    /* this chunk asks to wait until the other job is scheduled; waiting longer, until it is done,
+     * is allowed */
     case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES:
         for (size_t i = 0; i < nbytes / sizeof(*dep) && rc == 0; i++)
             rc = wait_job(cs, &dep[i]);

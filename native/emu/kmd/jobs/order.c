@@ -83,9 +83,9 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* A wait for this job's fence also waits for all earlier jobs of its queue: `queue` has their
-     * accounts. The job itself does not wait for these jobs. But the jobs that its predecessor has
-     * waited for have ended. */
+    /* `queue` gets the accounts of all earlier jobs of this queue: a wait for this job's fence also
+     * waits for them. This job itself does not wait for them. But it comes after all jobs that its
+     * predecessor has waited for, because those have ended. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -108,8 +108,8 @@ static int may_meet(const struct account *mine, const struct account *other, con
 
 /* Returns true if the job may begin while packets of the last job of its ring are still under way.
  * The kernel waits for the pipeline if the job depends on a job of the same ring. It also waits
- * when it flushes TLBs, but not for new mappings (amdgpu_vm_bo_update: flush_tlb = clear): here it
- * never does. */
+ * when it flushes TLBs, which new mappings do not need (amdgpu_vm_bo_update: flush_tlb = clear).
+ * This emulator ignores waits for a TLB flush. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {
     const struct account *mine = account_of(job), *all = job->machine->accounts->at;

@@ -1,6 +1,6 @@
-/* Memory of BOs. A BO is a range of the machine's memfd that no later BO gets, so that a stale
- * mapping sees zeros and not another BO's data. Heaps (VRAM, GTT) only count bytes: all pages are
- * host memory. */
+/* Memory of BOs. A BO is a range of the machine's memfd that no later BO gets. So a stale mapping
+ * sees zeros, and not another BO's data. Heaps (VRAM, GTT) only count bytes: all pages are host
+ * memory. */
 #define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "memory.h"
 

@@ -125,7 +125,7 @@ int kmd_do_gem_wait_idle(struct kmd_file *file, void *data)
     if (!bo)
         return -ENOENT;
     kmd_bo_get(bo);
-    /* every job of its VM uses a BO with VM_ALWAYS_VALID */
+    /* a BO with VM_ALWAYS_VALID counts as used by every job of its VM */
     struct kmd_uses *uses = bo->private_to ? &file->uses : &bo->uses;
     for (kmd_uses_prune(uses); uses->count > 0 && rc == 0; kmd_uses_prune(uses))
         rc = kmd_wait_change(file->card->machine, file->card, deadline);

@@ -1,5 +1,5 @@
 /* Looks up pages in a job's address space, which space.c makes. A TLB entry stays valid until the
- * job ends, because the job holds the space and so every BO. */
+ * job ends, because the job holds a reference to the space and so to each of its BOs. */
 #include "memory.h"
 
 #include "emu/cache/unit.h"

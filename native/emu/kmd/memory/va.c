@@ -24,7 +24,7 @@ static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
     uint64_t low_end = file->card->chip.info.virtual_address_max;
     if (va % KMD_PAGE || nbytes % KMD_PAGE || nbytes == 0)
         return -EINVAL;
-    /* a range must not reach into the hole between the halves, where no address could reach it */
+    /* a range must not reach into the hole between the two halves of the address space */
     return va < low_end && nbytes > low_end - va ? -EINVAL : 0;
 }
 

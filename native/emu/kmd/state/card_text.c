@@ -1,7 +1,7 @@
 /* Parses the text of a card: the name of a chip, then options, each after a colon.
  * "gfx1103:kms-3.42:bar-256M".
  *
- *   kms-3.N   the kernel's KMS version; versions below 3.42 differ only in the number
+ *   kms-3.N   the kernel's KMS version; versions below 3.42 differ from each other only in number
  *   vram-SIZE, bar-SIZE, gtt-SIZE   the card's memory, its part visible to the CPU, and GTT;
  *           whole MiB as 256M, GiB as 8G
  *   se-N, cu-N   shader engines and compute units that work; the rest is fused off */
@@ -13,7 +13,7 @@
 
 enum option { KMS, VRAM, BAR, GTT, SE, CU, OPTIONS };
 static const char *const words[OPTIONS] = {"kms", "vram", "bar", "gtt", "se", "cu"};
-/* far more than any card has; the sum of two does not overflow */
+/* largest size accepted: far more than any card has, and the sum of two does not overflow */
 static const uint64_t MOST_NBYTES = UINT64_C(1) << 50;
 
 struct reading {

@@ -151,9 +151,9 @@ const struct kmd_chip *kmd_chip(const char *name, size_t length)
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor)
 {
     struct drm_amdgpu_info_device *info = &chip->info;
-    /* AMDGPU_VA_RESERVED_*: 2 MiB at either end. From KMD_KMS_LOW_VA on, 64 KiB at the lower end,
-     * and CSA, SEQ64 and trap handler at the upper end. A BC-250 on Linux 6.18 reports
-     * ...ffbf0000. */
+    /* AMDGPU_VA_RESERVED_*: the kernel reserves 2 MiB at either end of the address space. From
+     * KMD_KMS_LOW_VA on, it reserves 64 KiB at the lower end, and CSA, SEQ64 and trap handler at
+     * the upper end. A BC-250 on Linux 6.18 reports ...ffbf0000. */
     info->virtual_address_offset = kms_minor < KMD_KMS_LOW_VA ? 0x200000 : 0x10000;
     info->high_va_max = kms_minor < KMD_KMS_LOW_VA  ? UINT64_C(0xffffffffffe00000)
                         : kms_minor < KMD_KMS_USERQ ? UINT64_C(0xffffffffffbfe000)

@@ -14,7 +14,7 @@ enum kmd_kms {
     KMD_KMS_PCIE = 51,          /* DEV_INFO: pcie_gen, pcie_num_lanes, which were padding */
     KMD_KMS_CACHES = 52,        /* DEV_INFO: tcp_cache_size to enabled_rb_pipes_mask_hi; CONFORMANT_TRUNC_COORD */
     KMD_KMS_SHADOW = 53,        /* DEV_INFO: shadow_size to csa_alignment */
-    /* INFO MAX_IBS; the patch of April 2023 has no number of its own, so 54 or earlier */
+    /* INFO MAX_IBS; the patch of April 2023 has no KMS version of its own, so 54 or earlier */
     KMD_KMS_MAX_IBS = 54,
     KMD_KMS_FAULT = 55,         /* INFO GPUVM_FAULT */
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */

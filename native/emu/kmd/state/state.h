@@ -1,6 +1,6 @@
-/* The objects of the emulated kernel, which all its folders share, and common code: numbers, the
- * caller's memory, the lock, the trace. `machine->lock` guards everything unless a comment says
- * otherwise. Only jobs run without the lock, on a snapshot of the address space. */
+/* The objects of the emulated kernel, which all its folders share, and common code: handles, the
+ * caller's memory, the lock, the clock, the trace. `machine->lock` guards everything unless a
+ * comment says otherwise. Only jobs run without the lock, on a snapshot of the address space. */
 #ifndef SP_EMU_KMD_STATE_H
 #define SP_EMU_KMD_STATE_H
 #include "include/sp_amdgpu_drm.h"
@@ -314,14 +314,15 @@ void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
 /* user.c: the caller's memory, which may be unmapped. */
 /* Checks that the two system calls which reach the caller's memory are allowed. Returns -errno if
- * not (seccomp): later such a failure would look like a bad address. Call it once, first. */
+ * seccomp forbids them. Call it once, first: a later failure would look like a bad address of the
+ * caller. */
 int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);
 /* Returns 0 if every page of a range is readable, else -EFAULT. */
 int kmd_probe_user(uint64_t from, uint64_t nbytes);
-/* Returns a new copy of count * size bytes. NULL with *error 0 if count is 0. NULL with *error
- * -EFAULT, -ENOMEM, or -EINVAL for more than 16 MiB. */
+/* Returns a new copy of count * size bytes, or NULL with `*error`: 0 if `count` is 0, else -EFAULT,
+ * -ENOMEM, or -EINVAL for more than 16 MiB. */
 void *kmd_copy_array(uint64_t from, uint64_t count, size_t size, int *error);
 
 /* guard.c */

@@ -10,7 +10,8 @@ enum { LINES = 4096, LINE_NBYTES = 240 };
 
 struct kmd_trace {
     pthread_mutex_t lock;
-    /* numbers of the first present line and of the next one, counted from the beginning */
+    /* numbers of the oldest line in the ring and of the next new line, counted from the
+     * beginning */
     uint64_t first, end;
     char line[LINES][LINE_NBYTES];
 };

@@ -44,9 +44,9 @@ void kmd_fence_put(struct kmd_fence *fence)
     }
 }
 
-/* Signals a fence, and all joined fences that waited only for it. The function uses a list, because
- * a timeline makes long chains. A fence in the list keeps the reference that its dependency
- * held. */
+/* Signals a fence, and all joined fences that waited only for it. The function uses a list instead
+ * of recursion, because a timeline makes long chains. A joined fence in the list keeps the
+ * reference that its last dependency held. */
 static void settle(struct kmd_fence *fence, int error)
 {
     struct kmd_fence *ready = kmd_fence_get(fence);
@@ -113,7 +113,7 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
     struct kmd_fence *joined = kmd_fence_new(machine);
     if (!joined)
         return NULL;
-    /* counts one dependency more until the end of the loop, so that the fence does not signal
+    /* one more than the dependencies until the end of the loop, so that the fence does not signal
      * early */
     joined->missing = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -123,7 +123,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            /* the joined fence never signals, and the fences that it depends on drop it */
+            /* out of memory: with one more in `missing` the joined fence never signals, and the
+             * fences that it depends on drop it */
             joined->missing++;
             kmd_fence_put(joined);
             return NULL;

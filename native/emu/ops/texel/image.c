@@ -236,8 +236,8 @@ static enum sp_atomic atomic_of(uint32_t op)
     }
 }
 
-/* Executes an image atomic. DMASK is as wide as the data: one or two dwords, twice that for a
- * comparison. Atomics support only formats of 32 and 64 bits. */
+/* Executes an image atomic. DMASK has a bit for each dword of the data: one or two, twice as many
+ * for a comparison. Atomics support only formats of 32 and 64 bits. */
 static int atomic(struct sp_wave *w, const struct sp_inst *i)
 {
     struct access a;

@@ -2,11 +2,11 @@
  * of its patterns for these modes follow the rules here. tests/emu/wave/test_wave_layout.py
  * compares offsets that the library computed.
  *
- * In standard (S) and display (D) blocks, the low bits of an offset are a micro block of 256 bytes,
- * given by a pattern. Coordinate bits follow in turn. In _X modes, the pipe bits, from bit 8 on,
- * also include slice bits and their mirror bits among the following bits. Render (R) and depth (Z)
- * blocks have a table. Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than
- * one sample. */
+ * In standard (S) and display (D) blocks, a pattern gives the low bits of an offset: the place in a
+ * micro block of 256 bytes. Above them, bits of the coordinates follow in turn. _X modes combine
+ * each pipe bit, from bit 8 on, with other coordinate bits by exclusive or. These are bits from the
+ * opposite end of the following bits, and slice bits. Render (R) and depth (Z) blocks have a table.
+ * Not modelled: _T, depth blocks of gfx10, blocks of variable size, more than one sample. */
 #include "swizzle.h"
 
 #include <stddef.h>
@@ -38,8 +38,8 @@ static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
-/* Adds the bits of the micro block, then one coordinate after another: each time the next bit of
- * the axis. */
+/* Adds the bits of the micro block. Above them, adds the next unused bit of each axis in turn: y,
+ * x, y, x, or y, x, z in thick blocks. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
@@ -56,8 +56,9 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* Adds bits to the pipe bits of an _X mode. Pipe bit k also includes the bits that mirror it.
- * Packer bits include slice bits; the first packer bit includes the highest slice bit. */
+/* Adds terms to the pipe bits of an _X mode. Pipe bit k gets the coordinate bits that mirror it in
+ * `order`, counted from the end. In thin blocks the last pipe bits (the packer bits) also get slice
+ * bits, the first of them the highest slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
