@@ -73,7 +73,7 @@ struct sp_amdgpu_setup {
     uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
     /* initial threads of the jobs that a grid is cut into; 0: never cut */
     uint64_t job_threads;
-    /* duration of a job that the job size is then adapted to; 0: keep the initial size */
+    /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
     /* jobs with fewer threads are not measured, unless their grid was cut to that size */
     uint64_t measured_threads;

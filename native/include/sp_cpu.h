@@ -41,8 +41,8 @@ struct sp_tile_plan {
 /* Bits of sp_tile_plan.flags.
  *
  * DETERMINISTIC: the number of threads must not change any bit of the result. So a kernel must not
- * split a sum among threads if that would change it. The order of additions within one thread is
- * free. */
+ * split a sum among threads if the split would change the result. The order of additions within one
+ * thread is free. */
 enum sp_plan_flags { SP_PLAN_DETERMINISTIC = 1 };
 
 struct sp_cpu;

@@ -76,8 +76,8 @@ enum sp_egl_memory { SP_EGL_DEVICE = 0, SP_EGL_HOST = 1, SP_EGL_SHARED = 2 };
 int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address);
 void sp_egl_free(struct sp_egl *dev, uint64_t address);
 /* Connects SHARED memory to a file (a memfd) of at least its size. Every submission that uses the
- * buffer copies the file's bytes in before it runs, and copies them back after. The caller keeps
- * the descriptor. */
+ * buffer first copies the file's bytes to the buffer. After its run it copies them back. The caller
+ * keeps the descriptor. */
 int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 /* Gives the address of the memory in this process, which is valid while the buffer lives. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);

@@ -1,10 +1,10 @@
 /* The emulated machine: AMD cards behind `struct sp_kmd_ops`. native/emu/README.md says what it
  * models.
  *
- * A render node is a real file descriptor: it refers to an open file description of one sparse
- * memfd, which its file position identifies. A BO's mmap offset is an offset in that memfd, so a
- * plain mmap() maps the BO. dup, SCM_RIGHTS and close need no support. PRIME, syncobj and sync_file
- * descriptors are real too; their inodes identify them.
+ * A render node is a real file descriptor, of one sparse memfd. Each open of a node has its own
+ * open file description, whose file position identifies the open. A BO's mmap offset is an offset
+ * in that memfd, so a plain mmap() maps the BO. dup, SCM_RIGHTS and close need no support. PRIME,
+ * syncobj and sync_file descriptors are real too; their inodes identify them.
  *
  * All functions may be called from any thread. In a forked child the machine does not exist:
  * functions return -ENODEV, or -EINVAL if they name a card, and no object is alive. */
@@ -57,7 +57,7 @@ struct sp_emu_options {
     /* longest random delay of a job's start, and again of its completion; default 0 */
     uint64_t delay_ns;
     uint64_t seed; /* seed of the random delays */
-    /* these three: memory of cards whose text does not give it; default: the chip's */
+    /* VRAM, CPU-visible VRAM and GTT of cards whose text does not give them; default: the chip's */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
@@ -143,8 +143,8 @@ enum sp_emu_action {
 
 /* An injection that starts at the at-th ioctl or job, counted from its planning, and lasts for
  * `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), on any
- * open of the card. With `of_jobs` it counts jobs submitted to the card. A corruption waits for the
- * next job if this one changed nothing. The page of a job's FENCE chunk does not count as a
+ * open of the card. With `of_jobs` it counts jobs submitted to the card. If the job changed
+ * nothing, a corruption waits for the next job. The page of a job's FENCE chunk does not count as a
  * change. */
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
@@ -266,7 +266,8 @@ struct sp_emu_caches {
     uint64_t fetched;      /* bytes that GL2 fetched from memory */
     /* part of `fetched` that a card with memory of its own fetched from GTT */
     uint64_t fetched_remote;
-    /* bytes over the bus of such a card, by enum sp_emu_bus, without uncached accesses of waves */
+    /* bytes over the bus of a card with memory of its own, by enum sp_emu_bus; uncached accesses of
+     * waves are not counted */
     uint64_t bus[5];
 };
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
@@ -278,8 +279,8 @@ int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 
 /* Counts of calls through the seam so far, over all machines in this process: ioctls, submissions
- * (CS), and the total time of all calls, waiting included. A driver's remaining time is spent in
- * its own code. */
+ * (CS), and the total time of all calls, waiting included. The rest of the time that a driver takes
+ * is spent in its own code. */
 struct sp_emu_seam {
     uint64_t ioctls;
     uint64_t submissions;

@@ -62,9 +62,9 @@ struct sp_gemm_kernel {
     /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
      * vectors of columns, the last one partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* Variants for whole tiles of mr rows. `asking` prefetches by ahead.runs > 0. `along` computes
-     * several tiles. If `past` is set, it stores them past the caches; rows of c must then begin
-     * and end cache lines. NULL: not available. */
+    /* Variants for whole tiles of mr rows; NULL: not available. `asking` is for ahead.runs > 0
+     * (struct sp_ahead). `along` computes several tiles. If `past` is set, `along` stores them past
+     * the caches; each row of c must then begin and end at a cache line. */
     sp_ukr_fn *asking, *along;
     sp_pack_fn *pack; /* packs a struct sp_strided */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
@@ -77,10 +77,10 @@ struct sp_gemm_kernel {
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. Tall tiles read few panels
-     * again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and 6 rows L2 does
-     * cost more, and numpy's arrays begin 16 bytes behind a line, so the limit there is L1: Zen 3
-     * has 45 GFLOPS in place at 128 cubed, 52 packed. */
+    /* Up to this many bytes, b is better read in place than packed. With tall tiles few panels are
+     * read again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and tiles of
+     * 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes behind a line. So the
+     * limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */

@@ -229,7 +229,7 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
             memmove((void *)(uintptr_t)address, data, nbytes);
         return (int64_t)submitted;
     }
-    /* before the lock is taken, because this may take long */
+    /* make the job before the lock is taken, because copying `data` may take long */
     struct sp_job *job = make_job(&copy, sizeof copy, data, nbytes);
     rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
     if (rc) {

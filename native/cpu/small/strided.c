@@ -1,7 +1,8 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension and src's densest dimension form a plane. A plane is copied row by row, or by
- * tiles if that would access neither side in order. The other two dimensions count planes. */
+ * The last dimension and src's densest dimension form a plane. A plane is copied row by row. If a
+ * copy by rows would access neither side in order, the plane is copied by tiles. The other two
+ * dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/turn.h"

@@ -2,9 +2,9 @@
  * vmath.h there are no branches and no calls. sp_odd_* marks elements that a function does not
  * cover (a huge angle, a power of 0); libm computes those.
  *
- * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published
- * error bounds). exp and pow are series made for this file; tanh near 0 is that of Cephes.
- * tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
+ * log and the kernels of sine and cosine are fdlibm's approximations: they use its coefficients,
+ * whose error bounds are published. exp and pow are series made for this file; tanh near 0 is that
+ * of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -103,9 +103,9 @@ static inline double sp_log_any(double x)
     return x == 0.0 ? -HUGE_VAL : found;
 }
 
-/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi,
- * and n, whose low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n times the
- * first two is exact. */
+/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi.
+ * Writes n, of which only the low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n
+ * times the first two is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {

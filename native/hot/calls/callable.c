@@ -187,7 +187,7 @@ static PyObject *direct(PyObject *module, PyObject *base)
         {NULL, 0, 0, 0, NULL},
     };
     PyType_Slot slots[] = {
-        {Py_tp_call, call_by_tuple}, /* a type with this flag needs a tp_call of its own */
+        {Py_tp_call, call_by_tuple}, /* a type with HAVE_VECTORCALL needs a tp_call of its own */
         {Py_tp_members, members},
         {0, NULL},
     };

@@ -25,7 +25,7 @@ static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
     uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;
     if (t->nsets == 1)
         return 0;
-    /* the products do not depend on each other */
+    /* the products do not depend on each other, so the CPU can compute several at a time */
     for (size_t i = 0; i < key->nwords; i++, factor += STEP)
         sum += key->words[i] * factor;
     return (Py_ssize_t)(WAYS * ((sum ^ sum >> 32) & (t->nsets - 1)));

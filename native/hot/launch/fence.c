@@ -65,8 +65,8 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Returns 1 if a wait has something to do besides: memory to free, or failures of other submissions
- * to raise. Leaves no exception. */
+/* Returns 1 if a wait has to do more than wait: free memory, or raise failures of other
+ * submissions. Leaves no exception. */
 static int pending(const struct hot_queue *q)
 {
     Py_ssize_t some = 0;

@@ -13,7 +13,8 @@ struct work {
     const struct sp_conv_kernel *kernel;
     const float *wt; /* only for NHWC: the weights as [taps][oc] */
     int64_t nwindow;
-    /* planes of a task, of all tasks: channels of all images; in NHWC: images */
+    /* A plane is one channel of one image, in NHWC a whole image. `planes` counts those of a task,
+     * `all_planes` those of all tasks. */
     int64_t planes, all_planes;
     int64_t rows, runs; /* output rows of a task, tasks per plane */
     int is_nine;

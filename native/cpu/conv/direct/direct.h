@@ -14,8 +14,9 @@ int sp_conv_strips(const struct sp_conv *v, const struct sp_conv_weights *packed
 int sp_conv_panels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 int sp_conv_panels_take(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
-/* sp_conv_pixels_floats returns the number of floats of the packed weights. The others pack
- * weights; they return 1 if a weight is infinite or NaN, else 0, or -errno. */
+/* sp_conv_pixels_floats returns the number of floats of the packed weights. sp_conv_pixels_pack and
+ * sp_conv_strips_pack pack the weights. They return 1 if a weight is infinite or NaN, else 0, or
+ * -errno. */
 int64_t sp_conv_pixels_floats(const struct sp_conv *v, enum sp_isa isa);
 int sp_conv_pixels_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 int sp_conv_strips_pack(const struct sp_conv *v, float *to, struct sp_pool *pool, enum sp_isa isa, uint32_t threads);

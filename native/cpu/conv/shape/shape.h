@@ -62,8 +62,8 @@ struct sp_conv_pass {
 };
 typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
 
-/* Distances from channel to channel, row to row and column to column: in x in floats, in packed
- * weights in rows of lanes. */
+/* Distances from channel to channel, row to row and column to column. Those of x are in floats,
+ * those of packed weights (w) in rows of lanes. */
 struct sp_conv_memory {
     int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
 };
@@ -97,8 +97,9 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */
-    int64_t later; /* prefetch distance from y to later sums, to any address; 0: no prefetch */
-    int64_t repeat; /* number of repetitions; each moves one or two vectors of pixels on */
+    /* prefetch distance in y to later sums; the address may be any; 0: no prefetch */
+    int64_t later;
+    int64_t repeat; /* number of repetitions; each advances by one or two vectors of pixels */
     /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. The
      * address may be any. */
     const float *ahead;
@@ -143,11 +144,12 @@ struct sp_conv_strips {
     int is_row;            /* each input plane is one long row too */
     int in_place;          /* x is read in place of packed panels */
     int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap; /* address of a zero, the offset of a single tap */
+    const int64_t *no_tap; /* the offset of a single tap: points to a zero */
 };
 
 struct sp_conv_kernel {
-    /* packs a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
+    /* packs a sp_conv_group; in terms of sp_pack_fn, i is an output pixel and p is (channel, ky,
+     * kx) */
     sp_pack_fn *pixels_nchw;
     sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
     int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
@@ -211,9 +213,9 @@ int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
 /* Returns the number of input rows that `outputs` output rows of depthwise convolution need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
 int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
-/* sp_conv_cut divides output rows into pieces, so that a window of `rows` input rows fits L1; or
- * into pieces of `wanted` pixels if that is not 0. sp_conv_pieces returns the pieces per row,
- * sp_conv_taps the offset of each tap in a window's row. */
+/* sp_conv_cut divides output rows into pieces. If `wanted` is 0, a piece is so short that a window
+ * of `rows` input rows fits L1; else it has `wanted` pixels. sp_conv_pieces returns the pieces per
+ * row. sp_conv_taps returns the offset of each tap in a window's row. */
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes);
 int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piece, int64_t lanes);
 const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);
