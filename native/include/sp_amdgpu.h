@@ -228,12 +228,12 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
  * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 /* No submission blocks for long: if the rings have no room for another job, it waits 0.1 s. After
- * that, launch, run, submit and the transfers return -EAGAIN if no job was sent, and the caller
- * tries again.
+ * that, launch, run, submit and the transfers give up. They return -EAGAIN if no job was sent, and
+ * the caller tries again.
  *
- * If some of the jobs were sent, they return -SP_AMDGPU_BEGUN - value. The queue then accepts no
- * other work until the other jobs are sent. A thread that waits for a value sends more of them;
- * sp_amdgpu_hand_over does too. */
+ * If some of the jobs were sent, these functions return -SP_AMDGPU_BEGUN - value. The queue then
+ * accepts no other work until the other jobs are sent. A thread that waits for a value sends more
+ * of them; sp_amdgpu_hand_over does too. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* larger than any errno */
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);

@@ -35,9 +35,9 @@ struct sp_functions {
     int (*check)(const void *queue, const void *record, size_t nbytes);
     /* Drops one reference; the last one frees the queue. The caller must not hold the lock. */
     void (*unref)(void *queue);
-    /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held,
-     * because they wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a
-     * third of a prepared launch. 0 for a driver that has locks of its own. */
+    /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held. They
+     * wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a third of a
+     * prepared launch. 0 for a driver that has locks of its own. */
     int brief;
 };
 struct sp_handle {

@@ -14,7 +14,7 @@ enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
  * would be on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
- * number of terms, so that c is written, and a is read, in order. */
+ * number of terms. So c is written in order, and a is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */

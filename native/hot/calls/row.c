@@ -67,8 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the constants of this call as a bytes object, or NULL. An object, because they may have
- * to outlive the call if its launch waits for others. */
+/* Returns the constants of this call as a bytes object, or NULL. They are an object, because they
+ * may have to outlive the call if its launch waits for others. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);

@@ -80,8 +80,8 @@ int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa
         task->taps = sp_conv_taps(v, &task->piece);
         if (!task->taps)
             return -ENOMEM;
-        /* Compute as many rows at a time as the window has room for. A window that was just stored
-         * is slow to load at other offsets. */
+        /* Compute as many rows at a time as the window has room for, because a window that was just
+         * stored is slow to load at other offsets. */
         const int64_t room = WINDOW_NBYTES / (int64_t)sizeof(float) / task->piece.row;
         const int64_t extra = (room - sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS)) / v->sh;
         task->rows = SP_CONV_DEPTH_ROWS + (extra > 0 ? extra / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS : 0);

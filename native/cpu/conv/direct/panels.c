@@ -17,7 +17,7 @@ enum {
     /* With at most this many tiles of output channels, packing a panel costs more than it saves.
      * Then x is read in place, which needs x to be one long row. The micro-kernel's steps must also
      * be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are long
-     * enough, steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
+     * enough. Steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
      * nothing is copied, and the sums soon evict prefetched lines from L2. */
     FEWEST_TILES = 12, /* the limit with fewer terms than SOME_TERMS, whose steps are short */
     FEW_TILES = 20,

@@ -42,9 +42,9 @@ struct sp_wino {
     int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
-/* The matrix products of a part. A row of v is a tile in part 0, an output column of a tile in part
- * 1, an output row of a tile in part 2, an output pixel in part 3. Columns and rows outside the
- * image are left out. The rows of a tile are neighbours, columns innermost.
+/* The matrix products of a part. A row of v is a tile in part 0, and an output pixel in part 3. In
+ * part 1 it is an output column of a tile, in part 2 an output row of a tile. Columns and rows
+ * outside the image are left out. The rows of a tile are neighbours, columns innermost.
  *
  * v is [matrix][channel block][row][lane]. m is [row][product][column of the panel], with a product
  * for each matrix. If a part has 64 matrices, m has a gap behind each row, so that rows use
