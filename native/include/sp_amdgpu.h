@@ -212,7 +212,7 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
-/* Returns the threads per job into which the kernel's grids are cut at present. */
+/* Returns the number of threads per job when the kernel's grids are cut into jobs now. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* Gives the template that the kernel was loaded with. Returns 0, or -EINVAL if `k` is not a
  * kernel. */

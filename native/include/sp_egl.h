@@ -96,7 +96,8 @@ int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t 
 void sp_egl_binary_free(void *binary);
 struct sp_egl_shape {
     uint32_t group_size[3];
-    uint32_t any_grid; /* 1: groups above max_groups are split into several dispatches */
+    /* 1: a grid of more groups than max_groups is split into several dispatches */
+    uint32_t any_grid;
     uint32_t blocks;   /* storage blocks that the kernel uses */
 };
 void sp_egl_kernel_shape(const struct sp_egl_kernel *k, struct sp_egl_shape *out);

@@ -125,7 +125,7 @@ int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);
 /* Removes a card: every ioctl returns -ENODEV, and every fence signals with -ENODEV. */
 int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
-/* With `hold` 1, jobs wait before they start, until this is called with 0. */
+/* With `hold` 1, jobs wait before they start, until a call with `hold` 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
 /* What a planned injection does. */
@@ -165,45 +165,45 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *co
 enum sp_emu_flaw {
     SP_FLAW_OPEN = 0, /* opening the node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
-    SP_FLAW_FAMILY,   /* DEV_INFO reports family a, external_rev b (0: the chip's own) */
-    SP_FLAW_CHIP,     /* GFX and COMPUTE report IP version a: major << 16 | minor << 8 | revision */
-    SP_FLAW_RING,     /* engine a (AMDGPU_HW_IP_*) is off */
-    /* GET_CAP of capability a returns 0; without syncobjs, their ioctls return -EOPNOTSUPP */
+    SP_FLAW_FAMILY,   /* DEV_INFO reports family `a`, external_rev `b` (0: the chip's own) */
+    SP_FLAW_CHIP,     /* GFX, COMPUTE report IP version `a`: major << 16 | minor << 8 | revision */
+    SP_FLAW_RING,     /* engine `a` (AMDGPU_HW_IP_*) is off */
+    /* GET_CAP of capability `a` returns 0; without syncobjs, their ioctls return -EOPNOTSUPP */
     SP_FLAW_CAP,
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */
     SP_FLAW_CLOCK,    /* the GPU's clock stands still */
-    /* the GPU's clock is a ppm fast and b ns ahead of CLOCK_MONOTONIC; both are int64_t */
+    /* the GPU's clock is `a` ppm fast and `b` ns ahead of CLOCK_MONOTONIC; both are int64_t */
     SP_FLAW_DRIFT,
-    SP_FLAW_FREQUENCY, /* DEV_INFO reports a as gpu_counter_freq */
-    SP_FLAW_VA,        /* GEM_VA refuses addresses below a */
+    SP_FLAW_FREQUENCY, /* DEV_INFO reports `a` as gpu_counter_freq */
+    SP_FLAW_VA,        /* GEM_VA refuses addresses below `a` */
     SP_FLAW_DIRTY,     /* new memory is not cleared */
-    /* in domain a, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
+    /* in domain `a`, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
     SP_FLAW_BIT,
-    SP_FLAW_LINE,      /* in domain a, address line b (12 or more) is stuck at 0 */
+    SP_FLAW_LINE,      /* in domain `a`, address line `b` (12 or more) is stuck at 0 */
     SP_FLAW_FENCE,     /* the words of FENCE chunks are not written */
     SP_FLAW_INTERRUPT, /* a job's end raises no interrupt, so waits time out */
     SP_FLAW_RECOVERY,  /* after a hang, every context is refused */
-    /* after any reset, jobs hang on the rings of mask b of engine a (AMDGPU_HW_IP_*) */
+    /* after any reset, jobs hang on the rings of mask `b` of engine `a` (AMDGPU_HW_IP_*) */
     SP_FLAW_RESET,
-    /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) ignore their dependencies */
+    /* jobs on the engines of mask `a` (1 << AMDGPU_HW_IP_*) ignore their dependencies */
     SP_FLAW_DEPENDENCY,
-    SP_FLAW_SDMA_FILL, /* fills are xored with a */
-    SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
-    SP_FLAW_WRITE_DATA, /* written data is xored with a */
-    SP_FLAW_COPY_DATA, /* copied data is xored with a */
+    SP_FLAW_SDMA_FILL, /* fills are xored with `a` */
+    SP_FLAW_SDMA_COPY, /* bit `b` of the byte at `a` of each copy is flipped */
+    SP_FLAW_WRITE_DATA, /* written data is xored with `a` */
+    SP_FLAW_COPY_DATA, /* copied data is xored with `a` */
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
     SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
     SP_FLAW_DISPATCH, /* dispatches start no waves */
     SP_FLAW_CODE,     /* dispatches whose code is in VRAM start no waves */
     SP_FLAW_IDS,      /* y and z of thread ids are swapped */
     SP_FLAW_WAVE64,   /* the upper 32 lanes get the ids of the lower 32 */
-    SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
+    SP_FLAW_LDS,      /* a barrier flips bit `b` of the byte at `a` */
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
-    SP_FLAW_USERPTR,  /* a submission takes a ns for each page of its userptrs */
+    SP_FLAW_USERPTR,  /* a submission takes `a` ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
     SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
-    /* packets skip the invalidations of mask a (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
+    /* packets skip the invalidations of mask `a` (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
     SP_FLAW_GCR,
     /* a copy of the copy engine runs after the next copy, whatever packets are between them */
     SP_FLAW_OVERTAKE,

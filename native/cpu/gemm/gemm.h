@@ -14,8 +14,8 @@ enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_
 
 /* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
  * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
- * prefetches `runs` runs of `run` lines that are `step` bytes apart, with `turn` bytes from the end
- * of one run to the next. After them it prefetches `rest` repeatedly. */
+ * prefetches `runs` runs. A run has `run` lines that are `step` bytes apart, and the next run
+ * begins `turn` bytes behind its end. After the last run, `asking` prefetches `rest` repeatedly. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
@@ -30,7 +30,8 @@ struct sp_ukr {
     void *c;
     size_t k, rsa, csa, ldb, rsc;
     size_t columns; /* for variants of partial tiles; other variants compute all nr columns */
-    /* the variant `along` computes this many neighbouring tiles, whose b are b_step bytes apart */
+    /* the variant `along` computes `tiles` neighbouring tiles, whose panels of b lie b_step bytes
+     * apart */
     size_t tiles, b_step;
     /* past: store past the caches; far: c is not in L1, so prefetch it before summing terms */
     int add, past, far;
@@ -146,8 +147,8 @@ int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
  * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */
-enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more columns are never computed as vectors */
-enum { SP_GEMV_FAR = 32 << 20 };  /* a larger matrix, in bytes, is in no cache */
+enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
+enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);

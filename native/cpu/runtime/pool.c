@@ -132,7 +132,7 @@ static void *worker(void *arg)
     struct sp_pool *const pool = self->pool;
     if (pool->places)
         sp_places_pin(pool->places, self->node);
-    /* from now on other threads may set its affinity mask */
+    /* from now on other threads may set this thread's affinity mask */
     atomic_store(&self->tid, sp_apart_self());
     uint32_t seen = 0;
     int patient = 0;

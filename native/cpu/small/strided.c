@@ -85,7 +85,8 @@ struct job {
     /* argument structs of other sizes differ only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
-    uint32_t outer[2], row; /* indices of these dimensions; the columns are dimension 3 */
+    /* dimensions that count planes, and the dimension of rows; dimension 3 has the columns */
+    uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
     uint64_t blocks, each; /* blocks in all, blocks per task */
 };

@@ -36,7 +36,7 @@ static inline uint64_t sp_bits_of_f64(double d)
  * result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    /* e**-760 is 0, and both steps still have exponents for it */
+    /* e**-760 is 0, and the two factors that make 2**n still have exponents for it */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
@@ -290,7 +290,7 @@ static inline double sp_pow_f64(double x, double y)
 {
     double k;
     const double f = sp_split(fabs(x), &k) - 1.0;
-    const double below = 2.0 + f; /* m + 1 is below + rest */
+    const double below = 2.0 + f; /* m + 1 is the sum of `below` and `rest` */
     const double rest = (2.0 - below) + f;
     const double s = f / below;
     const double s_lo = (fma(-s, below, f) - s * rest) / below;

@@ -84,7 +84,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
     if (packed) {
-        /* checked first, because making the struct costs 10 ns (against.py) */
+        /* check `resend` first, because making the struct costs 10 ns (against.py) */
         if (q->handle->functions->resend)
             value = hot_resend(&(struct sp_submission){q->handle, r.bytes, r.nbytes, epoch});
         if (value == 0) {

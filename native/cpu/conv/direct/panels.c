@@ -19,7 +19,8 @@ enum {
      * be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are long
      * enough. Steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
      * nothing is copied, and the sums soon evict prefetched lines from L2. */
-    FEWEST_TILES = 12, /* the limit with fewer terms than SOME_TERMS, whose steps are short */
+    /* the limit if there are fewer than SOME_TERMS terms, because the steps are short then */
+    FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,
     IN_PLACE_LANES = 16,

@@ -49,8 +49,8 @@ struct sp_conv_loop {
 struct sp_conv_pass {
     const float *x[2]; /* per run: the input of its first pixel's first tap */
     float *to[2];      /* per run: destination of its sums */
-    int64_t step;      /* from pixel to pixel of a run in x, in floats */
-    int64_t ld_to;     /* from pixel to pixel in `to`, in floats */
+    int64_t step;      /* floats in x from pixel to pixel of a run */
+    int64_t ld_to;     /* floats in `to` from pixel to pixel */
     const float *w;
     struct sp_conv_loop loop[3];
     const float *init; /* initial value of the sums, by lane */
@@ -141,8 +141,8 @@ struct sp_conv_strips {
     int64_t panels_floats;
     /* images computed together; more than one if a piece is a whole plane */
     int64_t images;
-    int is_row;            /* each input plane is one long row too */
-    int in_place;          /* x is read in place of packed panels */
+    int is_row;            /* 1: each input plane is one long row, as the output plane is */
+    int in_place;          /* 1: x itself is read, without packed panels */
     int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
     const int64_t *no_tap; /* the offset of a single tap: points to a zero */
 };
