@@ -1,6 +1,6 @@
 /* The egl device: OpenGL compute on a context that one C thread owns. Any thread may call these
- * functions; it needs no context. Work goes to the owner thread as records. Every other call sends
- * a request to the owner thread and waits for the answer, with a timeout. */
+ * functions; the caller needs no context. Work goes to the owner thread as records. Every other
+ * call sends a request to the owner thread and waits for the answer, with a timeout. */
 #ifndef SP_EGL_H
 #define SP_EGL_H
 #include "sp_cmd.h"

@@ -24,7 +24,8 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_RING = 0,
     SP_EMU_RECOVER_SOFT, /* the job's fence ends with -ENODATA; no context is guilty */
     SP_EMU_RECOVER_FULL, /* as SP_EMU_RECOVER_RING, and every ring is restarted */
-    /* as FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with -ECANCELED */
+    /* as SP_EMU_RECOVER_FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with
+     * -ECANCELED */
     SP_EMU_RECOVER_VRAM_LOST
 };
 
@@ -141,11 +142,11 @@ enum sp_emu_action {
     SP_EMU_ACTIONS
 };
 
-/* An injection that starts at the at-th ioctl or job, counted from its planning, and lasts for
- * `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), on any
- * open of the card. With `of_jobs` it counts jobs submitted to the card. If the job changed
- * nothing, a corruption waits for the next job. The page of a job's FENCE chunk does not count as a
- * change. */
+/* An injection. It starts at ioctl or job number `at`, counted from the moment of planning, and
+ * lasts for `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr /
+ * 64]), on any open of the card. With `of_jobs` it counts jobs submitted to the card. If the job
+ * changed nothing, a corruption waits for the next job. The page of a job's FENCE chunk does not
+ * count as a change. */
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
@@ -249,7 +250,7 @@ struct sp_emu_fault_report {
     uint32_t lane;
     uint64_t lane_ops; /* lane operations of all jobs of the card so far, with or without a fault */
     uint64_t vram_dispatches; /* dispatches so far whose code is in VRAM */
-    /* dispatches so far whose code is elsewhere; a card with VRAM fetches it over its bus */
+    /* dispatches so far whose code is elsewhere; a card with VRAM fetches such code over its bus */
     uint64_t other_dispatches;
     char text[256];
 };

@@ -55,8 +55,8 @@ uint64_t sp_queue_submitted(const void *queue);
 /* Returns the newest submitted value when no launch is between its check of the epoch and its
  * submission. */
 uint64_t sp_queue_settled(void *queue);
-/* Gives start and end of a submission on a timing queue. Returns 0, -ENOENT if the times are not
- * kept, or no longer, or -ECHILD. */
+/* Gives start and end of a submission on a timing queue. Returns 0, -ECHILD, or -ENOENT if the
+ * times were never kept or are no longer kept. */
 int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Returns the error with which the reached `value` ended: 0 or -errno, or -ECHILD. Does not mark
  * the error as reported. */

@@ -78,10 +78,11 @@ struct sp_gemm_kernel {
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. With tall tiles few panels are
-     * read again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and tiles of
-     * 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes behind a line. So the
-     * limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52 with b packed. */
+    /* Up to this many bytes, b is better read in place than packed. With tall tiles each panel is
+     * read again only a few times, and 64-byte vectors cost nothing more from L2. With 32-byte
+     * vectors and tiles of 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes
+     * behind a line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52
+     * with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */

@@ -121,7 +121,7 @@ static inline uint32_t sp_map_nbytes(uint32_t type)
     return nbytes[type];
 }
 
-/* Returns the type of the program's result before a fold, that of the last instruction. */
+/* Returns the type of the last instruction, which is that of the program's result before a fold. */
 static inline uint32_t sp_map_result(const struct sp_map_job *job)
 {
     return job->insns[job->ninsns - 1].type;

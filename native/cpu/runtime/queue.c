@@ -28,8 +28,8 @@ static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int 
     sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
-/* With `take`, references each queue that the records wait for, so that it lives until the
- * submission has ended. Without, drops these references. */
+/* With `take`, references each queue that the records wait for, so that the queue lives until the
+ * submission has ended. Without `take`, drops these references. */
 static void hold_waited(const void *records, size_t nbytes, int take)
 {
     const unsigned char *p = records;

@@ -45,8 +45,8 @@ static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject
     return 1;
 }
 
-/* Returns a new reference to the row of a call, or NULL. A new one, because another thread may
- * replace the row in the table meanwhile. */
+/* Returns a new reference to the row of a call, or NULL. The reference is new, because another
+ * thread may replace the row in the table meanwhile. */
 static struct hot_row *row_of(PyObject *table, const struct hot_key *key, PyObject *const *values)
 {
     PyObject *found = NULL;

@@ -62,8 +62,8 @@ static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain,
     return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
 }
 
-/* Without "hot", gcc takes the code after the refusals for rare, and makes the copies there by slow
- * short instructions. */
+/* Without the attribute `hot`, gcc takes the code after the refusals for rare, and makes the copies
+ * there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;

@@ -161,7 +161,8 @@ struct hot_frame {
     /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
     int references;
     int is_base; /* 1: other classes derive from this type */
-    /* 1: the collector does not clear the references; as with tuples, it breaks cycles elsewhere */
+    /* 1: the collector does not clear the references; as with tuples, it breaks cycles at other
+     * objects */
     int is_fixed;
     newfunc make;
     ternaryfunc call;

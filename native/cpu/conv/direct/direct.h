@@ -1,6 +1,6 @@
-/* Convolutions that read the image in place: by pixel tiles, by strips of output rows, or by panels
- * (pixels copied in the order of use). They run on `threads` threads, on a geometry that conv2d.c
- * has checked. They return 0 or -errno. */
+/* Direct convolutions: by pixel tiles, which read the image in place, by strips of output rows, or
+ * by panels (pixels copied in the order of use). They run on `threads` threads, on a geometry that
+ * conv2d.c has checked. They return 0 or -errno. */
 #ifndef SP_CPU_CONV_DIRECT_H
 #define SP_CPU_CONV_DIRECT_H
 #include "cpu/conv/shape/shape.h"

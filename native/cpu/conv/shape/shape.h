@@ -6,8 +6,8 @@
 #include "cpu/gemm/gemm.h"
 #include "cpu/vector/whole.h"
 
-/* The geometry of a convolution. Signed, because an output pixel's window may begin in the padding.
- * sp_conv_widen refuses factors above 2**31, so no product of two overflows. */
+/* The geometry of a convolution. The numbers are signed, because an output pixel's window may begin
+ * in the padding. sp_conv_widen refuses factors above 2**31, so no product of two overflows. */
 struct sp_conv {
     const float *x, *w, *bias;
     float *y;
@@ -18,8 +18,7 @@ struct sp_conv {
     int nhwc;
 };
 
-/* Returns 1 for a 1x1 convolution whose outputs each come from one input pixel, none from the
- * padding before the image. */
+/* Returns 1 for a 1x1 convolution without padding: each output comes from one input pixel. */
 static inline int sp_conv_is_of_pixels(const struct sp_conv *v)
 {
     return v->taps == 1 && v->ph == 0 && v->pw == 0 && (v->oh - 1) * v->sh < v->h && (v->ow - 1) * v->sw < v->w_in;
