@@ -73,7 +73,7 @@ struct sp_amdgpu_setup {
     uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
     /* initial threads of the jobs that a grid is cut into; 0: never cut */
     uint64_t job_threads;
-    /* duration of a job that the job size is then adapted to; 0: keep the initial size */
+    /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
     /* jobs with fewer threads are not measured, unless their grid was cut to that size */
     uint64_t measured_threads;
@@ -212,7 +212,7 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
-/* Returns the threads per job into which the kernel's grids are cut at present. */
+/* Returns the number of threads per job when the kernel's grids are cut into jobs now. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* Gives the template that the kernel was loaded with. Returns 0, or -EINVAL if `k` is not a
  * kernel. */
@@ -228,12 +228,12 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
  * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 /* No submission blocks for long: if the rings have no room for another job, it waits 0.1 s. After
- * that, launch, run, submit and the transfers return -EAGAIN if no job was sent, and the caller
- * tries again.
+ * that, launch, run, submit and the transfers give up. They return -EAGAIN if no job was sent, and
+ * the caller tries again.
  *
- * If some of the jobs were sent, they return -SP_AMDGPU_BEGUN - value. The queue then accepts no
- * other work until the other jobs are sent. A thread that waits for a value sends more of them;
- * sp_amdgpu_hand_over does too. */
+ * If some of the jobs were sent, these functions return -SP_AMDGPU_BEGUN - value. The queue then
+ * accepts no other work until the other jobs are sent. A thread that waits for a value sends more
+ * of them; sp_amdgpu_hand_over does too. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* larger than any errno */
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);

@@ -41,8 +41,8 @@ struct sp_tile_plan {
 /* Bits of sp_tile_plan.flags.
  *
  * DETERMINISTIC: the number of threads must not change any bit of the result. So a kernel must not
- * split a sum among threads if that would change it. The order of additions within one thread is
- * free. */
+ * split a sum among threads if the split would change the result. The order of additions within one
+ * thread is free. */
 enum sp_plan_flags { SP_PLAN_DETERMINISTIC = 1 };
 
 struct sp_cpu;
@@ -65,9 +65,9 @@ int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thr
  * named. Kernels then never run in the calling thread. To be called before the first queue and
  * kernel. Returns 0, or -EINVAL without an earlier sp_cpu_place. */
 int sp_cpu_confine(struct sp_cpu *dev);
-/* Writes first to new memory, so that Linux places it by NUMA node. Each node's threads write to
- * the part that a grid's tasks give them. Does nothing for small memory, on one node, or without
- * sp_cpu_place. */
+/* Makes the first writes to new memory, so that Linux places the memory by NUMA node. Each node's
+ * threads write to the part that a grid's tasks give them. Does nothing for small memory, on one
+ * node, or without sp_cpu_place. */
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);
 /* Asks Linux to place untouched pages of this memory on a NUMA node while the node has room.
  * Returns 0 or -errno of mbind(2): -EPERM in containers that forbid it, -ENOSYS or -EINVAL if the

@@ -1,6 +1,6 @@
 /* The egl device: OpenGL compute on a context that one C thread owns. Any thread may call these
- * functions; it needs no context. Work goes to the owner thread as records. Every other call sends
- * a request to the owner thread and waits for the answer, with a timeout. */
+ * functions; the caller needs no context. Work goes to the owner thread as records. Every other
+ * call sends a request to the owner thread and waits for the answer, with a timeout. */
 #ifndef SP_EGL_H
 #define SP_EGL_H
 #include "sp_cmd.h"
@@ -76,8 +76,8 @@ enum sp_egl_memory { SP_EGL_DEVICE = 0, SP_EGL_HOST = 1, SP_EGL_SHARED = 2 };
 int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address);
 void sp_egl_free(struct sp_egl *dev, uint64_t address);
 /* Connects SHARED memory to a file (a memfd) of at least its size. Every submission that uses the
- * buffer copies the file's bytes in before it runs, and copies them back after. The caller keeps
- * the descriptor. */
+ * buffer first copies the file's bytes to the buffer. After its run it copies them back. The caller
+ * keeps the descriptor. */
 int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 /* Gives the address of the memory in this process, which is valid while the buffer lives. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
@@ -96,7 +96,8 @@ int sp_egl_binary(struct sp_egl_kernel *k, uint32_t *format, void **out, size_t 
 void sp_egl_binary_free(void *binary);
 struct sp_egl_shape {
     uint32_t group_size[3];
-    uint32_t any_grid; /* 1: groups above max_groups are split into several dispatches */
+    /* 1: a grid of more groups than max_groups is split into several dispatches */
+    uint32_t any_grid;
     uint32_t blocks;   /* storage blocks that the kernel uses */
 };
 void sp_egl_kernel_shape(const struct sp_egl_kernel *k, struct sp_egl_shape *out);

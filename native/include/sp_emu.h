@@ -1,10 +1,10 @@
 /* The emulated machine: AMD cards behind `struct sp_kmd_ops`. native/emu/README.md says what it
  * models.
  *
- * A render node is a real file descriptor: it refers to an open file description of one sparse
- * memfd, which its file position identifies. A BO's mmap offset is an offset in that memfd, so a
- * plain mmap() maps the BO. dup, SCM_RIGHTS and close need no support. PRIME, syncobj and sync_file
- * descriptors are real too; their inodes identify them.
+ * A render node is a real file descriptor, of one sparse memfd. Each open of a node has its own
+ * open file description, whose file position identifies the open. A BO's mmap offset is an offset
+ * in that memfd, so a plain mmap() maps the BO. dup, SCM_RIGHTS and close need no support. PRIME,
+ * syncobj and sync_file descriptors are real too; their inodes identify them.
  *
  * All functions may be called from any thread. In a forked child the machine does not exist:
  * functions return -ENODEV, or -EINVAL if they name a card, and no object is alive. */
@@ -24,7 +24,8 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_RING = 0,
     SP_EMU_RECOVER_SOFT, /* the job's fence ends with -ENODATA; no context is guilty */
     SP_EMU_RECOVER_FULL, /* as SP_EMU_RECOVER_RING, and every ring is restarted */
-    /* as FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with -ECANCELED */
+    /* as SP_EMU_RECOVER_FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with
+     * -ECANCELED */
     SP_EMU_RECOVER_VRAM_LOST
 };
 
@@ -57,7 +58,7 @@ struct sp_emu_options {
     /* longest random delay of a job's start, and again of its completion; default 0 */
     uint64_t delay_ns;
     uint64_t seed; /* seed of the random delays */
-    /* these three: memory of cards whose text does not give it; default: the chip's */
+    /* VRAM, CPU-visible VRAM and GTT of cards whose text does not give them; default: the chip's */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
@@ -125,7 +126,7 @@ int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);
 /* Removes a card: every ioctl returns -ENODEV, and every fence signals with -ENODEV. */
 int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
-/* With `hold` 1, jobs wait before they start, until this is called with 0. */
+/* With `hold` 1, jobs wait before they start, until a call with `hold` 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
 /* What a planned injection does. */
@@ -141,11 +142,11 @@ enum sp_emu_action {
     SP_EMU_ACTIONS
 };
 
-/* An injection that starts at the at-th ioctl or job, counted from its planning, and lasts for
- * `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr / 64]), on any
- * open of the card. With `of_jobs` it counts jobs submitted to the card. A corruption waits for the
- * next job if this one changed nothing. The page of a job's FENCE chunk does not count as a
- * change. */
+/* An injection. It starts at ioctl or job number `at`, counted from the moment of planning, and
+ * lasts for `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr /
+ * 64]), on any open of the card. With `of_jobs` it counts jobs submitted to the card. If the job
+ * changed nothing, a corruption waits for the next job. The page of a job's FENCE chunk does not
+ * count as a change. */
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
@@ -165,45 +166,45 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *co
 enum sp_emu_flaw {
     SP_FLAW_OPEN = 0, /* opening the node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
-    SP_FLAW_FAMILY,   /* DEV_INFO reports family a, external_rev b (0: the chip's own) */
-    SP_FLAW_CHIP,     /* GFX and COMPUTE report IP version a: major << 16 | minor << 8 | revision */
-    SP_FLAW_RING,     /* engine a (AMDGPU_HW_IP_*) is off */
-    /* GET_CAP of capability a returns 0; without syncobjs, their ioctls return -EOPNOTSUPP */
+    SP_FLAW_FAMILY,   /* DEV_INFO reports family `a`, external_rev `b` (0: the chip's own) */
+    SP_FLAW_CHIP,     /* GFX, COMPUTE report IP version `a`: major << 16 | minor << 8 | revision */
+    SP_FLAW_RING,     /* engine `a` (AMDGPU_HW_IP_*) is off */
+    /* GET_CAP of capability `a` returns 0; without syncobjs, their ioctls return -EOPNOTSUPP */
     SP_FLAW_CAP,
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */
     SP_FLAW_CLOCK,    /* the GPU's clock stands still */
-    /* the GPU's clock is a ppm fast and b ns ahead of CLOCK_MONOTONIC; both are int64_t */
+    /* the GPU's clock is `a` ppm fast and `b` ns ahead of CLOCK_MONOTONIC; both are int64_t */
     SP_FLAW_DRIFT,
-    SP_FLAW_FREQUENCY, /* DEV_INFO reports a as gpu_counter_freq */
-    SP_FLAW_VA,        /* GEM_VA refuses addresses below a */
+    SP_FLAW_FREQUENCY, /* DEV_INFO reports `a` as gpu_counter_freq */
+    SP_FLAW_VA,        /* GEM_VA refuses addresses below `a` */
     SP_FLAW_DIRTY,     /* new memory is not cleared */
-    /* in domain a, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
+    /* in domain `a`, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
     SP_FLAW_BIT,
-    SP_FLAW_LINE,      /* in domain a, address line b (12 or more) is stuck at 0 */
+    SP_FLAW_LINE,      /* in domain `a`, address line `b` (12 or more) is stuck at 0 */
     SP_FLAW_FENCE,     /* the words of FENCE chunks are not written */
     SP_FLAW_INTERRUPT, /* a job's end raises no interrupt, so waits time out */
     SP_FLAW_RECOVERY,  /* after a hang, every context is refused */
-    /* after any reset, jobs hang on the rings of mask b of engine a (AMDGPU_HW_IP_*) */
+    /* after any reset, jobs hang on the rings of mask `b` of engine `a` (AMDGPU_HW_IP_*) */
     SP_FLAW_RESET,
-    /* jobs on the engines of mask a (1 << AMDGPU_HW_IP_*) ignore their dependencies */
+    /* jobs on the engines of mask `a` (1 << AMDGPU_HW_IP_*) ignore their dependencies */
     SP_FLAW_DEPENDENCY,
-    SP_FLAW_SDMA_FILL, /* fills are xored with a */
-    SP_FLAW_SDMA_COPY, /* bit b of the byte at a of each copy is flipped */
-    SP_FLAW_WRITE_DATA, /* written data is xored with a */
-    SP_FLAW_COPY_DATA, /* copied data is xored with a */
+    SP_FLAW_SDMA_FILL, /* fills are xored with `a` */
+    SP_FLAW_SDMA_COPY, /* bit `b` of the byte at `a` of each copy is flipped */
+    SP_FLAW_WRITE_DATA, /* written data is xored with `a` */
+    SP_FLAW_COPY_DATA, /* copied data is xored with `a` */
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
     SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
     SP_FLAW_DISPATCH, /* dispatches start no waves */
     SP_FLAW_CODE,     /* dispatches whose code is in VRAM start no waves */
     SP_FLAW_IDS,      /* y and z of thread ids are swapped */
     SP_FLAW_WAVE64,   /* the upper 32 lanes get the ids of the lower 32 */
-    SP_FLAW_LDS,      /* a barrier flips bit b of the byte at a */
+    SP_FLAW_LDS,      /* a barrier flips bit `b` of the byte at `a` */
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
-    SP_FLAW_USERPTR,  /* a submission takes a ns for each page of its userptrs */
+    SP_FLAW_USERPTR,  /* a submission takes `a` ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
     SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
-    /* packets skip the invalidations of mask a (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
+    /* packets skip the invalidations of mask `a` (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
     SP_FLAW_GCR,
     /* a copy of the copy engine runs after the next copy, whatever packets are between them */
     SP_FLAW_OVERTAKE,
@@ -249,7 +250,7 @@ struct sp_emu_fault_report {
     uint32_t lane;
     uint64_t lane_ops; /* lane operations of all jobs of the card so far, with or without a fault */
     uint64_t vram_dispatches; /* dispatches so far whose code is in VRAM */
-    /* dispatches so far whose code is elsewhere; a card with VRAM fetches it over its bus */
+    /* dispatches so far whose code is elsewhere; a card with VRAM fetches such code over its bus */
     uint64_t other_dispatches;
     char text[256];
 };
@@ -266,7 +267,8 @@ struct sp_emu_caches {
     uint64_t fetched;      /* bytes that GL2 fetched from memory */
     /* part of `fetched` that a card with memory of its own fetched from GTT */
     uint64_t fetched_remote;
-    /* bytes over the bus of such a card, by enum sp_emu_bus, without uncached accesses of waves */
+    /* bytes over the bus of a card with memory of its own, by enum sp_emu_bus; uncached accesses of
+     * waves are not counted */
     uint64_t bus[5];
 };
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
@@ -278,8 +280,8 @@ int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 
 /* Counts of calls through the seam so far, over all machines in this process: ioctls, submissions
- * (CS), and the total time of all calls, waiting included. A driver's remaining time is spent in
- * its own code. */
+ * (CS), and the total time of all calls, waiting included. The rest of the time that a driver takes
+ * is spent in its own code. */
 struct sp_emu_seam {
     uint64_t ioctls;
     uint64_t submissions;

@@ -44,7 +44,7 @@ enum sp_map_op {
     SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type; see sp_map_type */
+    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type by the rules below */
     SP_MAP_LOWERED_OPS = 33
 };
 
@@ -68,9 +68,9 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* Kinds of operands. CONVERT between integer types wraps around; f64 as u8 is truncated, then wraps
- * around. From other real types to integers, and from any type to bool, the result is 1 if the
- * value is not 0, else 0. */
+/* Kinds of operands. CONVERT between integer types wraps around. From f64 to u8 it truncates, then
+ * wraps around. In all other conversions from a real type to an integer type, the result is 1 if
+ * the value is not 0, else 0. So it is in conversions from any type to bool. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 

@@ -35,9 +35,9 @@ struct sp_functions {
     int (*check)(const void *queue, const void *record, size_t nbytes);
     /* Drops one reference; the last one frees the queue. The caller must not hold the lock. */
     void (*unref)(void *queue);
-    /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held,
-     * because they wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a
-     * third of a prepared launch. 0 for a driver that has locks of its own. */
+    /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held. They
+     * wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a third of a
+     * prepared launch. 0 for a driver that has locks of its own. */
     int brief;
 };
 struct sp_handle {
@@ -55,8 +55,8 @@ uint64_t sp_queue_submitted(const void *queue);
 /* Returns the newest submitted value when no launch is between its check of the epoch and its
  * submission. */
 uint64_t sp_queue_settled(void *queue);
-/* Gives start and end of a submission on a timing queue. Returns 0, -ENOENT if the times are not
- * kept, or no longer, or -ECHILD. */
+/* Gives start and end of a submission on a timing queue. Returns 0, -ECHILD, or -ENOENT if the
+ * times were never kept or are no longer kept. */
 int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Returns the error with which the reached `value` ended: 0 or -errno, or -ECHILD. Does not mark
  * the error as reported. */

@@ -27,8 +27,8 @@ struct sp_record;
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out);
 /* Ends the recording. Returns 0, or -errno of the first write that failed (-EFBIG if max_nbytes was
- * reached). The recorder's ops go on and record nothing. Writes the number of nodes that are open
- * through the ops to `*open` (may be NULL). */
+ * reached). The recorder's ops go on making calls but record nothing. Writes the number of nodes
+ * that are open through the ops to `*open` (may be NULL). */
 int sp_record_stop(struct sp_record *record, uint32_t *open);
 /* Frees a recorder. To be called after sp_record_stop, when no caller has its ops any more. */
 void sp_record_free(struct sp_record *record);

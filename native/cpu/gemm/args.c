@@ -6,11 +6,11 @@
 
 #include <errno.h>
 
-/* Most elements of b in a packed blob, so that no size overflows. Strides of 0 would allow larger
- * b. */
+/* Most elements of b in a packed blob, so that no size overflows. Without this limit, strides of 0
+ * would allow a b of any size. */
 static const double MOST_PACKED = 1e16;
-/* Up to this size a is cheaper to read in place than to pack. Measured on Zen 4: up to 700 x 700
- * floats. In a larger a, each row is on a page of its own. */
+/* An operand a of up to this size is cheaper to read in place than to pack. The limit was measured
+ * on Zen 4, up to 700 x 700 floats. In a larger a, each row is on a page of its own. */
 enum { SMALL_A_NBYTES = 2 << 20 };
 
 /* Most rows of a that are read together if they share cache sets: the ways of L1, less those for b

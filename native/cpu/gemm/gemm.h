@@ -14,8 +14,8 @@ enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_
 
 /* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
  * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
- * prefetches `runs` runs of `run` lines that are `step` bytes apart, with `turn` bytes from the end
- * of one run to the next. After them it prefetches `rest` repeatedly. */
+ * prefetches `runs` runs. A run has `run` lines that are `step` bytes apart, and the next run
+ * begins `turn` bytes behind its end. After the last run, `asking` prefetches `rest` repeatedly. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
@@ -30,7 +30,8 @@ struct sp_ukr {
     void *c;
     size_t k, rsa, csa, ldb, rsc;
     size_t columns; /* for variants of partial tiles; other variants compute all nr columns */
-    /* the variant `along` computes this many neighbouring tiles, whose b are b_step bytes apart */
+    /* the variant `along` computes `tiles` neighbouring tiles, whose panels of b lie b_step bytes
+     * apart */
     size_t tiles, b_step;
     /* past: store past the caches; far: c is not in L1, so prefetch it before summing terms */
     int add, past, far;
@@ -62,9 +63,9 @@ struct sp_gemm_kernel {
     /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
      * vectors of columns, the last one partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* Variants for whole tiles of mr rows. `asking` prefetches by ahead.runs > 0. `along` computes
-     * several tiles. If `past` is set, it stores them past the caches; rows of c must then begin
-     * and end cache lines. NULL: not available. */
+    /* Variants for whole tiles of mr rows; NULL: not available. `asking` is for ahead.runs > 0
+     * (struct sp_ahead). `along` computes several tiles. If `past` is set, `along` stores them past
+     * the caches; each row of c must then begin and end at a cache line. */
     sp_ukr_fn *asking, *along;
     sp_pack_fn *pack; /* packs a struct sp_strided */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
@@ -77,10 +78,11 @@ struct sp_gemm_kernel {
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. Tall tiles read few panels
-     * again, and 64-byte vectors cost nothing more from L2. With 32-byte vectors and 6 rows L2 does
-     * cost more, and numpy's arrays begin 16 bytes behind a line, so the limit there is L1: Zen 3
-     * has 45 GFLOPS in place at 128 cubed, 52 packed. */
+    /* Up to this many bytes, b is better read in place than packed. With tall tiles each panel is
+     * read again only a few times, and 64-byte vectors cost nothing more from L2. With 32-byte
+     * vectors and tiles of 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes
+     * behind a line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52
+     * with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
@@ -146,8 +148,8 @@ int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
  * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */
-enum { SP_GEMV_FEW_COLUMNS = 4 }; /* more columns are never computed as vectors */
-enum { SP_GEMV_FAR = 32 << 20 };  /* a larger matrix, in bytes, is in no cache */
+enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
+enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);

@@ -12,8 +12,9 @@
  * work, the matrix has PARTS_A_THREAD parts per thread. A part has a multiple of UNIT rows. */
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 };
 /* A few columns (or rows) are computed as vectors only with at least FEW_K terms and FEW_OTHERS
- * rows (or columns). A column of c has at most FEW_ROWS_NBYTES: on Zen 4 with twice as many rows,
- * packing b in each call is as fast. ops/tiles/blocking.py has the same numbers. */
+ * rows (or columns). Rows are few if a column of c has at most FEW_ROWS_NBYTES bytes. With twice as
+ * many rows, packing b in each call is as fast on Zen 4. ops/tiles/blocking.py has the same
+ * numbers. */
 enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {

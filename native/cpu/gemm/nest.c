@@ -191,8 +191,8 @@ int sp_gemm_run(const struct sp_gemm_job *given, const struct sp_tile_plan *plan
         job.b_packed = to;
     }
     /* Use several blocks per thread, so that a late or preempted thread delays the others less. Use
-     * two if they stay large. Use four if a block has no cost before its first tile and is worth
-     * passing to another thread (handed_ns). */
+     * two per thread if each is still large. Use four if two conditions hold: a block packs nothing
+     * before its first tile, and it is worth passing to another thread (handed_ns). */
     struct blocks blocks = {.job = &job};
     const double large = 192 * 1024, handed_ns = 20000;
     const int bare = job.a_in_place && (job.b_packed || (job.b_in_place && job.b_small));

@@ -3,8 +3,8 @@
  * the payload, both 64-byte aligned.
  *
  * The header has everything that the payload's layout depends on, and its own address. So the
- * consuming kernel refuses a blob for another kernel, instruction set, geometry or blocking, a copy
- * of a blob (which may be cut short), and one whose memory was too small. */
+ * consuming kernel refuses a blob for another kernel, instruction set, geometry or blocking. It
+ * also refuses a copy of a blob, which may be cut short, and a blob whose memory was too small. */
 #ifndef SP_CPU_PACKED_H
 #define SP_CPU_PACKED_H
 #include <errno.h>

@@ -10,11 +10,11 @@
  * prefetch c. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 /* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
- * stays in L2, and c is written along its rows. Down a panel, each row of c would be on a page of
- * its own. */
+ * stays in L2, and c is written along its rows. If c were written down a panel, each of its rows
+ * would be on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
- * number of terms, so that c is written, and a is read, in order. */
+ * number of terms. So c is written in order, and a is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */
@@ -102,8 +102,8 @@ static size_t lines_of(size_t nbytes)
 }
 
 /* Returns 1 if the panel of column j is packed in parts, one after each tile of the previous panel.
- * A whole panel at once would come from far away. It would evict itself from L2 if rows are a power
- * of 2 apart. */
+ * A whole panel at once would come from beyond the near caches. It would evict itself from L2 if
+ * rows are a power of 2 apart. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
@@ -331,9 +331,9 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const size_t nbytes = kernel->nbytes;
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
-    /* The first tile has `lead` columns. If c is stored past the caches, they end where a cache
-     * line begins, because numpy's arrays begin 16 bytes behind one. Otherwise the first tile is a
-     * whole one. */
+    /* The first tile has `lead` columns. If c is stored past the caches, the first tile ends where
+     * a cache line begins; numpy's arrays begin 16 bytes behind a line. Otherwise the first tile is
+     * a whole one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);
@@ -350,7 +350,7 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
             for (size_t j = w->j0, columns; j < w->j1; j += columns) {
-                /* read only if panels are packed */
+                /* `across` is read only if panels are packed */
                 const size_t across = (j - (lines ? from : w->j0)) / nr;
                 w->panels = lines && j >= from ? &lined : given;
                 columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);

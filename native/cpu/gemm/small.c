@@ -1,6 +1,6 @@
 /* Products so small that all data are in a near cache and one core ends before a second would
- * start: runs the micro-kernel straight on the operands. nest.c would choose the same tiles. So, if
- * the plan says kc, its bits are the same. But nest.c takes 80 ns to find that nothing needs
+ * start: runs the micro-kernel straight on the operands. nest.c would choose the same tiles. So
+ * both give the same bits if the plan sets kc. But nest.c takes 80 ns to find that nothing needs
  * packing, division or prefetch, more than such a product takes. */
 #include "core/args.h"
 #include "gemm.h"

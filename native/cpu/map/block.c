@@ -10,11 +10,12 @@
 /* GROUP_NBYTES is long enough to hide the start of an instruction, and short enough that hardware
  * prefetches all arrays at once. With arrays in memory, groups of 64 to 256 floats are as fast as a
  * hand-written loop for the expression. Groups of 1024 are a sixth slower. With arrays in the
- * caches, 256 are a tenth faster than 128. Software prefetches made all of that slower.
+ * caches, 256 are a tenth faster than 128. Software prefetches made each of these cases slower.
  *
  * A block of LONG elements or more begins with a short piece, so that later stores do not straddle
  * cache lines. numpy's large arrays begin 16 bytes behind a line; inputs with the same offset are
- * then read in whole lines too. This is a tenth faster in the caches, for chains a third. */
+ * then read in whole lines too. With arrays in the caches, this makes a map a tenth faster, and a
+ * chain a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
 /* Returns the elements of the widest type in `nbytes`, or fewer if `buffers` buffers of them would
@@ -219,7 +220,9 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
         if (job->x[i].base)
             find_input(job, t, i, at, count, index, in_row);
     if (job->copies && !direct && t->slot[job->insns->a].by)
-        return t->slot[job->insns->a].at; /* a plain copy: a fold reads the input itself */
+        /* The program only copies its input, and the caller is a fold, which can read the input
+         * itself. */
+        return t->slot[job->insns->a].at;
     char *const to = direct ? direct : t->result;
     make_steps(job, t, to);
     const uint32_t nbytes = sp_map_result_nbytes(job), line = SP_MAP_LINES / nbytes;

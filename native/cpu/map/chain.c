@@ -6,9 +6,9 @@
  * too, from a block of copies.
  *
  * If the result is stored with streaming stores and the arrays come from memory, the first links
- * prefetch lines of each array. Two instructions on three arrays then come as close to the rate of
- * a copy as a hand-written loop, a tenth closer than groups. Half the prefetch distance works as
- * well; twice the distance takes a third longer. */
+ * prefetch lines of each array. Two instructions on three arrays then reach the same part of a
+ * copy's rate as a hand-written loop, and a tenth more than groups. Half the prefetch distance
+ * works as well; twice the distance takes a third longer. */
 #include "map.h"
 
 #include <string.h>

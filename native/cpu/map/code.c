@@ -71,8 +71,8 @@ static uint32_t weight_of(uint32_t op)
 }
 
 /* Allocates `job->insns` in the caller's scratch memory, followed by a copy of the program, which
- * it returns. A copy, because another queue may write to the program's memory between the check of
- * a word and its use. Returns NULL when there is no memory. */
+ * it returns. The program is copied, because another queue may write to the program's memory
+ * between the check of a word and its use. Returns NULL when there is no memory. */
 static const void *make_room(struct sp_map_job *job, size_t ninsns, const uint32_t *words, size_t nwords)
 {
     const size_t nbytes = (ninsns + 1) * sizeof *job->insns;

@@ -55,10 +55,10 @@ struct sp_map_table {
     /* indexed by [type][op]; NULL: not available */
     sp_map_fn *fn[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_fn *convert[SP_MAP_TYPES][SP_MAP_TYPES]; /* indexed by [to][from]; NULL: not available */
-    /* Functions as in `fn` with streaming stores to `out`, which do not read the line before the
-     * write and evict no needed line. `out` is aligned to SP_MAP_LINES and a multiple of it. If
-     * `fence` is NULL, there are no such functions. Otherwise there is at least a copy for each
-     * type. */
+    /* Functions as in `fn`, but with streaming stores to `out`. Such a store does not read a line
+     * before it writes the line, and it evicts no needed line. `out` is aligned to SP_MAP_LINES and
+     * is a multiple of as many bytes. If `fence` is NULL, there are no such functions. Otherwise
+     * there is at least a copy for each type. */
     sp_map_fn *past[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_fn *past_copy[SP_MAP_TYPES];
     void (*fence)(void); /* orders streaming stores; called after the last of them */
@@ -103,7 +103,7 @@ struct sp_map_job {
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
     uint32_t group, block; /* elements of a group and of a block */
-    uint32_t again;        /* elements of a pattern that are repeated after its period */
+    uint32_t again;        /* elements by which a gathered pattern continues behind its period */
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
     uint32_t chained;      /* 1: the instructions run as a chain */
     uint32_t copies;       /* 1: the only instruction copies an input */
@@ -121,7 +121,7 @@ static inline uint32_t sp_map_nbytes(uint32_t type)
     return nbytes[type];
 }
 
-/* Returns the type of the program's result before a fold, that of the last instruction. */
+/* Returns the type of the last instruction, which is that of the program's result before a fold. */
 static inline uint32_t sp_map_result(const struct sp_map_job *job)
 {
     return job->insns[job->ninsns - 1].type;

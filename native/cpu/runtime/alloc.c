@@ -2,7 +2,7 @@
  * share with other processes from a memfd.
  *
  * A 64-byte header before the data says how to free the block. So sp_cpu_free needs only the
- * pointer, as cffi's gc does. */
+ * pointer, and cffi's gc passes no more than that. */
 #define _GNU_SOURCE
 #include "core/base.h"
 #include "core/syscalls.h"

@@ -31,11 +31,11 @@ struct sp_cpu_kernel {
     struct sp_cpu *dev;
     void (*fn)(void);
     void *library;
-    /* 1: the kernel never runs in the calling thread. A user's code may never end; on the worker, a
-     * wait can time out and name the kernel. On a confined device the caller's core is not the
-     * device's. Pinning the caller during the call would change the user's mask and move a thread
-     * twice. It would also keep one caller from using two devices at once. The field is here
-     * because each launch reads it. */
+    /* 1: the kernel never runs in the calling thread, but always on the worker. A user's code may
+     * never end, and then a wait can time out and name the kernel. On a confined device, the caller
+     * may be on a core that the device must not use. Pinning the caller during the call would
+     * change the user's mask and move a thread twice. It would also keep one caller from using two
+     * devices at once. The field is here because each launch reads it. */
     int handed_over;
     struct sp_tile_plan plan;
     struct sp_signature sig;
@@ -71,7 +71,7 @@ struct sp_cpu_queue {
     struct sp_running running;
 };
 
-/* Defined in replay.c: checks that need the device, and the run of checked records. */
+/* Defined in replay.c: checks that need the device, and functions that run checked records. */
 int sp_cpu_check_dispatch(const struct sp_cpu *dev, const void *record, size_t nbytes);
 int sp_cpu_runs_inline(const void *record);
 int sp_cpu_dispatch(const void *record, struct sp_running *running);

@@ -19,7 +19,8 @@ static int sensible(uint32_t nodes, uint32_t threads, const uint32_t *node_of_th
 {
     if (nodes == 0 || nodes > MAX_NODES || threads == 0 || ncpus == 0 || ncpus > MAX_CPUS)
         return 0;
-    /* Nodes must not decrease, because threads_before counts runs of threads. */
+    /* Nodes must not decrease from thread to thread, because threads_before counts one run of
+     * threads per node. */
     for (uint32_t i = 0; i < threads; i++)
         if (node_of_thread[i] >= nodes || (i && node_of_thread[i] < node_of_thread[i - 1]))
             return 0;

@@ -19,10 +19,11 @@
 #include <stdlib.h>
 
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
-/* HANDED_NS is the least work per thread that pays for a spinning worker, WOKEN_NS the least total
- * work that pays for waking sleeping workers (some 50 us in a virtual machine). Jobs at intervals
- * below PATIENT_NS are a series: workers spin between them, and the second job wakes them at any
- * size. If owners worked alone for LATE_NS, at most MOST_LATE workers are moved to other cores. */
+/* HANDED_NS is the least work per thread that pays for a spinning worker. WOKEN_NS is the least
+ * total work that pays for waking sleeping workers, which costs some 50 us in a virtual machine.
+ * Jobs at intervals below PATIENT_NS are a series: workers spin between them, and the second job
+ * wakes the workers whatever its size. If owners worked alone for LATE_NS, at most MOST_LATE
+ * workers are moved to other cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Number of threads of all pools of this process that run a job or spin. */
@@ -131,7 +132,7 @@ static void *worker(void *arg)
     struct sp_pool *const pool = self->pool;
     if (pool->places)
         sp_places_pin(pool->places, self->node);
-    /* from now on other threads may set its affinity mask */
+    /* from now on other threads may set this thread's affinity mask */
     atomic_store(&self->tid, sp_apart_self());
     uint32_t seen = 0;
     int patient = 0;
@@ -225,7 +226,7 @@ static void deal(struct sp_pool *pool, uint32_t tasks)
                                  ? tasks
                                  : (uint64_t)tasks * pool->places->threads_before[n + 1] / pool->threads;
         pool->shares[n].end = end;
-        /* published by the store to `door` */
+        /* the store to `door` publishes this value */
         atomic_store_explicit(&pool->shares[n].next, begin, memory_order_relaxed);
         begin = end;
     }

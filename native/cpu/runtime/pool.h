@@ -17,10 +17,11 @@ struct sp_worker {
 };
 
 /* A contiguous run of a job's tasks, which the threads of one NUMA node draw from first. If the
- * next job is divided alike, they get the memory again that they touched first. One node has one
- * share. */
+ * next job is divided in the same way, these threads work again on the memory that they touched
+ * first. One node has one share. */
 struct sp_share {
-    /* 64 bits wide, because every thread draws once past the end */
+    /* 64 bits wide, because every thread draws once past the end, and must not wrap the number
+     * around */
     _Alignas(64) _Atomic uint64_t next;
     uint64_t end;
 };

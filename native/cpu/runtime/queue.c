@@ -15,9 +15,9 @@
 #include <string.h>
 
 /* Limits of a queue; beyond them submissions wait for room. MOST_JOBS is the number of times that a
- * timing queue keeps (core/ledger.c). A producer that is always ahead was equally fast with 256 to
- * 16384. MOST_NBYTES counts records and upload bytes: two frames of 32 MiB. One job may exceed it,
- * so that any size is accepted. */
+ * timing queue keeps (core/ledger.c). A producer that is always ahead was equally fast with limits
+ * of 256 to 16384. MOST_NBYTES counts records and upload bytes; two frames of 32 MiB fit. One job
+ * may exceed MOST_NBYTES, so that any size is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
@@ -28,8 +28,8 @@ static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int 
     sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
-/* With `take`, references each queue that the records wait for, so that it lives until the
- * submission has ended. Without, drops these references. */
+/* With `take`, references each queue that the records wait for, so that the queue lives until the
+ * submission has ended. Without `take`, drops these references. */
 static void hold_waited(const void *records, size_t nbytes, int take)
 {
     const unsigned char *p = records;
@@ -167,7 +167,7 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 {
     uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
-    /* rc 0: the return value reports a failure, the queue does not keep it */
+    /* with 0, because launch returns a failure to its caller, and the queue must not keep it too */
     note(q, value, start_ns, 0);
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
     /* sequentially consistent: orders the store of NULL before the load of `peeking` */
@@ -229,7 +229,7 @@ int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data
             memmove((void *)(uintptr_t)address, data, nbytes);
         return (int64_t)submitted;
     }
-    /* before the lock is taken, because this may take long */
+    /* make the job before the lock is taken, because copying `data` may take long */
     struct sp_job *job = make_job(&copy, sizeof copy, data, nbytes);
     rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
     if (rc) {

@@ -148,8 +148,8 @@ int sp_cpu_dispatch(const void *record, struct sp_running *running)
     return 0;
 }
 
-/* Fills memory on one thread. A second thread adds nothing to a memory-bound fill; memset and a
- * copy use one too. */
+/* Fills memory on one thread. A second thread would not speed up a memory-bound fill. memset and
+ * copies run on one thread too. */
 static void fill(const struct sp_cmd_fill *f)
 {
     typedef uint64_t wide __attribute__((vector_size(16), aligned(1), may_alias));

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* From LARGE on, blocks are whole huge pages if the system offers them by madvise. Otherwise panels
- * and their sources span more 4 KiB pages than a core's TLB holds, which costs 2 % of a product of
- * 1024 cubed (Zen 4). */
+/* From LARGE on, blocks are whole huge pages if the system offers them by madvise. With 4 KiB
+ * pages, panels and their sources span more pages than a core's TLB holds. That costs 2 % of a
+ * product of 1024 cubed (Zen 4). */
 enum { ALIGN = 64, LARGE = 256 << 10, HUGE_PAGE = 2 << 20 };
 
 struct scratch {
@@ -33,8 +33,8 @@ static void make_key(void)
     key_ok = pthread_key_create(&key, release) == 0;
 }
 
-/* Returns the calling thread's scratch blocks or NULL. Uses pthread_getspecific instead of
- * __thread, which would make the library need the dynamic loader by name. */
+/* Returns the calling thread's scratch blocks or NULL. Uses pthread_getspecific, because with
+ * __thread the library would list the dynamic loader among the libraries that it needs. */
 static struct scratch *of_thread(void)
 {
     pthread_once(&once, make_key);

@@ -20,8 +20,8 @@ sp_routine_fn sp_blocked_to_nchw_f32_ref;
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
 /* Transposes one tile. Lines that are a large power of two apart compete for a few places in the
- * cache. So the loops use up the lines on the side with the longer stride four at a time, before
- * their eviction. */
+ * cache. So the loops finish four lines at a time of the side with the longer stride, before these
+ * lines are evicted. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)

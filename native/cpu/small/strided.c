@@ -1,7 +1,8 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension and src's densest dimension form a plane. A plane is copied row by row, or by
- * tiles if that would access neither side in order. The other two dimensions count planes. */
+ * The last dimension and src's densest dimension form a plane. A plane is copied row by row. If a
+ * copy by rows would access neither side in order, the plane is copied by tiles. The other two
+ * dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/turn.h"
@@ -84,7 +85,8 @@ struct job {
     /* argument structs of other sizes differ only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
-    uint32_t outer[2], row; /* indices of these dimensions; the columns are dimension 3 */
+    /* dimensions that count planes, and the dimension of rows; dimension 3 has the columns */
+    uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
     uint64_t blocks, each; /* blocks in all, blocks per task */
 };

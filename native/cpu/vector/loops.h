@@ -11,8 +11,8 @@
 #define SP_NOT_UNROLLED
 #else
 #define SP_INDEPENDENT _Pragma("GCC ivdep")
-/* To be put before a loop with as many steps as a vector has elements. If the compiler unrolled it,
- * it would not become a vector. */
+/* To be put before a loop with as many steps as a vector has elements. If the compiler unrolled
+ * such a loop, it would not make a vector of it. */
 #define SP_NOT_UNROLLED _Pragma("GCC unroll 1")
 #endif
 #endif

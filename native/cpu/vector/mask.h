@@ -1,6 +1,7 @@
 /* Masks for the first lanes of a vector, 1 <= lanes <= all, at the ends of tiles. Masked loads read
- * nothing else and fill with zeros; masked stores write nothing else. Instruction sets with such
- * loads define SP_MASKED. Elsewhere tiles end in a temporary (gemm/slice.c). */
+ * only these lanes and fill the others with zeros. Masked stores write only these lanes.
+ * Instruction sets with such loads define SP_MASKED. With other instruction sets, a tile that ends
+ * inside a vector is computed in a temporary (gemm/slice.c). */
 #ifndef SP_CPU_MASK_H
 #define SP_CPU_MASK_H
 #include <immintrin.h>

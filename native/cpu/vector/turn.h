@@ -14,7 +14,7 @@ typedef double sp_f64x2_at __attribute__((vector_size(16), aligned(8), may_alias
 #if defined(__clang__)
 #define SP_SHUFFLE4(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #define SP_SHUFFLE2(a, b, i, j) __builtin_shufflevector(a, b, i, j)
-#else /* GCC has had this builtin for longer */
+#else /* older versions of GCC lack __builtin_shufflevector */
 typedef int32_t sp_i32x4 __attribute__((vector_size(16)));
 typedef int64_t sp_i64x2 __attribute__((vector_size(16)));
 #define SP_SHUFFLE4(a, b, i, j, k, l) __builtin_shuffle(a, b, (sp_i32x4){i, j, k, l})

@@ -1,7 +1,8 @@
 /* exp, tanh and sigmoid of vmath.h for SP_EACH vectors at once. Each step is computed for all
- * vectors before the next step. A single vector would wait for its own latency, and the CPU's
- * scheduler does not look far enough ahead. Where one instruction does several steps, this file
- * uses it. The results equal those of vmath.h to the bit (tests/ops/map/test_map_maths.py). */
+ * vectors before the next step. With a single vector, each step would wait for the result of the
+ * step before. The CPU's scheduler does not look far enough ahead to overlap whole vectors. Where
+ * one instruction does several steps, this file uses it. The results equal those of vmath.h to the
+ * bit (tests/ops/map/test_map_maths.py). */
 #ifndef SP_CPU_VMATH_EACH_H
 #define SP_CPU_VMATH_EACH_H
 #if defined(__x86_64__)

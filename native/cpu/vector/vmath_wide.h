@@ -2,9 +2,9 @@
  * vmath.h there are no branches and no calls. sp_odd_* marks elements that a function does not
  * cover (a huge angle, a power of 0); libm computes those.
  *
- * log and the kernels of sine and cosine are fdlibm's approximations (their coefficients; published
- * error bounds). exp and pow are series made for this file; tanh near 0 is that of Cephes.
- * tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
+ * log and the kernels of sine and cosine are fdlibm's approximations: they use its coefficients,
+ * whose error bounds are published. exp and pow are series made for this file; tanh near 0 is that
+ * of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -36,7 +36,7 @@ static inline uint64_t sp_bits_of_f64(double d)
  * result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    /* e**-760 is 0, and both steps still have exponents for it */
+    /* e**-760 is 0, and the two factors that make 2**n still have exponents for it */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
@@ -103,9 +103,9 @@ static inline double sp_log_any(double x)
     return x == 0.0 ? -HUGE_VAL : found;
 }
 
-/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi,
- * and n, whose low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n times the
- * first two is exact. */
+/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi.
+ * Writes n, of which only the low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n
+ * times the first two is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {
@@ -290,7 +290,7 @@ static inline double sp_pow_f64(double x, double y)
 {
     double k;
     const double f = sp_split(fabs(x), &k) - 1.0;
-    const double below = 2.0 + f; /* m + 1 is below + rest */
+    const double below = 2.0 + f; /* m + 1 is the sum of `below` and `rest` */
     const double rest = (2.0 - below) + f;
     const double s = f / below;
     const double s_lo = (fma(-s, below, f) - s * rest) / below;

@@ -86,8 +86,8 @@ static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, si
     return made;
 }
 
-/* Calls the Python function with a tuple and a dict. CPython uses this for subclasses in Python
- * before 3.12, and for `object.__call__`. */
+/* Calls the Python function with a tuple and a dict. Before 3.12, CPython uses this function for
+ * subclasses that are written in Python. Every version uses it for `object.__call__`. */
 static PyObject *call_by_tuple(PyObject *self, PyObject *given, PyObject *named)
 {
     PyObject *const function = ((const struct hot_callable *)(const void *)self)->function;
@@ -187,7 +187,7 @@ static PyObject *direct(PyObject *module, PyObject *base)
         {NULL, 0, 0, 0, NULL},
     };
     PyType_Slot slots[] = {
-        {Py_tp_call, call_by_tuple}, /* a type with this flag needs a tp_call of its own */
+        {Py_tp_call, call_by_tuple}, /* a type with HAVE_VECTORCALL needs a tp_call of its own */
         {Py_tp_members, members},
         {0, NULL},
     };

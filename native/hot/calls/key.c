@@ -88,8 +88,8 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Sets items[at] and items[at + 1] to what distinguishes `value` from others. Calls `other` for
- * other kinds of values and sets *asked then. Returns 0 with an exception. */
+/* Sets items[at] and items[at + 1] to what distinguishes `value` from other values. For a kind of
+ * value that it does not know, it calls `other` and sets *asked. Returns 0 with an exception. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

@@ -67,8 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the constants of this call as a bytes object, or NULL. An object, because they may have
- * to outlive the call if its launch waits for others. */
+/* Returns the constants of this call as a bytes object, or NULL. They are an object, because they
+ * may have to outlive the call if its launch waits for others. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -299,7 +299,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    /* numpy's memory that only the row keeps alive */
+    /* pointers to numpy's memory that only the row keeps alive */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

@@ -55,8 +55,8 @@ struct hot_row {
 extern PyTypeObject *hot_row_type;
 
 /* Runs the call of a row. With `waits` it returns the result, otherwise the launch's fence. Returns
- * NULL if nothing was done, or with an exception. `device` NULL: that of the row. `epoch` NULL: the
- * device's own. */
+ * NULL if nothing was done, or with an exception. If `device` is NULL, the device is the row's. If
+ * `epoch` is NULL, the epoch is the device's own. */
 PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *epoch, PyObject *const *values, size_t nvalues,
                       int waits);
 #endif

@@ -25,7 +25,7 @@ static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
     uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;
     if (t->nsets == 1)
         return 0;
-    /* the products do not depend on each other */
+    /* the products do not depend on each other, so the CPU can compute several at a time */
     for (size_t i = 0; i < key->nwords; i++, factor += STEP)
         sum += key->words[i] * factor;
     return (Py_ssize_t)(WAYS * ((sum ^ sum >> 32) & (t->nsets - 1)));
@@ -45,8 +45,8 @@ static int is_for(const struct hot_row *row, const struct hot_key *key, PyObject
     return 1;
 }
 
-/* Returns a new reference to the row of a call, or NULL. A new one, because another thread may
- * replace the row in the table meanwhile. */
+/* Returns a new reference to the row of a call, or NULL. The reference is new, because another
+ * thread may replace the row in the table meanwhile. */
 static struct hot_row *row_of(PyObject *table, const struct hot_key *key, PyObject *const *values)
 {
     PyObject *found = NULL;

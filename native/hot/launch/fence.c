@@ -1,10 +1,10 @@
 /* The class of fences. core/fence.py adds the methods that are written in Python. A class made in
  * Python would cost each launch 20 ns.
  *
- * Its method `wait` handles launches that have already ended without error, without a line of
- * Python. Most launches of the cpu device have ended when they return. In other cases core/fence.py
- * begins again: the launch runs or failed, something waits to be freed, or the timeout is no plain
- * number. */
+ * The method `wait` of fences handles launches that have already ended without error, without a
+ * line of Python. Most launches of the cpu device have ended when they return. In other cases
+ * core/fence.py begins again: the launch runs or failed, something waits to be freed, or the
+ * timeout is no plain number. */
 #include "fence.h"
 
 #include <stddef.h>
@@ -65,8 +65,8 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Returns 1 if a wait has something to do besides: memory to free, or failures of other submissions
- * to raise. Leaves no exception. */
+/* Returns 1 if a wait has to do more than wait: free memory, or raise failures of other
+ * submissions. Leaves no exception. */
 static int pending(const struct hot_queue *q)
 {
     Py_ssize_t some = 0;

@@ -62,8 +62,8 @@ static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain,
     return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
 }
 
-/* "hot", because gcc takes the code after the refusals for rare, and copies there by slow short
- * instructions. */
+/* Without the attribute `hot`, gcc takes the code after the refusals for rare, and makes the copies
+ * there by slow short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;
@@ -84,7 +84,7 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
     if (packed) {
-        /* checked first, because making the struct costs 10 ns (against.py) */
+        /* check `resend` first, because making the struct costs 10 ns (against.py) */
         if (q->handle->functions->resend)
             value = hot_resend(&(struct sp_submission){q->handle, r.bytes, r.nbytes, epoch});
         if (value == 0) {
@@ -108,9 +108,9 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     return made;
 }
 
-/* Submits a list that was submitted to this queue before, in C. core/queue.py does the rest. The
- * fence is made before the driver is called, because the driver leaves cold caches: 35 ns
- * (amdgpu_submit.py). */
+/* Submits, in C, a list that was submitted to this queue before. core/queue.py submits the others.
+ * The fence is made before the driver is called, because the driver leaves cold caches. This saves
+ * 35 ns (amdgpu_submit.py). */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;

@@ -9,7 +9,7 @@ struct hot_prepared {
     /* kept: owner of the memory of `prepared`; again: a function called with this object and a
      * value of 0 or less */
     PyObject *kept, *again;
-    /* changes together with `kept`, because another thread may be in `go` */
+    /* changes only together with its owner `kept`, because another thread may be in `go` */
     struct sp_submission *prepared;
     int64_t last; /* the last timeline value that `go` returned */
 };

@@ -100,7 +100,7 @@ static PyMemberDef pointer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* The storage of closed pointers. Their own storage may be freed. */
+/* The storage that all closed pointers have, because their own storage may be freed. */
 static PyObject *closed_storage;
 
 static PyObject *make_pointer(PyTypeObject *type, PyObject *given, PyObject *named)

@@ -130,7 +130,7 @@ static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *devic
 {
     return ((const struct hot_kernel *)(const void *)kernel)->device == device;
 }
-/* Reads the device's epoch, which must precede all checks of objects. Returns 0 if `device` is no
+/* Reads the device's epoch. To be called before any object is checked. Returns 0 if `device` is no
  * device. */
 static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
@@ -141,8 +141,8 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 }
 
 /* Submits again what the queue was given before. Returns its timeline value, or 0 if nothing was
- * done. It waits for no one, so it keeps the GIL: to release and take the GIL costs 100 ns beside
- * an ioctl (amdgpu_submit.py). */
+ * done. The function waits for no one, so it keeps the GIL. To release and take the GIL would cost
+ * 100 ns beside an ioctl (amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;
@@ -161,7 +161,8 @@ struct hot_frame {
     /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
     int references;
     int is_base; /* 1: other classes derive from this type */
-    /* 1: the collector does not clear the references; as with tuples, it breaks cycles elsewhere */
+    /* 1: the collector does not clear the references; as with tuples, it breaks cycles at other
+     * objects */
     int is_fixed;
     newfunc make;
     ternaryfunc call;

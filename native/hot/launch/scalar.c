@@ -123,7 +123,8 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     if (value == -1 && PyErr_Occurred())
         return 0;
     const size_t nbytes = code == 'q' ? 8 : code == 'i' || code == 'I' ? 4 : code == 'h' || code == 'H' ? 2 : 1;
-    memcpy(at, &value, nbytes); /* the low bytes come first on every machine with a wheel */
+    /* the low bytes come first: every machine that has a wheel is little-endian */
+    memcpy(at, &value, nbytes);
     if (nbytes == 8)
         return 1;
     /* one more than the largest value of the signed type */

@@ -1,7 +1,7 @@
 /* numpy's arrays as C structs: the head of PyArrayObject. Its layout is part of numpy's ABI
  * (numpy/ndarraytypes.h, PyArrayObject_fields) and the same in versions 1 and 2. The stable ABI of
- * Python 3.10 has no buffer protocol, and asking an array for its address by attributes costs as
- * much as a small operation.
+ * Python 3.10 has no buffer protocol. To ask an array for its address by attributes costs as much
+ * as a small operation.
  *
  * result.c sets `hot_ndarray_type` once numpy has said which ABI it has (core/numpy_layout.py).
  * Until then no array is read. */

@@ -13,7 +13,8 @@ struct work {
     const struct sp_conv_kernel *kernel;
     const float *wt; /* only for NHWC: the weights as [taps][oc] */
     int64_t nwindow;
-    /* planes of a task, of all tasks: channels of all images; in NHWC: images */
+    /* A plane is one channel of one image, in NHWC a whole image. `planes` counts those of a task,
+     * `all_planes` those of all tasks. */
     int64_t planes, all_planes;
     int64_t rows, runs; /* output rows of a task, tasks per plane */
     int is_nine;
@@ -79,8 +80,8 @@ int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa
         task->taps = sp_conv_taps(v, &task->piece);
         if (!task->taps)
             return -ENOMEM;
-        /* Compute as many rows at a time as the window has room for. A window that was just stored
-         * is slow to load at other offsets. */
+        /* Compute as many rows at a time as the window has room for, because a window that was just
+         * stored is slow to load at other offsets. */
         const int64_t room = WINDOW_NBYTES / (int64_t)sizeof(float) / task->piece.row;
         const int64_t extra = (room - sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS)) / v->sh;
         task->rows = SP_CONV_DEPTH_ROWS + (extra > 0 ? extra / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS : 0);

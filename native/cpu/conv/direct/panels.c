@@ -14,12 +14,13 @@ enum {
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
      * nothing. */
     FEW_CHANNELS = 16,
-    /* With at most this many tiles of output channels, packing a panel costs more than it saves, so
-     * x is read in place. x must then be one long row. The micro-kernel's steps must be long enough
-     * to hide L2's latency: on Zen 4 steps of 14 x 2 vectors of 64 bytes are, 6 x 2 vectors of 32
-     * bytes are not. Stretches of pixels are short then, since nothing is copied and the sums soon
-     * evict prefetched lines from L2. */
-    FEWEST_TILES = 12, /* the limit with fewer terms than SOME_TERMS, whose steps are short */
+    /* With at most this many tiles of output channels, packing a panel costs more than it saves.
+     * Then x is read in place, which needs x to be one long row. The micro-kernel's steps must also
+     * be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are long
+     * enough. Steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
+     * nothing is copied, and the sums soon evict prefetched lines from L2. */
+    /* the limit if there are fewer than SOME_TERMS terms, because the steps are short then */
+    FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,
     IN_PLACE_LANES = 16,
@@ -31,7 +32,8 @@ struct work {
     struct sp_conv v;
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
-    /* ranges of stretches, and of channel tiles; each range of tiles packs its own panels */
+    /* The work is divided into `parts` ranges of stretches times `bands` ranges of channel tiles.
+     * Each range of tiles packs its own panels. */
     int64_t parts, bands;
     size_t scratch_nbytes;
     int failed;

@@ -134,7 +134,7 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
     const int64_t most = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
-    /* Use sets of equal size, because each set reads all of x. */
+    /* Divide the blocks into sets of equal size, because each set reads all of x. */
     work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;

@@ -12,7 +12,9 @@ static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)
 
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa)
 {
-    if (v->cg == 0) /* No channels to sum: the other forms divide channels into pieces. */
+    /* Without channels to sum, only SP_CONV_PLAIN works: the other forms divide channels into
+     * pieces. */
+    if (v->cg == 0)
         return SP_CONV_PLAIN;
     switch (plan->algo) {
     case SP_ALGO_WINOGRAD:

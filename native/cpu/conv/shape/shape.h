@@ -6,8 +6,8 @@
 #include "cpu/gemm/gemm.h"
 #include "cpu/vector/whole.h"
 
-/* The geometry of a convolution. Signed, because an output pixel's window may begin in the padding.
- * sp_conv_widen refuses factors above 2**31, so no product of two overflows. */
+/* The geometry of a convolution. The numbers are signed, because an output pixel's window may begin
+ * in the padding. sp_conv_widen refuses factors above 2**31, so no product of two overflows. */
 struct sp_conv {
     const float *x, *w, *bias;
     float *y;
@@ -18,8 +18,7 @@ struct sp_conv {
     int nhwc;
 };
 
-/* Returns 1 for a 1x1 convolution whose outputs each come from one input pixel, none from the
- * padding before the image. */
+/* Returns 1 for a 1x1 convolution without padding: each output comes from one input pixel. */
 static inline int sp_conv_is_of_pixels(const struct sp_conv *v)
 {
     return v->taps == 1 && v->ph == 0 && v->pw == 0 && (v->oh - 1) * v->sh < v->h && (v->ow - 1) * v->sw < v->w_in;
@@ -49,8 +48,8 @@ struct sp_conv_loop {
 struct sp_conv_pass {
     const float *x[2]; /* per run: the input of its first pixel's first tap */
     float *to[2];      /* per run: destination of its sums */
-    int64_t step;      /* from pixel to pixel of a run in x, in floats */
-    int64_t ld_to;     /* from pixel to pixel in `to`, in floats */
+    int64_t step;      /* floats in x from pixel to pixel of a run */
+    int64_t ld_to;     /* floats in `to` from pixel to pixel */
     const float *w;
     struct sp_conv_loop loop[3];
     const float *init; /* initial value of the sums, by lane */
@@ -62,8 +61,8 @@ struct sp_conv_pass {
 };
 typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
 
-/* Distances from channel to channel, row to row and column to column: in x in floats, in packed
- * weights in rows of lanes. */
+/* Distances from channel to channel, row to row and column to column. Those of x are in floats,
+ * those of packed weights (w) in rows of lanes. */
 struct sp_conv_memory {
     int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
 };
@@ -97,8 +96,9 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */
-    int64_t later; /* prefetch distance from y to later sums, to any address; 0: no prefetch */
-    int64_t repeat; /* number of repetitions; each moves one or two vectors of pixels on */
+    /* prefetch distance in y to later sums; the address may be any; 0: no prefetch */
+    int64_t later;
+    int64_t repeat; /* number of repetitions; each advances by one or two vectors of pixels */
     /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. The
      * address may be any. */
     const float *ahead;
@@ -140,14 +140,15 @@ struct sp_conv_strips {
     int64_t panels_floats;
     /* images computed together; more than one if a piece is a whole plane */
     int64_t images;
-    int is_row;            /* each input plane is one long row too */
-    int in_place;          /* x is read in place of packed panels */
+    int is_row;            /* 1: each input plane is one long row, as the output plane is */
+    int in_place;          /* 1: x itself is read, without packed panels */
     int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap; /* address of a zero, the offset of a single tap */
+    const int64_t *no_tap; /* the offset of a single tap: points to a zero */
 };
 
 struct sp_conv_kernel {
-    /* packs a sp_conv_group: i is an output pixel, p = (channel, ky, kx) */
+    /* packs a sp_conv_group; in terms of sp_pack_fn, i is an output pixel and p is (channel, ky,
+     * kx) */
     sp_pack_fn *pixels_nchw;
     sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
     int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
@@ -211,9 +212,9 @@ int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
 /* Returns the number of input rows that `outputs` output rows of depthwise convolution need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);
 int64_t sp_conv_depthwise_window(const struct sp_conv *v, enum sp_isa isa);
-/* sp_conv_cut divides output rows into pieces, so that a window of `rows` input rows fits L1; or
- * into pieces of `wanted` pixels if that is not 0. sp_conv_pieces returns the pieces per row,
- * sp_conv_taps the offset of each tap in a window's row. */
+/* sp_conv_cut divides output rows into pieces. If `wanted` is 0, a piece is so short that a window
+ * of `rows` input rows fits L1; else it has `wanted` pixels. sp_conv_pieces returns the pieces per
+ * row. sp_conv_taps returns the offset of each tap in a window's row. */
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes);
 int64_t sp_conv_pieces(const struct sp_conv *v, const struct sp_conv_piece *piece, int64_t lanes);
 const int64_t *sp_conv_taps(const struct sp_conv *v, const struct sp_conv_piece *piece);

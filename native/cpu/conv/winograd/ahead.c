@@ -1,13 +1,15 @@
 /* Prefetch for a Winograd convolution. While matrix products compute, this prefetches input rows of
- * the next group of tiles and output rows of the current group, a cache line with each step of a
- * micro-kernel. The transforms touch a line or two of many rows and planes, which hardware
- * prefetchers do not predict. Many prefetches at once would stall the loads of the products. */
+ * the next group of tiles and output rows of the current group. Each step of a micro-kernel
+ * prefetches one cache line. The transforms touch a line or two of many rows and planes, which
+ * hardware prefetchers do not predict. Many prefetches at once would stall the loads of the
+ * products. */
 #include "winograd.h"
 
 enum { LINE = 64 / sizeof(float) };
 
 /* Finds the rows [y0, y1) and columns [x0, x1) of one image that the tiles of a group cover,
- * clipped to h x w. A tile covers `m` pixels plus `extra`, shifted by (-py, -px). */
+ * clipped to h x w. In each direction, a tile covers `m` pixels plus `extra`. Its position is
+ * shifted by (-py, -px). */
 static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, int64_t m, int64_t extra, int64_t py,
                       int64_t px, int64_t h, int64_t w, int64_t at[4])
 {

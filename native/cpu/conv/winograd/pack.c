@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* The matrices G of F(2x2) and F(4x4). Row i of G is (1, p, p^2) / prod_{j != i} (p_i - p_j) for
- * point p = p_i of tile.inc and six.inc. The last row, for the point infinity, is (0, 0, 1). */
+/* The matrices G of F(2x2), F(4x4) and F(6x6). Row i of G belongs to interpolation point p = p_i
+ * (tile.inc, six.inc) and is (1, p, p^2) / prod_{j != i} (p_i - p_j). The last row, for the point
+ * infinity, is (0, 0, 1). */
 static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 #define A 0.70710678118654752440
 #define B 1.41421356237309504880
@@ -27,8 +28,9 @@ static const double G6[8][3] = {{1, 0, 0},
                                 {1.0 / 90, 1.0 / 45, 2.0 / 45},
                                 {1.0 / 90, -1.0 / 45, 2.0 / 45},
                                 {0, 0, 1}};
-/* The matrices G for stride 2: rows for two taps, the first and the last, then a row for the middle
- * tap, by which odd pixels are multiplied. */
+/* The matrices G for stride 2. The last row is for the middle tap, by which odd pixels are
+ * multiplied. The rows before it are for the first and the last tap, by which even pixels are
+ * convolved. */
 static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
 static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
                                         {16.0 / 21, 0, -8.0 / 21},
@@ -44,8 +46,9 @@ struct packing {
     float *u;
 };
 
-/* Filters that are transformed together fill one cache line of each matrix. The matrices lie a
- * power of two apart, so they would evict each other's lines before a second visit. */
+/* Number of filters that are transformed together. Their elements fill one cache line of each
+ * matrix. The matrices lie a power of two apart, so they would evict each other's lines before a
+ * second visit. */
 enum { TOGETHER = 16 };
 
 /* Computes sum_k x[k] * g[k] for each of the filters. */
@@ -91,7 +94,8 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_least(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        for (int64_t o = 0; o < width; o += TOGETHER) /* o < channels: width is whole vectors */
+        /* o < channels too, because `width` rounds `channels` up to whole vectors only */
+        for (int64_t o = 0; o < width; o += TOGETHER)
             transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_least(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
                       wino->panels * v->c * wino->panel);

@@ -75,8 +75,9 @@ struct reading {
 };
 
 /* Returns the channels per partial sum of matrix f. F(6x6) rounds most, because its outputs are
- * small differences of large products. How much an error grows depends on f's two points. Returns
- * 128 if one is +-1; else 32 if one is 0 or infinity, 64 otherwise. */
+ * small differences of large products. How much an error grows depends on the two interpolation
+ * points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or infinity,
+ * else 64. */
 static size_t chunk_of(const struct sp_wino *wino, int64_t f)
 {
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
@@ -215,9 +216,9 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group && wino->m == 6) { /* one group is then a quarter of L2 at 64 channels */
+    if (!group && wino->m == 6) { /* at 64 channels such a group fills a quarter of L2 */
         group = most_rows;
-    } else if (!group) { /* at least two micro-tiles, to halve the distant reads of weights */
+    } else if (!group) { /* two or more micro-tiles halve the reads of weights from far away */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
@@ -228,8 +229,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_pieces(wino->tiles, group);
     work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
-    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches, and
-     * the weights, pass through the cache anyway. */
+    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches pass
+     * through the cache without staying, as the weights do. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }

@@ -10,13 +10,13 @@
  * With stride 2 an output y[i] = g0 d[2i] + g1 d[2i+1] + g2 d[2i+2] is the sum of two convolutions.
  * The first convolves the even pixels with the taps (g0, g2) at stride 1, by F(m, 2) with m + 1
  * "points". The second multiplies each odd pixel by g1: m plain products. Together these are 2m + 1
- * products of a patch of as many pixels, squared in two dimensions: 81 for 16 outputs at m = 4,
- * where direct convolution has 144.
+ * products, from a patch of 2m + 1 pixels. In two dimensions both numbers are squared: at m = 4
+ * there are 81 products for 16 outputs. Direct convolution has 144.
  *
  * The m odd products share one weight, so they are separate rows of one matrix product. Rows beyond
- * the image's edge are left out. So the frequencies have four parts, odd or even in either
- * dimension, and there are (m+2)^2 matrices of weights. Stride 1 has as many matrices, all in the
- * first part.
+ * the image's edge are left out. So the frequencies have four parts: in each dimension, a part has
+ * either the even or the odd pixels. There are (m+2)^2 matrices of weights. Stride 1 has as many
+ * matrices, all in the first part.
  *
  * winograd.c divides the tiles into groups whose transformed patches stay in the L2 cache. For each
  * group it runs three steps of the instruction set (winograd.inc): input transform, products,
@@ -42,16 +42,17 @@ struct sp_wino {
     int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
-/* The matrix products of a part. A row of v is a tile; in parts 1 and 3 an output column of a tile
- * inside the image, in parts 2 and 3 an output row. The rows of a tile are neighbours, columns
- * innermost.
- * v is [matrix][channel block][row][lane], m is [row][product][column of the panel], with a product
- * for each matrix. If a part has 64 matrices, m has a gap, so that rows use different sets of
- * L1. */
+/* The matrix products of a part. A row of v is a tile in part 0, and an output pixel in part 3. In
+ * part 1 it is an output column of a tile, in part 2 an output row of a tile. Columns and rows
+ * outside the image are left out. The rows of a tile are neighbours, columns innermost.
+ *
+ * v is [matrix][channel block][row][lane]. m is [row][product][column of the panel], with a product
+ * for each matrix. If a part has 64 matrices, m has a gap behind each row, so that rows use
+ * different sets of L1. */
 struct sp_wino_part {
     int64_t rows, stride; /* stride: floats from matrix to matrix in v */
     float *v;
-    int64_t m;        /* products of one panel column before those of this part */
+    int64_t m;        /* products of one panel column in the parts before this part */
     int64_t products; /* products from row to row in m */
 };
 
