@@ -24,7 +24,8 @@ WINDOW = 2
 def doubling(places: Sequence[str], nbytes: int) -> Program:
     """Builds recursive doubling: each of log2 p rounds sends all data.
 
-    If p is no power of two, two more rounds let the first places stand in for the last ones.
+    If p is no power of two, the last places send their data to the first ones before these rounds,
+    and receive the result after them.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -49,8 +50,8 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     """Builds an exchange: one round sends all data of each place to all others.
 
     Every place adds in the same order, so that all get the same bits: first within each half of the
-    places, then one half's sum to the other's. A place keeps each sum in the region that had its
-    own data, where it has one.
+    places, then one half's sum to the other's. A sum that contains a place's own data replaces that
+    data. Any other sum replaces the first of its two operands.
     """
     made, p = Builder(), len(places)
 
