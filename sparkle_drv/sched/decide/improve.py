@@ -47,8 +47,8 @@ def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
 
 @dataclass(frozen=True)
 class _Change:
-    """A changed order of tasks and the device of each task. Tasks before position `first` stay as
-    they are.
+    """A changed schedule: the order of the tasks, and the device of each task. Nothing changes for
+    the tasks before position `first`.
     """
 
     order: Sequence[int]

@@ -128,10 +128,10 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Returns a schedule that does not cut branches: connected tasks have one device.
+    """Returns a schedule in which tasks that are connected, a branch, have one device.
 
-    The longest branch is placed first; each goes to the device where it ends soonest. Tasks keep
-    the order of `best`.
+    The longest branch is placed first. Each branch goes to the device where it ends soonest. Tasks
+    keep the order of `best`.
     """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
@@ -159,7 +159,7 @@ def looking(
     """Returns `best` with one task moved to a device that is due for a trial, or None if none is
     due.
 
-    For each class of work, the candidate is the task that loses least by the move.
+    For each class of work and device, only the task that loses least by the move is considered.
     """
     order, device = [slot.task for slot in best.slots], best.device_of()
     least: dict[tuple[str, str], tuple[float, int, int]] = {}
@@ -188,8 +188,8 @@ def looking(
 def candidates(
     placed: Placed, task: int, chosen: str, looks: bool = False
 ) -> tuple[Candidate, ...]:
-    """Returns all devices for one task, the chosen one first. `looks` says that the task is a
-    trial.
+    """Returns a Candidate for each device of one task, the chosen one first. `looks` says that the
+    task is a trial.
     """
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
@@ -219,8 +219,8 @@ def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
 
 
 def _alone(cost: Cost | None) -> float:
-    """Returns the seconds of a task without `wait_s`, since the schedule of the graph counts
-    waiting.
+    """Returns the seconds of a task without `wait_s`, since the graph's schedule itself says how
+    long a task waits.
     """
     return INFINITE if cost is None else cost.total_s - cost.wait_s
 

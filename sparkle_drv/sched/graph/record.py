@@ -263,7 +263,8 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
-            self._executor.waiting.settle()  # here, because no thread of a lane may compute them
+            # Waiting arrays are computed here, because no thread of a lane may compute them.
+            self._executor.waiting.settle()
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -285,7 +286,9 @@ class TaskGraph:
         return found[0] if len(found) == 1 else found
 
     def _bind(self, inputs: Mapping[Node, Any]) -> bool:
-        """Binds the inputs, all or none. Returns whether an input has another kind than before."""
+        """Binds all inputs, or none of them if one is wrong. Returns whether the array of an input
+        has another kind than before.
+        """
         if not isinstance(inputs, Mapping):
             raise TypeError(
                 f"inputs: expected a dict of arrays by node, got {type(inputs).__name__}"

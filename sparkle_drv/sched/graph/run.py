@@ -59,8 +59,8 @@ constants."""
 
 @dataclass
 class _Asked:
-    """A fold that fusing asked about, and what the operands became (None if they cannot take the
-    fold).
+    """The task of a fold that fusing asked about. `found` has the operands with the fold in them,
+    or None if they cannot take it.
     """
 
     task: Task
@@ -110,7 +110,7 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # The device that failed was not the one that was to do the work.
+                    raise  # not the fault of a device that computes: no other one would help
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # without the failed one
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
@@ -202,7 +202,7 @@ class GraphRun:
             journal = self.executor.journal
             try:
                 made = self._decided(uris, self._choices)
-            except Lacking:  # perhaps a device can do the tasks that were merged
+            except Lacking:  # no device can do a merged task, but perhaps its parts
                 made = self._decided(uris, [plain(self.recorded, self.outputs)])
             known = made, journal
             if not made.kept.plan.explores:  # a trial runs once and replaces no plan
@@ -222,8 +222,8 @@ class GraphRun:
         return decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Returns whether to place the graph again. Costs are compared every LOOK runs. A new
-        journal needs the decision, too.
+        """Returns whether to place the graph again. The costs are looked at every LOOK runs. The
+        graph is also placed again for a new journal, which must contain the decision.
         """
         if self.executor.journal not in (None, journal):
             return True
@@ -293,8 +293,8 @@ class GraphRun:
         tasks.
 
         Threads serve only plans in which a copy may take long. They do not run while tasks are
-        timed one by one, or where an array of the caller is written, since other tasks may read
-        that array.
+        timed one by one. They do not run either if the graph writes an `out` of the caller, since
+        other tasks may read that array.
         """
         steps, devices = decided.steps.steps, self.executor.devices
         several = len({step.uri for step in steps}) > 1
@@ -335,8 +335,8 @@ class GraphRun:
         self, step: Bring, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
         free: Callable[[], None],
     ) -> Any:  # fmt: skip
-        """Returns the operand of a step as an Array or Constant on the target device. `free` waits
-        for users of the memory that is filled.
+        """Returns the operand of a step as an Array or Constant on the target device. Before memory
+        is filled, `free` is called, which waits for earlier users of that memory.
         """
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]

@@ -94,8 +94,8 @@ def _chosen(
         return place_graph.stated(executor.costs, works, reads, uris, refused)[0]
 
     def later(rows: int) -> Problem:
-        """Returns the problem of a micro-batch after the first: operands that are not cut are on
-        the device already.
+        """Returns the problem of a micro-batch that is not the first one. Its operands that are not
+        cut are on the device already.
         """
         made = []
         for task, work in zip(batch.tasks, works[rows], strict=True):
