@@ -30,7 +30,7 @@ def told(what: str) -> Iterator[None]:
     if getattr(_here, "inside", False):
         yield
         return
-    # Before the timer starts: what the terminal shows must also be in the log.
+    # Read before the timer starts, so that every block whose line is printed is logged, too.
     begin = time.perf_counter()
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None

@@ -52,7 +52,7 @@ class Trace:
 
     @property
     def call_ns(self) -> int:
-        """Beginning of this thread's current call, or of the trace if that is later."""
+        """When this thread's current call began, or the trace if it began later."""
         return getattr(self._calls, "began_ns", self.begin_ns)
 
     @call_ns.setter

@@ -103,9 +103,10 @@ def worked_in(x: Value, given: Any) -> Any:
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """Returns `x` in this layout and its channels for the change, or None if no change is needed.
+    """Returns `x` as it is in `layout`, and the `channels` argument for that change of layout.
+    Returns None if no change is needed.
 
-    The filters `w` say how many channels of a blocked image are real.
+    The filters `w` say how many channels of a blocked image are real, not padding.
     """
     if x.layout in (None, layout):
         return None

@@ -89,22 +89,24 @@ class Speed:
             if usable((size, t)):
                 offsets.setdefault(size, []).append(math.log(t / line.at(size)))
         middles = {size: median(values) for size, values in offsets.items()}
-        # For a normal distribution, the median absolute deviation is 0.6745 standard deviations.
+        # For a normal distribution, the median of the absolute deviations is 0.6745 standard
+        # deviations.
         spread = [abs(v - middles[size]) for size, vs in offsets.items() for v in vs if len(vs) > 1]
         noise = max(LEAST_NOISE, median(spread) / 0.6745 if spread else 0.0)
         speed = cls(line, noise)
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Sizes where the line is right get a knot, too: otherwise a neighbour's would apply. A
-            # probe weighs as one run: calls have other operands and allocations.
+            # Sizes where the line is right get a knot, too: otherwise a neighbour's knot would
+            # change the prediction there. All probes of a size weigh as one run, since calls have
+            # other operands and allocations than probes.
             speed._learn(size, middle)
         return speed
 
     def and_more(self, extra: float) -> Speed:
         """Returns the speed of work that takes `extra` seconds more for each unit of size.
 
-        The correction applies only to the part of the time that it was learnt from.
+        The corrections of this Speed apply only to this Speed's part of the time, not to `extra`.
         """
         line = Line(self.line.a, self.line.b + extra)
         knots = {}
@@ -138,8 +140,8 @@ class Speed:
         self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
-        """Updates the scatter from the difference of successive errors, which a constant error
-        cannot change.
+        """Updates the scatter from the difference of successive errors. A constant error cancels
+        out in that difference.
         """
         if self._before is not None:
             # sqrt(pi) / 2 converts the mean difference of two normal values to their standard

@@ -29,7 +29,7 @@ Wait = Callable[[Begun, float], object]
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
-    """Waits once, without slices."""
+    """Waits for `begun` by a single call of its `wait`."""
     begun.wait(timeout_s)
 
 
@@ -38,8 +38,8 @@ class CopyLost(DeviceLost):
 
 
 def know_host(executor: LocalExecutor, uri: str) -> bool:
-    """Measures the link between the host and a device if it is unknown and not free. Returns
-    whether it is known afterwards.
+    """Measures the link between the host and a device if it is unknown. Returns whether it is known
+    afterwards. A device on the host's memory needs no link, so it counts as known.
     """
     device, links = executor.devices[uri], executor.costs.links
 
