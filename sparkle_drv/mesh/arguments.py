@@ -105,9 +105,7 @@ def check_like(name: str, array: Given, other: Given, shape: bool = True) -> Non
 
 
 def reduced(name: str, dtype: Any) -> np.dtype[Any]:
-    """Returns numpy's dtype for `dtype` if collectives can add arrays of it. Raises TypeError
-    otherwise.
-    """
+    """Returns `dtype` as numpy's dtype. Raises TypeError if collectives cannot add arrays of it."""
     names = [str(known) for known in check.DTYPES]
     found: np.dtype[Any] | None = None
     with suppress(TypeError):
@@ -181,8 +179,8 @@ def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
 def parts(
     name: str, cut: Mapping[str, Array], whole_name: str, whole: Array
 ) -> list[tuple[int, int]]:
-    """Returns (offset, bytes) of each array of `cut` in `whole`, in order along axis 0. Raises
-    ValueError if the arrays do not add up to `whole`.
+    """Returns (offset, bytes) in `whole` of each array of `cut`. The arrays are parts of `whole`
+    along axis 0, in order. Raises ValueError if they do not add up to `whole`.
     """
     found, rows, at = [], 0, 0
     for uri, part in cut.items():
@@ -225,8 +223,8 @@ def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
 
 
 def nbytes(given: Any, itemsize: int = 1) -> int:
-    """Returns `given` as a number of bytes, a multiple of `itemsize`. Raises TypeError,
-    ValueError.
+    """Returns `given`, which must be a number of bytes and a multiple of `itemsize`. Raises
+    TypeError, ValueError.
     """
     found = check.whole("nbytes", given, 0, MOST_NBYTES)
     if found % itemsize:

@@ -1,4 +1,4 @@
-"""Measures the links between devices, with programs like those that run on them later.
+"""Measures the links between devices, with programs like those that use the links later.
 
 A measurement is the time of a step in the runner (lanes/runner.py): it includes the calls from
 Python, but no allocation. The first step of each size is dropped.

@@ -52,7 +52,9 @@ class Trace:
 
     @property
     def call_ns(self) -> int:
-        """When this thread's current call began, or the trace if it began later."""
+        """When this thread's current call began. For a call that began before the trace, the
+        trace's beginning.
+        """
         return getattr(self._calls, "began_ns", self.begin_ns)
 
     @call_ns.setter

@@ -24,8 +24,8 @@ WINDOW = 2
 def doubling(places: Sequence[str], nbytes: int) -> Program:
     """Builds recursive doubling: each of log2 p rounds sends all data.
 
-    If p is no power of two, the last places send their data to the first ones before these rounds,
-    and receive the result after them.
+    If p is no power of two, the last places do not take part in these rounds. They send their data
+    to the first places before, and receive the result afterwards.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -100,8 +100,8 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Builds a butterfly: each place adds up its share of the data from all others, and sends the
-    sums back. Several chunks are in flight.
+    """Builds a butterfly: each place receives its share of all others' data, adds it up, and sends
+    the sums back. Several chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]

@@ -5,8 +5,8 @@ First each island adds up its own data, a part on each of its places. Then the i
 part with one another, and each island distributes the sums. Slow links thus carry the data of one
 place instead of a whole island's.
 
-Data is cut into units, each with an owner on every island. Two islands of s and t places have s t
-units, with a different pair of owners for each, so that all links between them are used.
+Data is cut into units, each with an owner on every island. For two islands of s and t places there
+are s t units. Each unit has another pair of owners, so that all links between the islands are used.
 """
 
 from __future__ import annotations

@@ -248,8 +248,8 @@ class _Work:
             wait(begun, step.deadline_s, self._stopped, begin_s)
 
     def _may_begin(self, step: Step) -> bool:
-        """Waits for the steps before this one. Returns False if one of them failed or the run was
-        stopped.
+        """Waits for the steps that this one depends on. Returns False if one of them failed or the
+        run was stopped.
         """
         lane = step.lane
         with self._lock:

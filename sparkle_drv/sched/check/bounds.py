@@ -1,11 +1,13 @@
 """Evaluates an expression of `map` in float64, and bounds the error of a device that rounds each
 step: a running error analysis. All functions are pure.
 
-Each step has a value and a bound of its error. A sum adds the bounds of its operands; a product or
-quotient weighs them. A function is evaluated at both ends of its operand's interval. Each step adds
-its own rounding. The bound is infinite where a comparison or floor may go either way within the
-interval, or where a step leaves the range of the type. Source: N. J. Higham, Accuracy and Stability
-of Numerical Algorithms, section 3.3.
+Each step has a value and a bound of its error, which together form an interval. A sum adds the
+bounds of its operands; a product or quotient weighs them. A function is evaluated at both ends of
+its operand's interval. Each step adds its own rounding.
+
+The bound is infinite where a comparison or floor may go either way within the interval. It is also
+infinite where a step leaves the range of the type. Source: N. J. Higham, Accuracy and Stability of
+Numerical Algorithms, section 3.3.
 """
 
 from __future__ import annotations

@@ -103,8 +103,9 @@ def stated(
     uris: Sequence[str],
     refused: Mapping[tuple[int, str], str],
 ) -> tuple[Problem, list[dict[str, Cost]], list[dict[str, str]]]:
-    """Returns the placement problem; for each task, the costs of devices that can do it; and for
-    each task, why the others cannot. Raises Impossible if a task has no device.
+    """Returns the placement problem and two lists with an entry for each task. The first has the
+    costs of the devices that can do the task, the second why the others cannot. Raises Impossible
+    if a task has no device.
     """
     able: list[dict[str, Cost]] = []
     unable: list[dict[str, str]] = []
@@ -243,7 +244,7 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether the resources are parts of the same whole, such as named cores of one CPU."""
+    """Returns whether resources of two devices are parts of one, such as named cores of one CPU."""
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 

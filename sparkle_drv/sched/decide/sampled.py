@@ -1,5 +1,5 @@
-"""A plan that is kept for all calls of one shape. Kept says which calls are measured, and when to
-decide again. It holds state and does arithmetic: no clock, no device.
+"""Kept: a plan that serves all calls of one shape. It says which calls are measured, and when the
+device is chosen anew. It holds state and does arithmetic: no clock, no device.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs a recorded graph once or many times: fuses, places, moves, launches.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
-operands are in other places, weights no longer take what was folded into them, a device fails, or a
-device's speed has changed.
+operands are in other places, when a device fails, and when a device's speed has changed. It is also
+made again when new weights cannot take a fold that the old ones took, or the reverse.
 
 Tasks of one device are launched one after another on its queue, without waits. With several
 devices, each device and each direction between two of them is a lane (mesh/lanes/runner.py). The

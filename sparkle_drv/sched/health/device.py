@@ -4,8 +4,8 @@ The caller reports progress of the device's pieces. While there is no progress, 
 heartbeats (NOPs) when `due`, and reports their answers. Silence does not count while a submission
 is within its deadline. A device that answers heartbeats is slow at worst, never lost.
 
-The class has no lock: threads that share a Health hold their own lock around each call, and read a
-monotonic clock while they hold it.
+The class has no lock. Threads that share a Health must hold a lock of their own around each call,
+and read a monotonic clock while they hold it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A replay of the journal must decide the same. `choose` sees only `Costs`, and every change of
 `Costs` is an event in the journal. The same events therefore give the same plans, byte for byte.
-The journal has one JSON object per line, so that it is readable wherever it is cut off.
+The journal has one JSON object per line, so that a journal that was cut off is still readable.
 """
 
 from __future__ import annotations

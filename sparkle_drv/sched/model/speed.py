@@ -1,15 +1,15 @@
-"""Predicts how long one operation takes on one device, by its size: probes, corrected by each run.
-The module holds state and does arithmetic: no clock, no device.
+"""Predicts how long one operation takes on one device, by its size. Probes give a first prediction,
+and each run corrects it. The module holds state and does arithmetic: no clock, no device.
 
 The model is a line (mesh/links/line.py) times a correction that depends on the size. A line alone
 is not enough. The times of real kernels bend where caches end and threads join, and calls find
 other cache contents than probes. Runs are averaged in knots, one per doubling of the size. The
 correction at a size is the weighted mean of the knots near it.
 
-A knot's weight is the inverse of its variance: the scatter of single runs over their number, plus
-the change of the correction over the distance (BEND). With little scatter, a size thus has its own
-measurements; with much, its neighbours count, too. The line predicts sizes without any measurement
-near them.
+A knot's weight is the inverse of its variance. The variance is that of single runs over their
+number, plus a part that grows with the distance from the size (BEND). So if runs scatter little,
+almost only the measurements of the size itself count. If they scatter much, those of its neighbours
+count, too. The line predicts sizes without any measurement near them.
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
 the last few errors then goes into `pace`, a factor for all sizes, and these errors are forgotten.

@@ -229,8 +229,8 @@ class Sharding:
         return left
 
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
-        """Returns the executor itself if one device was found to be enough for such calls, else
-        None.
+        """Returns the executor, which uses one device, if the decision for calls with this key is
+        that one device is enough. Returns None otherwise.
         """
         kept = self._executor.shared.get(key)
         said = self.terms.shares != "auto" or self.terms.max_vram_nbytes

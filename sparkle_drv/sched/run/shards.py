@@ -1,9 +1,9 @@
 """Computes the pieces of one call: threads of each device claim, compute and commit them.
 
-A device with memory of its own has three threads, which at the same time copy a piece in, compute
-another one and copy a result out. The calling thread watches. A device that fails or is silent gets
-no more pieces (pulse.py); the others do its pieces. The call returns when the result of each piece
-is there. A thread that still waits for a late device ends later and changes nothing.
+A device with memory of its own has three threads. At any time one may copy a piece in, one compute
+another piece and one copy a result out. The calling thread watches. A device that fails or is
+silent gets no more pieces (pulse.py); the others do its pieces. The call returns when the result of
+each piece is there. A thread that still waits for a late device ends later and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs a call step by step, and waits for and times each step: copy operands in, change a layout,
-run the operation, copy the result out. The result equals that of the plain call.
+"""Runs a call step by step. The steps copy operands in, change a layout, run the operation and copy
+the result out. Each is waited for and timed. The result equals that of the plain call.
 
 Measured calls run this way (local.py), except calls of numpy arrays on a device that shares the
 host's memory. While a trace is recorded, all calls run this way (traced.py).

@@ -144,7 +144,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
 def sites_of(
     costs: Costs, work: Work, axis: Axis, uris: Sequence[str], wanted: Wanted
 ) -> tuple[Site, ...]:
-    """Returns the costs of a part of the work on each of these devices."""
+    """Returns a Site for each of these devices: what a part of the work costs there."""
     sites = []
     named = {name for uri in uris for name in costs.nodes[uri].shares}
     leaves = {name for name in named if not any(other.startswith(f"{name}:") for other in named)}

@@ -30,7 +30,7 @@ def decide_cut(
     """Decides as plans.decide does, for a graph in `count` micro-batches. "auto" takes the number
     with the least predicted time.
 
-    Raises ValueError, before any measurement, where the batch cannot be cut that way.
+    Raises ValueError if the batch cannot be cut that way. It does so before any measurement.
     """
     batches = [micro.batch(tasks, outputs) for tasks in choices]
     extent = batches[0].extent
