@@ -223,10 +223,10 @@ class Mesh(Closing):
         self._move("broadcast", plan, given)
 
     def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
-        """Fills `arrays`, one on each device, with parts of `src`, on any device of the mesh.
+        """Fills `arrays` with parts of `src`.
 
-        In the order of `devices`, the arrays are `src` cut along axis 0. Raises as `all_reduce`
-        does.
+        `src` is on any device of the mesh. `arrays` has one Array on each device. In the order of
+        `devices`, the arrays are `src` cut along axis 0. Raises as `all_reduce` does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays, written=True)
@@ -237,9 +237,10 @@ class Mesh(Closing):
         self._move("scatter", plan_scatter(self.network, root, cut), whole, parts)
 
     def gather(self, arrays: Sequence[Given], dst: Given) -> None:
-        """Fills `dst`, on any device of the mesh, with `arrays`, one on each device.
+        """Fills `dst` with the elements of all `arrays`.
 
-        The arrays are joined along axis 0, in the order of `devices`. Raises as `all_reduce` does.
+        `dst` is on any device of the mesh. `arrays` has one Array on each device. The arrays are
+        joined along axis 0, in the order of `devices`. Raises as `all_reduce` does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)

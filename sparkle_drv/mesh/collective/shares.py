@@ -43,7 +43,9 @@ def aligned(nbytes: int) -> int:
 
 
 def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int, int]]:
-    """Returns (offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN."""
+    """Returns (offset, bytes) of each part of `nbytes`. A part consists of whole elements and
+    begins at a multiple of ALIGN.
+    """
     unit = max(ALIGN, itemsize)
     ends, passed = [0], 0.0
     for share in shares:

@@ -76,8 +76,8 @@ class Gate:
         self._shut = False
 
     def acquire(self) -> None:
-        """Enters once no other thread is inside. Raises Shut when the gate is shut, also in threads
-        that wait already.
+        """Enters once no other thread is inside. Raises Shut when the gate is shut, even if this
+        thread already waits.
         """
         while True:
             turn = self._alarm.turn

@@ -127,7 +127,7 @@ class _Work:
         self.ran: list[Ran] = []
         self.failure: BaseException | None = None
         self._lanes = lanes if len(self.queues) > 1 else None
-        # Whether each step that ended did so without error, by its number.
+        # For each step that has ended, by its number: whether it ended without error.
         self._well: dict[int, bool] = {}
         self._lock = threading.Lock()
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}

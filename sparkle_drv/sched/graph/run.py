@@ -112,7 +112,7 @@ class GraphRun:
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
                     raise  # not the fault of a device that computes: no other one would help
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed one
+                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)

@@ -65,8 +65,8 @@ def conv2d(
 def map(
     op: str, graph: Graph, values: Mapping[str, Any]
 ) -> tuple[Made, dict[str, Value], dict[str, Any]]:
-    """Returns the outline, the arrays by name and the numbers by name of an expression over Values
-    and numbers.
+    """Returns the outline of an expression over Values and numbers. Also returns two dicts by name:
+    its arrays and its numbers.
     """
     arrays, numbers = sorted_out(
         {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}

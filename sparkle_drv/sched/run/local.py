@@ -301,7 +301,7 @@ class LocalExecutor:
                 uri = kept.device.uri
                 self.failed(uri, error)
                 barred[uri] = f"it failed in this call: {error}"
-                left = tuple(u for u in left if u != uri)  # without the failed one
+                left = tuple(u for u in left if u != uri)  # without the failed device
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
@@ -383,8 +383,8 @@ class LocalExecutor:
     def moved(
         self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
     ) -> Array:  # fmt: skip
-        """Returns a copy of `array` on another device, ready before anything launched there from
-        now on.
+        """Returns a copy of `array` on another device. The copy ends before any work that is
+        launched there from now on begins.
         """
         device = self.devices.get(to)
         if device is None:

@@ -59,8 +59,8 @@ class Pulse:
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
-        """Returns why devices get no work now, by URI. With `slow`, devices that are slow and have
-        no share count, too.
+        """Returns a dict of the devices that get no work now, with the reasons by URI. With `slow`,
+        it also has devices that are slow and have no share.
 
         A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
         come.

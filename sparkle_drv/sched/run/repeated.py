@@ -41,8 +41,8 @@ def call(
     named: dict[str, Any],
     out: Any = None,
 ) -> Any:
-    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is the
-    long path of the operation, in calls.py.
+    """Runs `operation`, a function of ops, on the device of `uris` that takes the least time.
+    `placed` is the function of calls.py for the long path.
     """
     values, head = given, (uris, placed)
     if named:

@@ -106,8 +106,9 @@ def bring(
     """Returns a new Array on `device` with the elements of `array`, from the nearest reachable
     copy.
 
-    Each attempt uses memory of its own: after a timeout, its device may still write there. Raises
-    NoWay if no transport reaches a copy, CopyLost if all copies are lost, and what `device` raises.
+    Each attempt uses memory of its own: after a timeout, a device may still write to the memory of
+    that attempt. Raises NoWay if no transport reaches a copy, CopyLost if all copies are lost, and
+    what `device` raises.
     """
     places, to = dict(array._copies), device.uri
     lost, no_way = list[str](), list[str]()

@@ -2,9 +2,9 @@
 pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
-self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
-device takes at most its longest piece (pieces.py) of a chunk. It leaves a chunk that would take it
-longer than all devices need for all that is left.
+self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). Of a
+chunk, a device takes at most its longest piece (pieces.py). If it would need longer for the chunk
+than all devices together for the whole rest, it leaves the chunk to others.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class Decided:
     """For each task, the layer that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Returns whether to place again: a device's speed has changed since, or a trial is due on
-        an unused device.
+        """Returns whether to place the graph again: a device's speed has changed since, or a trial
+        is due on an unused device.
         """
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
@@ -280,7 +280,7 @@ def _with_steps(
         plans, schedule.by, schedule.seconds, alone, moves, memory,
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
-    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial's only run is measured
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial has one run: measure it
     return Decided(kept, tasks, made, works, placed, layers)
 
 
