@@ -59,7 +59,7 @@ Given = Array | Anywhere
 
 
 class Taken(dict[str, Array]):
-    """The arrays that take part, by URI. `owners` has those that belong to a Context."""
+    """The Arrays of a collective, by URI. `owners` has those given as arrays of a Context."""
 
     def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
         """Builds the dict from `where`, which maps URIs to (name of the argument, the array
@@ -105,9 +105,7 @@ def check_like(name: str, array: Given, other: Given, shape: bool = True) -> Non
 
 
 def reduced(name: str, dtype: Any) -> np.dtype[Any]:
-    """Returns numpy's dtype for `dtype` if collectives can add arrays of it. Raises TypeError
-    otherwise.
-    """
+    """Returns `dtype` as numpy's dtype. Raises TypeError if collectives cannot add arrays of it."""
     names = [str(known) for known in check.DTYPES]
     found: np.dtype[Any] | None = None
     with suppress(TypeError):
@@ -118,8 +116,8 @@ def reduced(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
-    """Returns the URI where an array takes part: its own device, or `usual` for an array of a
-    Context.
+    """Returns the URI on which a collective uses an array: the array's own device, or `usual` for
+    an array of a Context.
     """
     if not isinstance(x, Array) and isinstance(x, Anywhere):
         if x.closed:
@@ -132,8 +130,8 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
     """Returns an array on any device of the mesh.
 
-    An array of a Context takes part where it was last written, or on the first device if no copy is
-    on the mesh.
+    The collective uses the copy of a Context's array that was written last. If no copy is on the
+    mesh, it uses the first device.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -146,7 +144,7 @@ def one_each(
     """Returns the array of each device, by URI in the order of the mesh. All have one dtype and
     layout; with `alike`, all have one shape.
 
-    The i-th array of a Context takes part on the i-th device.
+    The i-th array is used on the i-th device if it belongs to a Context.
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
@@ -181,8 +179,8 @@ def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
 def parts(
     name: str, cut: Mapping[str, Array], whole_name: str, whole: Array
 ) -> list[tuple[int, int]]:
-    """Returns (offset, bytes) of each array of `cut` in `whole`, in order along axis 0. Raises
-    ValueError if the arrays do not add up to `whole`.
+    """Returns (offset, bytes) in `whole` of each array of `cut`. The arrays are parts of `whole`
+    along axis 0, in order. Raises ValueError if they do not add up to `whole`.
     """
     found, rows, at = [], 0, 0
     for uri, part in cut.items():
@@ -225,8 +223,8 @@ def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
 
 
 def nbytes(given: Any, itemsize: int = 1) -> int:
-    """Returns `given` as a number of bytes, a multiple of `itemsize`. Raises TypeError,
-    ValueError.
+    """Returns `given`, which must be a number of bytes and a multiple of `itemsize`. Raises
+    TypeError, ValueError.
     """
     found = check.whole("nbytes", given, 0, MOST_NBYTES)
     if found % itemsize:

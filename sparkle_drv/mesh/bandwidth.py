@@ -18,9 +18,9 @@ def measure(device: Device) -> float:
     """Returns the best rate of up to TIMES copies within the device, in 10^9 bytes read and written
     per second.
 
-    A copy is four times the largest cache, within LEAST_NBYTES to MOST_NBYTES. After ENOUGH_S no
-    further copy begins. Returns 0.0 if the device is emulated or has too little memory. Raises what
-    devices raise.
+    A copy has four times the bytes of the largest cache, but at least LEAST_NBYTES and at most
+    MOST_NBYTES. After ENOUGH_S no further copy begins. Returns 0.0 if the device is emulated or has
+    too little memory. Raises what devices raise.
     """
     info = device.info
     cache = max((level.nbytes for level in info.caches), default=0)

@@ -41,7 +41,7 @@ class Kept(Protocol):
         """Returns the points that are kept of this device (by `slot_key`), by their names."""
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
-        """Keeps these points, too."""
+        """Adds these points to those that are kept of the device."""
 
 
 def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:

@@ -167,9 +167,10 @@ class Mesh(Closing):
         """Fills each of `arrays` with the sum, max or mean of all, element by element.
 
         `arrays` has one Array on each device of the mesh, all of one shape, dtype and layout. The
-        i-th ContextArray takes part on the i-th device, and is only there afterwards. The call
-        returns when all arrays are filled. Raises ValueError and TypeError before anything is
-        changed. A later error, also Ctrl-C, says that the arrays hold partial results.
+        i-th array may be a ContextArray: the i-th device then has its only valid copy afterwards.
+        The call returns when all arrays are filled. Raises ValueError and TypeError before anything
+        is changed. The message of a later error says that the arrays hold partial results, even
+        that of a KeyboardInterrupt.
         """
         self._check_open()
         given = arguments.alike(self, "arrays", arrays)
@@ -180,10 +181,10 @@ class Mesh(Closing):
     def copy(self, dst: Array, src: Array) -> Route:
         """Copies `src` to `dst`, on another device of the mesh, by the best route.
 
-        Returns that route when all bytes have arrived. If a link fails, the next best route carries
-        all bytes. Raises ValueError (closed, read-only, not of this mesh, both on one device,
-        another shape, dtype or layout) and TypeError before anything is changed. If all routes
-        fail, raises the last route's error.
+        Returns that route when all bytes have arrived. If a link fails, all bytes are sent again by
+        the next best route. Raises ValueError (closed, read-only, not of this mesh, both on one
+        device, another shape, dtype or layout) and TypeError before anything is changed. If all
+        routes fail, raises the last route's error.
         """
         self._check_open()
         arguments.check_array(self, "src", src)
@@ -222,10 +223,10 @@ class Mesh(Closing):
         self._move("broadcast", plan, given)
 
     def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
-        """Fills `arrays`, one on each device, with parts of `src`, on any device of the mesh.
+        """Fills `arrays` with parts of `src`.
 
-        In the order of `devices`, the arrays are `src` cut along axis 0. Raises as `all_reduce`
-        does.
+        `src` is on any device of the mesh. `arrays` has one Array on each device. In the order of
+        `devices`, the arrays are `src` cut along axis 0. Raises as `all_reduce` does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays, written=True)
@@ -236,9 +237,10 @@ class Mesh(Closing):
         self._move("scatter", plan_scatter(self.network, root, cut), whole, parts)
 
     def gather(self, arrays: Sequence[Given], dst: Given) -> None:
-        """Fills `dst`, on any device of the mesh, with `arrays`, one on each device.
+        """Fills `dst` with the elements of all `arrays`.
 
-        The arrays are joined along axis 0, in the order of `devices`. Raises as `all_reduce` does.
+        `dst` is on any device of the mesh. `arrays` has one Array on each device. The arrays are
+        joined along axis 0, in the order of `devices`. Raises as `all_reduce` does.
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
@@ -362,5 +364,5 @@ class Mesh(Closing):
 
 
 def _added(op: str) -> str:
-    """Returns the reduction of two elements. A mean is a sum that is divided in the end."""
+    """Returns the reduction that combines two elements. A mean is a sum, divided in the end."""
     return "max" if op == "max" else "sum"

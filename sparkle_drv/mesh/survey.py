@@ -1,4 +1,4 @@
-"""Measures the links between devices, with programs like those that run on them later.
+"""Measures the links between devices, with programs like those that use the links later.
 
 A measurement is the time of a step in the runner (lanes/runner.py): it includes the calls from
 Python, but no allocation. The first step of each size is dropped.
@@ -33,7 +33,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     """Measures all links between `places`, by default all devices of `ways`. Raises what devices
     raise.
 
-    `clocked` is for runner.run, as in `carry`. Each direction is measured only once.
+    `clocked` has arguments of runner.run, as in `carry`. Each direction of a link is measured only
+    once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)
@@ -128,7 +129,7 @@ def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
         begin, ends = len(steps), list[str]()
         for what in whats:
             to = what if isinstance(what, str) else what[1]
-            # Transfers that end at one place need memory of their own there.
+            # Several transfers may end at one place: each has memory of its own there.
             temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
             ends.append(to)
             steps.append(_step(len(steps), what, temp, last, patience_s))

@@ -3,10 +3,10 @@
 Each direction of a link has the line fitted to its points (links/line.py), and two averages over
 its transfers:
 
-* `pace`: seconds taken over seconds expected, separately for the latency and the bytes. A transfer
-counts for each by its expected part in the time: small ones say nothing about the rate. The
-averages are of logarithms. One transfer counts as at most `FAR` times too fast or too slow, so that
-a disturbed one changes little.
+* `pace`: seconds taken over seconds expected, one average for the latency and one for the bytes. A
+transfer weighs in each by that part's share of its expected time. So a small transfer hardly
+changes the average for the bytes. The averages are of logarithms. One transfer counts as at most
+`FAR` times too fast or too slow, so that a disturbed one changes little.
 * `reliability`: the share of transfers that succeeded.
 
 Both are exponential averages of weight `WEIGHT`. Planners read `network`, where seconds are
@@ -138,7 +138,8 @@ class Topology:
         if average is None or not 0 < ratio < math.inf:
             return
         now = average.slowed(self._alone.links[way])
-        # The prediction used the pace and reliability that the network assumed.
+        # `ratio` is relative to a prediction with the network's pace and reliability, which may be
+        # older than the present averages.
         seen = math.log(ratio * self._network.links[way].at(nbytes) / now.at(nbytes))
         step = WEIGHT * max(-math.log(FAR), min(math.log(FAR), seen))
         part = min(1.0, now.a / now.at(nbytes))

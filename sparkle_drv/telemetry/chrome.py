@@ -1,10 +1,10 @@
 """Traces as trace-event JSON in its object form, and a check of such a document.
 
 Format: "Trace Event Format", the document of the Chrome project. It has complete events ("X") with
-times in microseconds, flow events ("s" begins, "f" ends, bound to the enclosing slice by "bp":
-"e"), and metadata ("M"). Spans on one track must nest. A trace's node becomes a process of the
-document, and each of the node's tracks a thread. Overlapping spans of several threads go to a
-second track, "calls 2", and so on.
+times in microseconds and metadata ("M"). It has flow events: "s" begins a flow, "f" ends it and is
+bound to the enclosing slice by "bp": "e". Spans on one track must nest. A trace's node becomes a
+process of the document, and each of the node's tracks a thread. If spans of several threads overlap
+on a track such as "calls", they go to a second one, "calls 2", and so on.
 """
 
 from __future__ import annotations

@@ -24,13 +24,14 @@ _here = threading.local()  # `inside`: whether this thread is in a block already
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
-    """Reports the block if it takes longer than LONG_S: on stderr at that moment, if that is a
-    terminal, and in the log (INFO) at its end. A block inside another one is part of the outer one.
+    """Reports a block that takes longer than LONG_S. If stderr is a terminal, a line is printed
+    there after LONG_S. The log gets a record (INFO) at the end of the block. A block inside another
+    one is part of the outer one.
     """
     if getattr(_here, "inside", False):
         yield
         return
-    # Before the timer starts: what the terminal shows must also be in the log.
+    # Read before the timer starts, so that every block whose line is printed is logged, too.
     begin = time.perf_counter()
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None

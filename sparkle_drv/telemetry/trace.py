@@ -52,7 +52,9 @@ class Trace:
 
     @property
     def call_ns(self) -> int:
-        """Beginning of this thread's current call, or of the trace if that is later."""
+        """When this thread's current call began. For a call that began before the trace, the
+        trace's beginning.
+        """
         return getattr(self._calls, "began_ns", self.begin_ns)
 
     @call_ns.setter

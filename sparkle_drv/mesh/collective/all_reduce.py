@@ -24,7 +24,8 @@ WINDOW = 2
 def doubling(places: Sequence[str], nbytes: int) -> Program:
     """Builds recursive doubling: each of log2 p rounds sends all data.
 
-    If p is no power of two, two more rounds let the first places stand in for the last ones.
+    If p is no power of two, the last places do not take part in these rounds. They send their data
+    to the first places before, and receive the result afterwards.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -49,8 +50,8 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     """Builds an exchange: one round sends all data of each place to all others.
 
     Every place adds in the same order, so that all get the same bits: first within each half of the
-    places, then one half's sum to the other's. A place keeps each sum in the region that had its
-    own data, where it has one.
+    places, then one half's sum to the other's. A sum that contains a place's own data replaces that
+    data. Any other sum replaces the first of its two operands.
     """
     made, p = Builder(), len(places)
 
@@ -99,8 +100,8 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Builds a butterfly: each place adds up its share of the data from all others, and sends the
-    sums back. Several chunks are in flight.
+    """Builds a butterfly: each place receives its share of all others' data, adds it up, and sends
+    the sums back. Several chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]

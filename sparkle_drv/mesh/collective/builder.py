@@ -1,8 +1,8 @@
 """Builds programs in which each step waits for the steps that its memory depends on.
 
 A step that reads waits for the last writer of its memory. A step that writes waits for that writer
-and for all readers since. A program that is right in the order of its steps is thus right in any
-order in which its lanes run.
+and for all readers since. So if a program is right in the order of its steps, it is also right in
+any order in which its lanes may run.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Builder:
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Adds a copy. Between two places the lane of their link runs it, within a place the
-        place's queue.
+        """Adds a copy. If the places differ, the lane of their link runs it, otherwise the place's
+        queue.
         """
         self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 

@@ -146,8 +146,8 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:
-    """Returns places in the order of a ring of fast links. Each place is followed by the one that
-    its fastest link to a remaining place reaches.
+    """Returns places in the order of a ring of fast links. Each place is followed by the remaining
+    place to which it has the fastest link.
     """
     order = [first or network.places[0]]
     left = [place for place in network.places if place != order[0]]

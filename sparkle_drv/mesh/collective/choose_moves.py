@@ -64,7 +64,7 @@ def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
 
 
 def plan_all_gather(network: Network, parts: Parts) -> Plan:
-    """Returns the plan that sends the parts of all places to all."""
+    """Returns the plan that sends the part of each place to all others."""
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}

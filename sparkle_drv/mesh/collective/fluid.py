@@ -2,8 +2,8 @@
 share ports max-min fairly. Pure functions.
 
 Between two events all rates are constant. To set them, the rates of all transfers rise together
-until a port is full or a link is at its own rate. The transfers there are then fixed, and the rates
-of the others rise on. links/network.py names the source of this model.
+until a port is full or a link is at its own rate. The rates of the transfers on that port or link
+are then fixed, and all other rates rise on. links/network.py names the source of this model.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class _Ports:
     def share(self) -> None:
         """Sets the rate of each flow.
 
-        The port with the smallest share per flow is taken first. The share of a port only grows
-        while others are taken. So an old heap entry is too small at worst, and is corrected when it
-        is read.
+        The port with the smallest share per flow comes first: its flows get that share. The shares
+        of the remaining ports only grow. So a heap entry may be too small, but never too large. It
+        is corrected when it is read.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]

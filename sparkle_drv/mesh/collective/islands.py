@@ -1,12 +1,12 @@
 """all_reduce on islands: places that share memory, or that have faster links than others. All
 functions are pure.
 
-First each island adds up its own data, a part on each of its places. Then islands add up their
-parts with one another, and each island distributes the sums. Slow links thus carry the data of one
+First each island adds up its own data, a part on each of its places. Then the islands add up each
+part with one another, and each island distributes the sums. Slow links thus carry the data of one
 place instead of a whole island's.
 
-Data is cut into units, each with an owner on every island. Two islands of s and t places have s t
-units, with a different pair of owners for each, so that all links between them are used.
+Data is cut into units, each with an owner on every island. For two islands of s and t places there
+are s t units. Each unit has another pair of owners, so that all links between the islands are used.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def by_islands(
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
             parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
-            # Two owners send each other all: one message each, and no more bytes than by halves.
+            # Two owners send each other the whole unit, one message each. With halves, as for more
+            # owners, each would send as many bytes in two messages.
             if len(owners) == 2:
                 parts = [(0, size)] * 2
             came: list[tuple[Region, Region]] = []

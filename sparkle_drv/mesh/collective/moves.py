@@ -40,8 +40,8 @@ def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Pro
 
 
 def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
-    """Builds a broadcast in two rounds. The first place sends each other one its share; then all of
-    these send their shares to one another.
+    """Builds a broadcast in two rounds. First the first place sends each other place that place's
+    share. Then these places send their shares to one another.
     """
     made = Builder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])
@@ -109,8 +109,8 @@ def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
 
 
 def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """Builds a reduce_scatter on a ring. A part begins at the place after its owner; each place
-    that it passes adds its own data.
+    """Builds a reduce_scatter on a ring. A part starts at the place after its owner and ends at its
+    owner. Each place that it reaches adds its own data.
     """
     made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))
@@ -118,7 +118,7 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
         for i, place in enumerate(order):
             owner, to = order[(i - 1 - turn) % p], order[(i + 1) % p]
             begin, size = of[owner]
-            # Two slots: a place receives the next part while the last one is still in flight.
+            # Two slots: a place receives the next part while it still sends the last one.
             came = Region(place, "temp", (turn - 1) % 2 * most, size)
             source = came if turn else Region(place, "data", begin, size)
             mine = Region(to, "out", 0, size) if to == owner else None

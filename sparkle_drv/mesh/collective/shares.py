@@ -16,9 +16,10 @@ worst plan for the sets of testing/collectives.py `unequal` reaches more of the 
 def weights(rates: Sequence[float]) -> list[float]:
     """Returns the share of the data that each place adds up, by the rate of its port; the sum is 1.
 
-    With share w a place of p sends and receives 1 + (p - 2) w times the data. All take the same
-    time T for w = (T rate - 1) / (p - 2), or 0 if that is negative. A place with less than LEAST of
-    an equal share gets none: its short transfers would block other ports.
+    One of p places with share w sends and receives 1 + (p - 2) w times the data. All places take
+    the same time T if w = (T rate - 1) / (p - 2), or 0 where that is negative. A place gets no
+    share if it would get less than LEAST of an equal one: its short transfers would block other
+    ports.
     """
     p = len(rates)
     if p <= 2:
@@ -42,7 +43,9 @@ def aligned(nbytes: int) -> int:
 
 
 def cuts(nbytes: int, itemsize: int, shares: Sequence[float]) -> list[tuple[int, int]]:
-    """Returns (offset, bytes) of each part of `nbytes`: whole elements, from multiples of ALIGN."""
+    """Returns (offset, bytes) of each part of `nbytes`. A part consists of whole elements and
+    begins at a multiple of ALIGN.
+    """
     unit = max(ALIGN, itemsize)
     ends, passed = [0], 0.0
     for share in shares:

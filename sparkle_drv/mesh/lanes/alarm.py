@@ -1,4 +1,4 @@
-"""Alarm and Gate: threads wait for a change or for a time, on the clock of their run."""
+"""Alarm and Gate: threads wait for a change or for a time, on the run's real or virtual clock."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ SLICE_S = 0.1
 
 
 class Alarm:
-    """Wakes threads that wait for a change. A thread reads `turn`, checks for a change, and then
-    passes `turn` to `wait`. A change between the check and `wait` is thus not missed.
+    """Wakes threads that wait for a change.
+
+    A thread reads `turn`, checks for a change, and then passes that `turn` to `wait`. So it does
+    not miss a change between its check and `wait`.
     """
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
@@ -74,8 +76,8 @@ class Gate:
         self._shut = False
 
     def acquire(self) -> None:
-        """Enters once no other thread is inside. Raises Shut when the gate is shut, also in threads
-        that wait already.
+        """Enters once no other thread is inside. Raises Shut when the gate is shut, even if this
+        thread already waits.
         """
         while True:
             turn = self._alarm.turn

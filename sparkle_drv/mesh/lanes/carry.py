@@ -1,8 +1,8 @@
 """Runs programs of copies and reductions on Arrays of several devices.
 
-Each place has the memories "data", its Array, and "temp", scratch memory up to the furthest byte
-that the program uses there. transports.py makes copies; ops.map makes reductions in the queue of
-their device.
+Each place has two memories. "data" is its Array. "temp" is scratch memory, up to the furthest byte
+that the program uses there. transports.py makes copies; ops.map makes reductions, each in the queue
+of its device.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def carry(
     began: Event | None = None,
     **clocked: Any,
 ) -> list[runner.Ran]:
-    """Runs `program` on `arrays` ("data" of regions) and `outs` ("out"), both by URI and of one
-    dtype. `op` is a key of EXPRESSIONS.
+    """Runs `program`. `arrays` are the memories "data" of its regions and `outs` the memories
+    "out". Both are dicts by URI, of one dtype. `op` is a key of EXPRESSIONS.
 
     Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
-    before the first step begins. `clocked` is for runner.run. Raises what the devices raise, with
-    the name of the step that failed. The arrays then hold undefined data.
+    before the first step begins. `clocked` has arguments of runner.run. Raises what the devices
+    raise, with the name of the step that failed. The arrays then hold undefined data.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):

@@ -1,8 +1,8 @@
 """Turns a route into a program: chunks follow one another over its legs, and all legs work at once.
 All functions are pure.
 
-A place in between stores SLOTS chunks, whatever the total size. A chunk can use a slot when the
-chunk SLOTS before it has gone on.
+A place in between has memory for SLOTS chunks, whatever the total size. Chunks use these slots in
+turn. A chunk enters its slot once the chunk before it in that slot has been sent on.
 """
 
 from __future__ import annotations

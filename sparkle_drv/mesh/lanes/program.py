@@ -34,8 +34,8 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """Copies bytes from one place to another. In the lane of a queue, that queue alone makes the
-    copy.
+    """Copies bytes from one place to another. If the step's lane is a device's queue, that queue
+    alone makes the copy.
     """
 
     src: Region

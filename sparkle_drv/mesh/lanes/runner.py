@@ -50,8 +50,8 @@ class Stopped(Exception):
 def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
     """Returns the arguments `clock` and `lanes` for `run` on these devices.
 
-    If all devices have the same `lanes`, these and the devices' clock are returned; else `clock`
-    alone.
+    Devices of one virtual clock have the same `lanes` (backends/base.py). The result then has these
+    and the devices' clock. Otherwise it has `clock` alone.
     """
     lanes = devices[0].lanes if devices else None
     if lanes is None or any(device.lanes is not lanes for device in devices):
@@ -94,8 +94,8 @@ def run(
     """Runs every step. Returns what ran, by step number.
 
     `failed` is called for each step that failed, in the thread of its lane. `stopped` is set when
-    the run is stopped: an `act` that waits uses `wait`. A program of one lane runs in the calling
-    thread.
+    the run is stopped. An `act` that waits must use the function `wait`, which then ends. A program
+    of one lane runs in the calling thread.
 
     Raises the first failure, with the name of the step before its text. Raises SparkleError if the
     system gives no thread for a lane. Raises KeyboardInterrupt and the like once no thread is left.
@@ -127,11 +127,11 @@ class _Work:
         self.ran: list[Ran] = []
         self.failure: BaseException | None = None
         self._lanes = lanes if len(self.queues) > 1 else None
-        # Whether each step that ended did so without error, by its number.
+        # For each step that has ended, by its number: whether it ended without error.
         self._well: dict[int, bool] = {}
         self._lock = threading.Lock()
         self._turn = {lane: threading.Condition(self._lock) for lane in self.queues}
-        self._asleep: dict[Lane, Step] = {}  # the step that each sleeping lane waits to begin
+        self._asleep: dict[Lane, Step] = {}  # for each sleeping lane, the step that it begins next
         # The lanes that sleep until a step has ended, by the number of the step.
         self._waiting: dict[int, set[Lane]] = {}
         self._claimed: set[Lane] = set()  # lanes that began, or that the interrupted caller claimed
@@ -139,7 +139,7 @@ class _Work:
         self._never: set[Lane] = set()
         self._over: set[Lane] = set()  # lanes that have ended
         self._gate = threading.Lock()  # released when one more lane has ended
-        self._entered = False  # whether a virtual clock expects all lanes
+        self._entered = False  # whether the virtual clock counts the lanes as running
 
     def threads(self) -> None:
         """Runs a thread for each lane. Returns when all have ended, also after an interrupt."""
@@ -155,7 +155,7 @@ class _Work:
             self._await(made)
         except BaseException:
             interrupted: BaseException | None = None
-            while True:  # a second Ctrl-C must not leave a thread, either
+            while True:  # no thread may be left after a second Ctrl-C, either
                 try:
                     self._end(made)
                     break
@@ -213,8 +213,8 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            # The first lane enters the clock for all lanes, before any lane waits for another. If
-            # the caller's thread did so, an interrupt there would lose the entry.
+            # The first lane tells the virtual clock of all lanes, before any lane waits for
+            # another. In the caller's thread, an interrupt could come before `_entered` is set.
             if self._lanes is not None and not self._entered:
                 self._lanes.enter(len(self.queues))
                 self._entered = True
@@ -248,8 +248,8 @@ class _Work:
             wait(begun, step.deadline_s, self._stopped, begin_s)
 
     def _may_begin(self, step: Step) -> bool:
-        """Waits for the steps before this one. Returns False if one of them failed or the run was
-        stopped.
+        """Waits for the steps that this one depends on. Returns False if one of them failed or the
+        run was stopped.
         """
         lane = step.lane
         with self._lock:
@@ -291,7 +291,7 @@ class _Work:
         with self._lock:
             self._stopped.set()
             self._wake(list(self._asleep))
-            for turn in self._turn.values():  # an interrupt may have lost an earlier notify
+            for turn in self._turn.values():  # an interrupt may have prevented an earlier notify
                 turn.notify()
 
 

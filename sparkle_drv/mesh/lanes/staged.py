@@ -2,8 +2,8 @@
 out of it overlap.
 
 STAGES pieces of memory take turns. While chunk k goes to the destination, the source writes chunk k
-+ 1, and chunk k + 2 waits in the queue: neither device waits for the host. `wait` carries the
-transfer on and may stop at any time, so that no call exceeds its timeout.
++ 1, and chunk k + 2 waits in the queue. So neither device waits for the host. `wait` carries the
+transfer on. It may stop between any two chunks, so that no call exceeds its timeout.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ class Stage(Closing):
         """The memory as a Buffer of `source`."""
 
     def _both(self, source: Device, to: Device) -> Buffer:
-        """Allocates the memory for `here` and returns it. Sets `there` if `to` can use the
-        memory.
+        """Allocates the memory and returns it as a Buffer of `source`. Sets `there` if `to` can use
+        the memory.
         """
-        # Each device maps the memory itself, since a driver page-locks no address twice.
+        # A peer has the same driver, which page-locks no address twice. So a peer imports the
+        # memory and maps it at an address of its own; other devices wrap the address of `here`.
         if to.is_peer(source):
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
@@ -106,7 +107,8 @@ class Staged:
         self.chunk = min(src.nbytes, CHUNK_NBYTES)
         self.count = -(-src.nbytes // self.chunk)
         self.stages = ends.way.stages(min(STAGES, self.count), self.chunk)
-        # Chunks whose read was submitted, whose write was submitted, and that have arrived.
+        # Three counts of chunks: those whose read was submitted, those whose write was submitted,
+        # and those that have arrived.
         self._read = self._put = self._gone = 0
         self._coming: deque[Fence] = deque()
         self._going: deque[Fence] = deque()

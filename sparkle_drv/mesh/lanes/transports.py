@@ -45,7 +45,7 @@ class NoWay(SparkleError):
 
 
 class Moving:
-    """A transfer in progress, which `wait` carries on. For one thread.
+    """A transfer in progress, which `wait` carries on. Only one thread may use it.
 
     DeviceLost and FenceTimeout end the transfer, since the next transport would fail, too.
     """
@@ -57,14 +57,14 @@ class Moving:
         self._begun = self._begin()
 
     def queue(self, end: str) -> Queue:
-        """Returns the queue at this end of the link. An error of the next call is blamed on its
-        device.
+        """Returns the queue at this end of the link. If the next call fails, the device of this
+        queue is blamed.
         """
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
 
     def ended(self, fence: Fence, timeout_s: float) -> None:
-        """Waits for a part of the transfer. An error is blamed on the device of the fence."""
+        """Waits for a part of the transfer. If the wait fails, the fence's device is blamed."""
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
@@ -143,7 +143,9 @@ class Way(Closing):
         log.warning("%s to %s: stopped using %s: %s", self.source.uri, self.to.uri, name, error)
 
     def counted(self, name: str = "", nbytes: int = 0, unended: int = 0) -> None:
-        """Counts a transfer that began, or one that succeeded by the transport `name`."""
+        """Adds `unended` to the number of unended transfers, and `nbytes` to those that the
+        transport `name` has moved.
+        """
         with self._lock:
             self.unended += unended
             if name:
@@ -153,9 +155,9 @@ class Way(Closing):
         """Begins to copy all of `src` to `dst`, which has the same size. Returns None if there are
         no bytes.
 
-        The bytes in `src` must be there: this call waits for nothing. The bytes arrive while the
-        caller waits for the result. Raises ValueError (sizes differ), DeviceLost, FenceTimeout,
-        NoWay.
+        `src` must have its bytes already, since this call waits for nothing. All bytes have arrived
+        when the result's `wait` returns. `asks` is called before each call to a device (Asks).
+        Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
         """
         for name, buffer in (("src", src), ("dst", dst)):
             if buffer.closed:
@@ -187,8 +189,8 @@ class Way(Closing):
     def stages(self, count: int, nbytes: int) -> list[Stage]:
         """Returns `count` Stages of at least `nbytes` of host memory each.
 
-        The Stages belong to the caller until it passes them to `keep`: an abandoned transfer may
-        still use its own.
+        The Stages belong to the caller until it passes them to `keep`. An abandoned transfer never
+        does so, since a device may still use its Stages.
         """
         with self._lock:
             kept, self._stages = self._stages, []

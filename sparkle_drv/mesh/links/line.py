@@ -51,9 +51,9 @@ def sizes(points: Iterable[Point]) -> int:
 def fit(points: Sequence[Point]) -> Line:
     """Returns the line through (size, seconds) points. Raises ValueError if none is `usable`.
 
-    The line grows by at least FAR over the measured sizes: a smaller slope is noise, and so is the
-    rate that it means. At first, points of one size count as one, their median: a mean of right and
-    disturbed points would be a bad first guess.
+    Up to the largest measured size, the line grows by at least FAR of its fixed seconds: a smaller
+    slope would be noise. The first guess has one point per size, the median of its points. A mean
+    of right and disturbed points would be a bad first guess.
     """
     good = [point for point in points if usable(point)]
     if not good:
@@ -90,6 +90,6 @@ def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
         if a >= 0:
             return Line(sa / saa, 0.0)
         return Line(0.0, sb / sbb)
-    # Points of one size cannot separate a and b. All goes to b, since the time of work grows with
-    # its size.
+    # Points of one size cannot separate a and b. All seconds go to b, since the time of work grows
+    # with its size.
     return Line(0.0, sb / sbb) if sbb else Line(sa / saa, 0.0)

@@ -78,7 +78,8 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # The next size has eight to sixteen times the bytes, and runs EACH + 1 times.
+        # Stops if the next size could take too long. It has eight to sixteen times the bytes. It
+        # runs EACH + 1 times, or at least twice if it is one of the first LEAST_SIZES.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)
@@ -109,8 +110,9 @@ def fenced(made: Any) -> None:
 def timed(
     run: Callable[[], object], clock: Clock, warm_s: float = WARM_S, left_s: float = math.inf
 ) -> list[float]:
-    """Returns the seconds of each of EACH runs. After `left_s` in all no further run begins; the
-    result then has at least one.
+    """Returns the seconds of each of EACH runs, after some runs that only warm up. Once the
+    measured runs have taken more than `left_s`, no further run begins. At least one run is
+    measured.
     """
     warm = clock() + warm_s
     run()

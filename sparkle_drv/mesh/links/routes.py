@@ -5,14 +5,14 @@ A route of several legs passes its bytes on in m equal chunks of c bytes, and al
 
     T(m) = sum(a + b c) + (m - 1) max(a + b c; 2 c / both)
 
-`a + b c` is the time of a chunk on one leg, its ports included. `both` is the port of a place in
-between, if it does not send and receive at once. T is convex in m, since each term of the maximum
-is constant + k / m + l m with k, l >= 0. With m = 1 each place stores all bytes before it sends
-them.
+`a + b c` is the time of a chunk on one leg, limited by the ports at its ends. `both` is the rate at
+which a place in between sends and receives together; it matters only for a link that is not full
+duplex. T is convex in m, since each term of the maximum is constant + k / m + l m with k, l >= 0.
+With m = 1 each place stores all bytes before it sends them.
 
 A longer route never takes less time than its beginning, so the search extends the fastest
-unfinished route. It drops a route to a place if another one is no worse in every sum and in every
-term of the maximum (E. Martins, On a multicriteria shortest path problem, EJOR 16, 1984).
+unfinished route. It drops a route to a place if another route there is no worse in every sum and in
+every term of the maximum (E. Martins, On a multicriteria shortest path problem, EJOR 16, 1984).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
     """Returns the route with the least predicted seconds, or the direct link if it is within
     PREFERENCE.
 
-    Of equal routes the one with the least sum of seconds per byte wins, then the one with fewer
-    legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
+    Of equally fast routes the one with the least sum of seconds per byte wins, then the one with
+    fewer legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
 
     Raises ValueError if `src` or `dst` is unknown, both are the same, there is no route, or
     `nbytes` is negative.

@@ -1,11 +1,13 @@
 """Evaluates an expression of `map` in float64, and bounds the error of a device that rounds each
 step: a running error analysis. All functions are pure.
 
-Each step has a value and a bound of its error. A sum adds the bounds of its operands; a product or
-quotient weighs them. A function is evaluated at both ends of its operand's interval. Each step adds
-its own rounding. The bound is infinite where a comparison or floor may go either way within the
-interval, or where a step leaves the range of the type. Source: N. J. Higham, Accuracy and Stability
-of Numerical Algorithms, section 3.3.
+Each step has a value and a bound of its error, which together form an interval. A sum adds the
+bounds of its operands; a product or quotient weighs them. A function is evaluated at both ends of
+its operand's interval. Each step adds its own rounding.
+
+The bound is infinite where a comparison or floor may go either way within the interval. It is also
+infinite where a step leaves the range of the type. Source: N. J. Higham, Accuracy and Stability of
+Numerical Algorithms, section 3.3.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
     """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
 
-    A bound is the largest error that a device may make which computes in `dtype`. `values` maps
+    A bound is the largest error that a device may make if it computes in `dtype`. `values` maps
     names to arrays [n] and numbers.
     """
     length = max((np.size(v) for v in values.values()), default=1)
@@ -56,8 +58,8 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
                 value = np.minimum(value, 1.0)  # a sum of truths is "or"
             bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
             finite = np.isfinite(value)
-            # An infinite or NaN value is certain only if the whole interval of the operands gives
-            # the same.
+            # An infinite or NaN value is certain only if all values within the operands' bounds
+            # give the same.
             if not finite.all():
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
             # Beyond the range of the type the device computes an infinity. Later steps have no
@@ -100,8 +102,8 @@ def _bound(op: str, operands: list[Pair], value: Array, eps: float) -> Array:
     if op in ("neg", "abs", "relu"):
         return operands[0][1]
     far = _moved(op, operands)
-    # The two ends of the interval may lie in different periods, so the corners do not bound the
-    # change.
+    # The ends of the operand's interval may lie in different periods. The function may then change
+    # more between them than at them.
     if op in ("sin", "cos"):
         far = np.minimum(operands[0][1] + 1e-6 * np.abs(operands[0][0]), 2.0)
     if op == "div":
@@ -129,7 +131,7 @@ def _moved(op: str, operands: list[Pair]) -> Array:
     """Returns the largest change of a step's value when each operand moves to an end of its
     interval.
 
-    The change is inf where one corner gives a number and another gives NaN.
+    The change is inf where some ends give a number and others give NaN.
     """
     middle = _at(op, [v for v, _ in operands])
     far = np.zeros_like(middle)

@@ -15,8 +15,8 @@ SEED = 0x5EED
 
 
 class Inspector:
-    """Draws which results are checked: a share `share` of the calls, the same calls in each
-    process.
+    """Draws which results are checked: the part `share` of all calls. Each process draws the same
+    calls.
     """
 
     def __init__(self, share: float) -> None:

@@ -6,10 +6,10 @@ signs. It cannot check a product with an activation, or rows that are not finite
 convolutions and maps, the check computes some elements again. For reductions of expressions it
 computes some results again. Other reductions and layouts are computed again whole, at full cost.
 
-Tolerance: a sum of k terms in a type with relative spacing eps is off by at most t = eps * (16 + 4
-sqrt(k)) (ops/ref/close.py) times the sum of the magnitudes of its terms. With random signs such
-errors add up as the root of their sum of squares. By Minkowski's inequality, the bound of that root
-over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times this bound.
+Tolerance: a sum of k terms in a type with relative spacing eps is off by at most t times the sum of
+the magnitudes of its terms, where t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py). With random signs
+such errors add up as the root of their sum of squares. By Minkowski's inequality, the bound of that
+root over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times this bound.
 
 Source: R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
 """
@@ -88,7 +88,7 @@ def _freivalds(
         off = np.abs(there @ signs - a @ (b @ signs) - bias @ signs).max(1)
         size = np.abs(a) @ np.sqrt((b**2).sum(1)) + np.sqrt((bias**2).sum())
         allowed = SIGNS * _tolerance("gemm", got.dtype, terms) * size + _tiny(got, terms)
-        # For f64 the check itself rounds as much as the device does.
+        # For f64 the check itself rounds as much as the device does, so twice the error is allowed.
         allowed = allowed * (2.0 if got.dtype == np.float64 else 1.0)
         judged = rows & np.isfinite(there).all(1) & np.isfinite(allowed) & np.isfinite(off)
         beyond = judged & (off > allowed)
@@ -202,7 +202,7 @@ def reduce(
             same = (want.astype(result.dtype) == result) | (np.isnan(want) & np.isnan(result))
             wrong = np.flatnonzero(~same)
         elif result.dtype.kind != "f":
-            return ""  # numpy does not know the spacing of bfloat16
+            return ""  # unchecked: numpy does not know the spacing of bfloat16
         else:
             size = np.abs(a).sum(axis, dtype=np.float64)
             terms = a.size // max(1, result.size)
@@ -219,8 +219,8 @@ def reduce(
 
 
 def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
-    """Returns how far a mean may be off: the error of its sum, plus the rounding of the
-    quotient.
+    """Returns how far a mean may be off: the error `off` of its sum over the number of terms, plus
+    the rounding of the quotient.
     """
     return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
 
@@ -289,7 +289,7 @@ def _folded(
             return want, 0.0
         allowed = off.sum() + _tolerance("sum", dtype, terms) * size
         allowed = float(allowed + np.finfo(dtype).tiny * (terms + 1))
-        # The float64 check itself rounds as much as the device does.
+        # For float64 the check itself rounds as much as the device does, so twice is allowed.
         if np.dtype(dtype) == np.float64:
             allowed *= 2
         return want, float(_mean_off(allowed, want, dtype, terms)) if op == "mean" else allowed

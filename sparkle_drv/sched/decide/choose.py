@@ -36,8 +36,8 @@ class Impossible(ValueError):
 
 
 class Lacking(Impossible, NotThere):
-    """The same, because no device has a kernel for it: the types are wrong, or too much is asked
-    of one expression.
+    """No device can do the work because none has a kernel for it: the types are wrong, or an
+    expression is too large.
     """
 
 
@@ -87,11 +87,11 @@ def choose(
 
 
 def slack_s(costs: Costs, plan: Plan) -> float:
-    """Returns the seconds of other work that may queue on the plan's device before another is
-    faster.
+    """Returns the seconds of other work that may queue on the plan's device before another device
+    becomes faster.
 
-    Devices that share resources with the chosen one wait with it, so they do not count. Returns inf
-    if no other device can do the work.
+    Devices that share resources with the chosen one wait with it, so they do not count as others.
+    Returns inf if no other device can do the work.
     """
     alike = costs.waits_for(plan.device)
     others = (c.cost.total_s for c in plan.candidates if c.cost and c.device not in alike)

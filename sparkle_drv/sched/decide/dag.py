@@ -68,7 +68,7 @@ class Problem:
     @cached_property
     def tails(self) -> tuple[float, ...]:
         """For each task, a lower bound of the seconds from its beginning to the end of the graph.
-        The bound is the longest path at fastest times, without moves.
+        The bound is the longest path, with each task on its fastest device and without moves.
         """
         tails = [0.0] * len(self.reads)
         for task in reversed(range(len(self.reads))):
@@ -156,8 +156,8 @@ def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str
 def bound(problem: Problem) -> float:
     """Returns a lower bound of the seconds of any schedule.
 
-    The bound is the larger of two: the longest path through the graph at fastest times, and all
-    work spread over the lanes as if tasks could be cut (`priced`).
+    The bound is the larger of two. One is the longest path through the graph, with each task on its
+    fastest device. The other spreads all work over the lanes as if tasks could be cut (`priced`).
     """
     return max(max(problem.tails, default=0.0), problem.priced[0])
 
@@ -165,10 +165,10 @@ def bound(problem: Problem) -> float:
 def priced(problem: Problem) -> tuple[float, dict[int, float]]:
     """Returns the least seconds of all work if tasks could be cut, and the price of each lane.
 
-    The seconds approximate the optimum of a linear program from below. Any prices of the lanes that
-    add up to 1 give a lower bound: the sum of what each task pays on its cheapest device (LP
-    duality). ROUNDS iterations raise the price of the busiest lanes and lower the others. The price
-    of a lane is the value of a second on it.
+    The price of a lane is the value of a second on it. If the prices add up to 1, what all tasks
+    pay together on their cheapest devices is a lower bound (LP duality). ROUNDS iterations raise
+    the prices of the busiest lanes and lower the others. So the seconds approximate the optimum of
+    a linear program from below.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

@@ -1,8 +1,9 @@
 """Finds the best schedule of a small task graph by branch and bound. All functions are pure.
 
 The search appends ready tasks to devices, in order of their start. This reaches an optimal
-schedule, because a task gains nothing by beginning later than it can. The search cuts a branch when
-the fastest times of its remaining tasks cannot undercut the best schedule so far.
+schedule, because a task gains nothing by beginning later than it can. The search leaves a branch
+when even the fastest times of its remaining tasks cannot give a shorter schedule than the best one
+so far.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> N
             continue
         for device, seconds in enumerate(problem.seconds[task]):
             begin = max(problem.ready(task, device, done), free[problem.lanes[device]])
-            # An earlier start belongs to another order of tasks, which is another branch.
+            # A task that starts before the last one of `slots` belongs to another branch, where it
+            # comes first.
             if not slots or begin >= slots[-1].start:
                 slot = Slot(task, device, begin, begin + seconds)
                 options.append((slot.end + problem.after[task], task, slot))

@@ -47,8 +47,8 @@ def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
 
 @dataclass(frozen=True)
 class _Change:
-    """A changed order of tasks and the device of each task. Tasks before position `first` stay as
-    they are.
+    """A changed schedule: the order of the tasks, and the device of each task. Nothing changes for
+    the tasks before position `first`.
     """
 
     order: Sequence[int]
@@ -96,7 +96,7 @@ class _Trial:
 
 
 def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
-    """Yields changes for each task of the critical chain, from the end of the chain: another
+    """Yields changes of each task of the critical chain, the last task first. A change is another
     device, an earlier position, or a swap of devices with a task near in the order.
     """
     order = [slot.task for slot in schedule.slots]

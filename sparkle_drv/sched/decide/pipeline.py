@@ -3,8 +3,8 @@ micro-batch while device 1 does layer 1 of the second. All functions are pure.
 
 A layer is a task of the graph with all its micro-batches, and runs on one device. With equal
 micro-batches, a chain takes the time of the first one plus, for each further one, the time of the
-slowest stage. For equal stages that is (N + stages - 1) times one stage. This formula chooses N;
-`place` then simulates every task.
+slowest stage. With N micro-batches and equal stages that is (N + stages - 1) times one stage. This
+formula chooses N; `place` then simulates every task.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def counts(extent: int) -> list[int]:
 
 
 def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()) -> Problem:
-    """Returns the sum of the `problems`, each times its factor. Tasks in `once` take no time."""
+    """Returns a Problem whose times are sums over `problems`: each Problem's times by its factor.
+    Tasks in `once` take no time.
+    """
     last = problems[0][1]
     tasks, moves = range(len(last.reads)), dict.fromkeys(last.moves, 0.0)
     seconds = [[0.0] * len(last.lanes) for _ in tasks]
@@ -146,9 +148,9 @@ def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
 def bound_s(works: Iterable[Problem]) -> float:
     """Returns a lower bound of the seconds for any number of micro-batches.
 
-    The bound lets every device work all the time, at the cheapest times among `works`. Each Problem
-    in `works` has all micro-batches of a layer as one task. Up to BOUNDED assignments of whole
-    layers are tried; for more, layers may be spread over devices.
+    Each Problem in `works` has all micro-batches of a layer as one task. A task counts with its
+    least time among `works`, and every device works all the time. If at most BOUNDED assignments of
+    layers to devices exist, each is tried. Otherwise a layer may be spread over devices.
     """
     several = list(works)
     rows = tuple(

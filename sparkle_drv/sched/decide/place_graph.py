@@ -103,8 +103,9 @@ def stated(
     uris: Sequence[str],
     refused: Mapping[tuple[int, str], str],
 ) -> tuple[Problem, list[dict[str, Cost]], list[dict[str, str]]]:
-    """Returns the placement problem; for each task, the costs of devices that can do it; and for
-    each task, why the others cannot. Raises Impossible if a task has no device.
+    """Returns the placement problem and two lists with an entry for each task. The first has the
+    costs of the devices that can do the task, the second why the others cannot. Raises Impossible
+    if a task has no device.
     """
     able: list[dict[str, Cost]] = []
     unable: list[dict[str, str]] = []
@@ -128,10 +129,10 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Returns a schedule that does not cut branches: connected tasks have one device.
+    """Returns a schedule in which tasks that are connected, a branch, have one device.
 
-    The longest branch is placed first; each goes to the device where it ends soonest. Tasks keep
-    the order of `best`.
+    The longest branch is placed first. Each branch goes to the device where it ends soonest. Tasks
+    keep the order of `best`.
     """
     order, branch = [slot.task for slot in best.slots], list(range(len(best.slots)))
     for task, sources in enumerate(problem.reads):
@@ -159,7 +160,7 @@ def looking(
     """Returns `best` with one task moved to a device that is due for a trial, or None if none is
     due.
 
-    For each class of work, the candidate is the task that loses least by the move.
+    For each class of work and device, only the task that loses least by the move is considered.
     """
     order, device = [slot.task for slot in best.slots], best.device_of()
     least: dict[tuple[str, str], tuple[float, int, int]] = {}
@@ -188,8 +189,8 @@ def looking(
 def candidates(
     placed: Placed, task: int, chosen: str, looks: bool = False
 ) -> tuple[Candidate, ...]:
-    """Returns all devices for one task, the chosen one first. `looks` says that the task is a
-    trial.
+    """Returns a Candidate for each device of one task, the chosen one first. `looks` says that the
+    task is a trial.
     """
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
@@ -219,8 +220,8 @@ def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
 
 
 def _alone(cost: Cost | None) -> float:
-    """Returns the seconds of a task without `wait_s`, since the schedule of the graph counts
-    waiting.
+    """Returns the seconds of a task without `wait_s`, since the graph's schedule itself says how
+    long a task waits.
     """
     return INFINITE if cost is None else cost.total_s - cost.wait_s
 
@@ -243,7 +244,7 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether the resources are parts of the same whole, such as named cores of one CPU."""
+    """Returns whether resources of two devices are parts of one, such as named cores of one CPU."""
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 

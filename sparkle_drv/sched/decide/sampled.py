@@ -1,5 +1,5 @@
-"""A plan that is kept for all calls of one shape. Kept says which calls are measured, and when to
-decide again. It holds state and does arithmetic: no clock, no device.
+"""Kept: a plan that serves all calls of one shape. It says which calls are measured, and when the
+device is chosen anew. It holds state and does arithmetic: no clock, no device.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ class Kept:
         return measured.compute_s
 
     def ran(self, now_s: float) -> None:
-        """Compares the operation's new prediction `now_s` with the plan's. If they agree, the next
-        calls need no measurement, except among the first FIRST.
+        """Compares the operation's new prediction `now_s` with the plan's. If they differ too much,
+        the device is chosen anew. If they agree and FIRST calls have been measured, the next calls
+        pass without a measurement.
         """
         if abs(math.log(now_s / self.compute_s)) > MOVED:
             self.moved = True

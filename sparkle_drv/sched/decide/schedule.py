@@ -60,8 +60,9 @@ def ranks(problem: Problem) -> list[float]:
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Schedules tasks by falling rank, each on the device where it ends first.
 
-    With `weight`, a task also pays for its time at the lanes' prices. So a task that runs hardly
-    faster on one device leaves that device to tasks that need it.
+    With `weight`, the choice of a task's device also counts its time at the lanes' prices
+    (dag.priced). So a task that runs hardly faster on one device leaves that device to tasks that
+    need it.
     """
     prices = problem.priced[1]
     count = len(prices)
@@ -104,8 +105,8 @@ def _earliest(
 
 
 def earliest_finish(problem: Problem) -> Schedule:
-    """Schedules tasks one by one: always the ready task that can end first, on the device where it
-    can.
+    """Schedules tasks one by one. The next one is always the ready task that can end first, on the
+    device where it ends first.
     """
     free = {lane: 0.0 for lane in problem.lanes}
     done: dict[int, Slot] = {}

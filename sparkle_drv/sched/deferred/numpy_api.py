@@ -1,8 +1,8 @@
 """The functions of numpy that core calls for a ContextArray: see core/deferred/provider.py.
 
 Maps, reductions and products of two matrices are calls of the Context. Other functions are done on
-the device that has the array, as an Array's operators do them. A result that would share memory
-there is copied.
+the device that has the array, as an Array's operators do them. If their result shares memory with
+the array, it is copied.
 """
 
 from __future__ import annotations
@@ -147,9 +147,10 @@ def _first(given: tuple[Any, ...]) -> ContextArray:
 
 
 def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
-    """Returns the typed step of the first device that can map it; devices store different types.
+    """Returns the step `name` with its types, for the first device whose maps can compute it.
+    Devices differ in the types that they store.
 
-    The step has no operation if no device can map it.
+    The step has no operation if no device can compute it.
     """
     steps = [build.typed(device, (name, *kinds)) for device in executor.devices.values()]
     return next((step for step in steps if step.op), steps[0])

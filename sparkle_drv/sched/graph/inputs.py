@@ -81,8 +81,8 @@ def check_out(
 def overlap(x: Any, y: Any) -> bool:
     """Returns whether writing one array may change the other.
 
-    Two cases are missed: numpy's view of an Array in this process's memory, and memory that two
-    devices have wrapped.
+    Two cases are not recognised: a numpy view of an Array in this process's memory, and memory that
+    two devices have wrapped.
     """
     if isinstance(x, ContextArray) and isinstance(y, Array):
         return any(overlap(copy, y) for copy in x.copies.values())

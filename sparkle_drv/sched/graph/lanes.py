@@ -23,9 +23,9 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
     """Returns the program of `steps`. A step waits for the writers of what it reads, and for all
     users of the memory that it writes.
 
-    An operand of a Context goes to one device after another, since a move changes where the operand
-    is. Rows of a numpy array are copied after the device's previous task, on the same queue.
-    Otherwise the rows of all micro-batches would be copied first.
+    A ContextArray or ContextConstant is copied to one device after another, since each copy changes
+    the places that the object lists. Rows of a numpy array are copied on the device's queue, after
+    the device's previous task. Otherwise the rows of all micro-batches would be copied first.
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}
@@ -70,8 +70,8 @@ def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]
 
 
 def _region(steps: Steps, key: Key) -> Region | None:
-    """Returns where a value lies in shared memory. None if it has memory of its own, or
-    no bytes.
+    """Returns where a value lies in the memory that results share. None if it has memory of its
+    own, or no bytes.
     """
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)

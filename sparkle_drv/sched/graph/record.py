@@ -251,11 +251,11 @@ class TaskGraph:
         `inputs` maps nodes that `input` returned to arrays; an input stays bound until it is bound
         again. The plan is kept for arrays of the same kind in the same places.
 
-        Raises ValueError for a closed or empty graph, a closed operand, an input that is missing or
-        has another shape, and a batch that cannot be cut into the micro-batches asked for. Raises
-        TypeError for inputs of another type or dtype. Raises Impossible (a ValueError) when no
-        device can do a task, or the graph fits nowhere. When every device has failed, raises the
-        last device's error.
+        Raises ValueError for a closed or empty graph, a closed operand, and an input that is
+        missing or has another shape. Raises it also for a batch that cannot be cut into
+        `micro_batches`. Raises TypeError for inputs of another type or dtype. Raises Impossible (a
+        ValueError) when no device can do a task, or the graph fits nowhere. When every device has
+        failed, raises the last device's error.
         """
         with self._turn:
             if self._closed:
@@ -263,7 +263,8 @@ class TaskGraph:
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
-            self._executor.waiting.settle()  # here, because no thread of a lane may compute them
+            # Waiting arrays are computed here, because no thread of a lane may compute them.
+            self._executor.waiting.settle()
             return self._once(inputs)
 
     def _once(self, inputs: Mapping[Node, Any] | None) -> Any:
@@ -285,7 +286,9 @@ class TaskGraph:
         return found[0] if len(found) == 1 else found
 
     def _bind(self, inputs: Mapping[Node, Any]) -> bool:
-        """Binds the inputs, all or none. Returns whether an input has another kind than before."""
+        """Binds all inputs, or none of them if one is wrong. Returns whether the array of an input
+        has another kind than before.
+        """
         if not isinstance(inputs, Mapping):
             raise TypeError(
                 f"inputs: expected a dict of arrays by node, got {type(inputs).__name__}"

@@ -2,7 +2,8 @@
 fill.
 
 Rows of axis 0 are contiguous. They are views where a device can bind views, otherwise copies on the
-device's queue. run.py calls this module, for each output in the lane of its device.
+device's queue. run.py calls this module. All calls for one output come from the lane of the device
+that makes it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from sparkle_drv.sched.run.constants import ContextConstant
 
 
 def of(x: Any, value: Value) -> Any:
-    """Returns the part of an array from outside that `value` stands for: the whole array, or its
-    rows.
+    """Returns the part of `x`, an array from outside the graph, that `value` stands for: all of it,
+    or some rows.
     """
     if value.part is None:
         return x

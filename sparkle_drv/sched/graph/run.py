@@ -1,8 +1,8 @@
 """Runs a recorded graph once or many times: fuses, places, moves, launches.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
-operands are in other places, weights no longer take what was folded into them, a device fails, or a
-device's speed has changed.
+operands are in other places, when a device fails, and when a device's speed has changed. It is also
+made again when new weights cannot take a fold that the old ones took, or the reverse.
 
 Tasks of one device are launched one after another on its queue, without waits. With several
 devices, each device and each direction between two of them is a lane (mesh/lanes/runner.py). The
@@ -59,8 +59,8 @@ constants."""
 
 @dataclass
 class _Asked:
-    """A fold that fusing asked about, and what the operands became (None if they cannot take the
-    fold).
+    """The task of a fold that fusing asked about. `found` has the operands with the fold in them,
+    or None if they cannot take it.
     """
 
     task: Task
@@ -110,9 +110,9 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # The device that failed was not the one that was to do the work.
+                    raise  # not the fault of a device that computes: no other one would help
                 self.executor.failed(self._at, error)
-                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed one
+                uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
@@ -202,7 +202,7 @@ class GraphRun:
             journal = self.executor.journal
             try:
                 made = self._decided(uris, self._choices)
-            except Lacking:  # perhaps a device can do the tasks that were merged
+            except Lacking:  # no device can do a merged task, but perhaps its parts
                 made = self._decided(uris, [plain(self.recorded, self.outputs)])
             known = made, journal
             if not made.kept.plan.explores:  # a trial runs once and replaces no plan
@@ -222,8 +222,8 @@ class GraphRun:
         return decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Returns whether to place the graph again. Costs are compared every LOOK runs. A new
-        journal needs the decision, too.
+        """Returns whether to place the graph again. The costs are looked at every LOOK runs. The
+        graph is also placed again for a new journal, which must contain the decision.
         """
         if self.executor.journal not in (None, journal):
             return True
@@ -293,8 +293,8 @@ class GraphRun:
         tasks.
 
         Threads serve only plans in which a copy may take long. They do not run while tasks are
-        timed one by one, or where an array of the caller is written, since other tasks may read
-        that array.
+        timed one by one. They do not run either if the graph writes an `out` of the caller, since
+        other tasks may read that array.
         """
         steps, devices = decided.steps.steps, self.executor.devices
         several = len({step.uri for step in steps}) > 1
@@ -335,8 +335,8 @@ class GraphRun:
         self, step: Bring, now: Mapping[tuple[int, str], Any], watch: run_task.Watch,
         free: Callable[[], None],
     ) -> Any:  # fmt: skip
-        """Returns the operand of a step as an Array or Constant on the target device. `free` waits
-        for users of the memory that is filled.
+        """Returns the operand of a step as an Array or Constant on the target device. Before memory
+        is filled, `free` is called, which waits for earlier users of that memory.
         """
         value, uri = step.value, step.uri
         device = self.executor.devices[uri]

@@ -97,8 +97,8 @@ class Watch:
             self.until(fence, fence.queue.timeout_s)
 
     def until(self, begun: Begun, timeout_s: float) -> None:
-        """Waits for work of this run whose device may take `timeout_s`. Raises as `begun.wait`
-        does, and runner.Stopped if the caller was interrupted.
+        """Waits for work of this run, at most `limit_s` longer than its device's `timeout_s`.
+        Raises as `begun.wait` does, and runner.Stopped if the caller was interrupted.
         """
         if self.stopped is None:
             begun.wait(timeout_s + self.limit_s)

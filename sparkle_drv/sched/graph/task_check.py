@@ -18,8 +18,8 @@ Host = np.ndarray[Any, Any]
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
-    """Waits, and returns copies of the operands. The task may overwrite one of them, so this runs
-    first.
+    """Waits, and returns copies of the operands. This runs before the task, which may overwrite an
+    operand.
     """
     found = {}
     for name, x in reads.items():

@@ -4,8 +4,8 @@ The caller reports progress of the device's pieces. While there is no progress, 
 heartbeats (NOPs) when `due`, and reports their answers. Silence does not count while a submission
 is within its deadline. A device that answers heartbeats is slow at worst, never lost.
 
-The class has no lock: threads that share a Health hold their own lock around each call, and read a
-monotonic clock while they hold it.
+The class has no lock. Threads that share a Health must hold a lock of their own around each call,
+and read a monotonic clock while they hold it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Health:
     def weight(self) -> float:
         """The part of its planned share that this device gets, in 0..1; 0 means no new pieces.
 
-        When no device of a mesh has a share, the slow ones still compute right results.
+        If no device of a call has a share, slow devices do the call nevertheless.
         """
         if self.state is State.HEALTHY:
             return 1.0
@@ -176,9 +176,9 @@ class Health:
         """Begins probation and returns True. Returns False if it is too early, or if a try is under
         way.
 
-        The caller that gets True tries the device and reports to `tried`. A lost device is tried by
-        a call with a known result. A device that only stages is tried by a piece, since a NOP shows
-        nothing of its speed.
+        The caller that gets True tries the device and reports to `tried`. It tries a lost device by
+        a call with a known result. It tries a device that only stages by a piece, since a NOP does
+        not show how fast the device is.
         """
         if now_s < self.try_at_s:
             return False
@@ -215,7 +215,8 @@ class Health:
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            # After a try the device regains its share piece by piece.
+            # A device that was silent becomes slow. If it was tried since it was healthy, it
+            # becomes BACK instead, where it regains its share piece by piece.
             slow = self.staging or (silent and not self._tries)
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)

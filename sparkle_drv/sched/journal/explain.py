@@ -78,7 +78,7 @@ def _cost(cost: Cost) -> str:
 def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
     """Describes each device in a paragraph: what it is, and its measured rates.
 
-    `aside` maps a device that takes part only when it is named to the reason.
+    `aside` has devices that take part only when they are named, each with the reason.
     """
     lines = []
     for device in given:
@@ -121,8 +121,8 @@ def best(info: DeviceInfo) -> str:
 
 
 def _unmeasured(uri: str, costs: Costs) -> list[str]:
-    """Returns lines that say what could not be measured of a device, and whether it will be tried
-    again.
+    """Returns a line for each operation or link of a device that could not be measured. The line
+    says why, and whether the measurement will be tried again.
     """
     found = []
     for (what, at), failed in sorted(costs.unmeasured.items()):
@@ -162,8 +162,8 @@ def _measured(uri: str, costs: Costs) -> str:
 
 
 def _shared(device: Device, given: Sequence[Device]) -> str:
-    """Describes the resources that the device shares, and with which others: they slow each other
-    down.
+    """Describes the resources that the device shares, and the devices that it shares them with.
+    Devices that share a resource slow one another down.
     """
     names: dict[str, list[str]] = {}  # resources, by the devices that share them
     for name in device.info.shares:
@@ -176,8 +176,8 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
 
 
 def _peers(device: Device, given: Sequence[Device]) -> str:
-    """Describes the devices whose memory the driver copies here directly (Queue.copy_peer), without
-    the host.
+    """Describes the device's peers: the driver copies their memory to it directly, without the host
+    (Queue.copy_peer).
     """
     same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""

@@ -2,7 +2,7 @@
 
 A replay of the journal must decide the same. `choose` sees only `Costs`, and every change of
 `Costs` is an event in the journal. The same events therefore give the same plans, byte for byte.
-The journal has one JSON object per line, so that it is readable wherever it is cut off.
+The journal has one JSON object per line, so that a journal that was cut off is still readable.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Journal:
         self._add("divided", made)
 
     def told(self, call: str, *args: Any) -> None:
-        """Records that the method `call` of Costs was called; `tell` calls it again."""
+        """Records that the method `call` of Costs was called. A replay calls it again by `tell`."""
         self._add("told", {"call": call, "args": args})
 
     def _add(self, event: str, what: dict[str, Any]) -> None:
@@ -110,8 +110,8 @@ def replay(
     The plan of a task graph is its schedule, with the URIs of its device numbers. The plan of a
     call that several devices share is the number of its axis and the shares.
 
-    `change` is applied to the costs at the beginning. `alter(call, args)` returns the arguments
-    that replace those of an event. Raises ValueError for text that is no journal.
+    `change` is applied to the costs at the beginning. `alter(call, args)` gets each event and
+    returns the arguments to use in place of `args`. Raises ValueError for text that is no journal.
     """
     costs: Costs | None = None
     for number, text in enumerate(lines, 1):

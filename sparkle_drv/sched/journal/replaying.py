@@ -1,5 +1,5 @@
-"""Decides a saved journal again: says whether each plan is the same, and what other costs would
-give.
+"""Makes the decisions of a saved journal again. Says whether each plan is the same, and what plans
+other costs would give.
 """
 
 from __future__ import annotations

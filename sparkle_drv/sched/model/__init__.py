@@ -1,7 +1,7 @@
 """What the scheduler knows, as data: work, tasks, plans, and how long work takes on each device.
 
 The package holds state and does arithmetic: it chooses no device and measures nothing.
-operations.py defines how a class of work is probed, profile.py keeps measured points in a file. All
+operations.py defines how a class of work is probed; profile.py keeps measured points in a file. All
 other packages of the scheduler read this one.
 
     work.py               Work, Cost, Candidate, Plan: one call, and the decision for it

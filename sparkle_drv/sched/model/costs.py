@@ -41,8 +41,8 @@ class Reliability:
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:
-        """Returns the expected seconds lost to failures: a failed run is lost whole, and a new run
-        is made.
+        """Returns the expected seconds that failures cost: a failed run is lost, and the work runs
+        again on another device.
         """
         share = min(self.failures, 0.95)
         return seconds * share / (1 - share)
@@ -120,8 +120,8 @@ class Costs:
     ) -> None:
         """Predicts the speed of an operation if it is unknown and all its parts are known.
 
-        The prediction starts from the speed of `base`. For each (operation, scale) in `terms` it
-        adds `scale` times the seconds per unit of size that the operation takes beyond `base`.
+        The prediction starts from the speed of `base`. Each (operation, scale) in `terms` adds to
+        its seconds per unit of size: `scale` times what that operation takes more than `base`.
         """
         self.parts[op] = (base, *(name for name, _ in terms))
         found = [self.speeds.get((name, device)) for name in self.parts[op]]
@@ -159,7 +159,7 @@ class Costs:
         """Records that a probe of the device, or of a link to it, failed; see `unmeasured`."""
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        if what not in self.nodes:  # a link may fail because of its other end
+        if what not in self.nodes:  # a link from a device may fail because of that device
             self.nodes[device].failed_probes += 1
 
     def to_probe(self, what: str, device: str) -> bool:
@@ -172,8 +172,8 @@ class Costs:
         return before is None or before.times < TRIES
 
     def why_not(self, *what: str, device: str) -> str:
-        """Returns why the first failed probe of `what`, or of their parts, on a device failed.
-        Returns "" if all succeeded or none was tried.
+        """Returns why a probe on the device failed: the first failed one of the operations or links
+        `what` and of their parts. Returns "" if none of them failed.
         """
         parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
         found = (self.unmeasured.get((one, device)) for one in parts)
@@ -207,8 +207,8 @@ class Costs:
         self.spare_s -= extra_s
 
     def idle_runs(self, op: str, device: str) -> int:
-        """Returns the runs of the operation elsewhere since the last run or probe on this
-        device.
+        """Returns how often the operation ran on other devices since its last run or probe on this
+        one.
         """
         return self.runs.get(op, 0) - self.last.get((op, device), 0)
 

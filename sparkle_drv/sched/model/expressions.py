@@ -82,7 +82,8 @@ def task_class(
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
-    stored = {code.result, *code.input_types} - _MEASURED  # the host may have to convert them
+    # Elements of these types may have to be converted by the host.
+    stored = {code.result, *code.input_types} - _MEASURED
     return f"{op}_{'_'.join(sorted(code.types | stored))}:{text}" + ", broadcast" * broadcast
 
 
@@ -96,7 +97,8 @@ def _predicted(
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # A chain reads two arrays and writes one. Sizes of chains and programs are in bytes.
+            # Times are per byte. An element of a chain is 3 elements in memory: two are read, one
+            # is written. An element of the program is `nbytes`.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)
@@ -150,7 +152,7 @@ def _sum(tag: str, broadcast: bool) -> Class:
 @cache
 def _chain(group: str, tag: str) -> Class:
     def probe(dev: Device, i: int) -> Runs:
-        # An IndexError ends the probes.
+        # An index beyond CHAIN_ROWS raises IndexError, which ends the probes.
         return _run(dev, _text(group), tag, (CHAIN_ROWS[i], COLUMNS))
 
     return Class(f"map_{tag}:{group}", probe)

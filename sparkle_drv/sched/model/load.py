@@ -13,7 +13,8 @@ class Load:
     """For each device, the work in its default queue: (timeline value, seconds). Threads may share
     a Load.
 
-    Submissions of others are not counted. Running work counts with its whole time.
+    Submissions that the scheduler did not make are not counted. Work that is running counts with
+    its whole time.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:

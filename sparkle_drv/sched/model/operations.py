@@ -2,9 +2,9 @@
 probed.
 
 A *class* of work has one speed on a device, as a function of size. Work that differs in kind has
-classes of its own: a matrix times a few vectors is bound by memory, and a 3x3 convolution has
-algorithms that a 1x1 convolution does not have. A class is probed when it first occurs, unless it
-is predicted from others (expressions.py).
+classes of its own. So a matrix times a few vectors has one, since it is bound by memory. A 3x3
+convolution has another class than a 1x1 convolution, since it has other algorithms. A class is
+probed when it first occurs, unless it is predicted from others (expressions.py).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Class:
 
 @dataclass(frozen=True)
 class Predicted:
-    """A speed that is the sum of others. The others are measured when the first class that needs
-    them occurs.
+    """How the time of a class is a sum of the times of other classes. These are measured when the
+    first class that needs them occurs.
     """
 
     base: Class

@@ -65,8 +65,8 @@ def conv2d(
 def map(
     op: str, graph: Graph, values: Mapping[str, Any]
 ) -> tuple[Made, dict[str, Value], dict[str, Any]]:
-    """Returns the outline, the arrays by name and the numbers by name of an expression over Values
-    and numbers.
+    """Returns the outline of an expression over Values and numbers. Also returns two dicts by name:
+    its arrays and its numbers.
     """
     arrays, numbers = sorted_out(
         {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}
@@ -103,9 +103,10 @@ def worked_in(x: Value, given: Any) -> Any:
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """Returns `x` in this layout and its channels for the change, or None if no change is needed.
+    """Returns `x` as it is in `layout`, and the `channels` argument for that change of layout.
+    Returns None if no change is needed.
 
-    The filters `w` say how many channels of a blocked image are real.
+    The filters `w` say how many channels of a blocked image are real, not padding.
     """
     if x.layout in (None, layout):
         return None

@@ -2,8 +2,9 @@
 
 The key of an entry has the device, its PCI slot, driver, instruction set, number of threads and
 package version (backends/rates.py, `slot_key`). Measurements under another key are never used. An
-entry holds the raw points, so that a better fit needs no new measurement. kept.py writes the file:
-it is replaced whole, changed under a lock, and set aside with a warning when damaged.
+entry holds the raw points, so that a better fit needs no new measurement. kept.py writes the file.
+It replaces the whole file at once and holds a lock meanwhile. It sets a damaged file aside, with a
+warning.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Profile:
         """Writes new points beside those of other classes. Points of a single size are not kept.
 
         If the file cannot be written, a warning is logged and the next run measures again. If
-        another process holds the file, one call waits for it; later calls write what is left over.
+        another process holds the file, only the first call waits for it. Points that could not be
+        written are written by a later call.
         """
         new = {name: points for name, points in measured.items() if sizes(points) >= LEAST_SIZES}
         if self._file is None or not new:

@@ -1,15 +1,15 @@
-"""Predicts how long one operation takes on one device, by its size: probes, corrected by each run.
-The module holds state and does arithmetic: no clock, no device.
+"""Predicts how long one operation takes on one device, by its size. Probes give a first prediction,
+and each run corrects it. The module holds state and does arithmetic: no clock, no device.
 
 The model is a line (mesh/links/line.py) times a correction that depends on the size. A line alone
 is not enough. The times of real kernels bend where caches end and threads join, and calls find
 other cache contents than probes. Runs are averaged in knots, one per doubling of the size. The
 correction at a size is the weighted mean of the knots near it.
 
-A knot's weight is the inverse of its variance: the scatter of single runs over their number, plus
-the change of the correction over the distance (BEND). With little scatter, a size thus has its own
-measurements; with much, its neighbours count, too. The line predicts sizes without any measurement
-near them.
+A knot's weight is the inverse of its variance. The variance is that of single runs over their
+number, plus a part that grows with the distance from the size (BEND). So if runs scatter little,
+almost only the measurements of the size itself count. If they scatter much, those of its neighbours
+count, too. The line predicts sizes without any measurement near them.
 
 A device that changes speed (heat, another user) shows as a run of errors to one side. The median of
 the last few errors then goes into `pace`, a factor for all sizes, and these errors are forgotten.
@@ -89,22 +89,24 @@ class Speed:
             if usable((size, t)):
                 offsets.setdefault(size, []).append(math.log(t / line.at(size)))
         middles = {size: median(values) for size, values in offsets.items()}
-        # For a normal distribution, the median absolute deviation is 0.6745 standard deviations.
+        # For a normal distribution, the median of the absolute deviations is 0.6745 standard
+        # deviations.
         spread = [abs(v - middles[size]) for size, vs in offsets.items() for v in vs if len(vs) > 1]
         noise = max(LEAST_NOISE, median(spread) / 0.6745 if spread else 0.0)
         speed = cls(line, noise)
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Sizes where the line is right get a knot, too: otherwise a neighbour's would apply. A
-            # probe weighs as one run: calls have other operands and allocations.
+            # Sizes where the line is right get a knot, too: otherwise a neighbour's knot would
+            # change the prediction there. All probes of a size weigh as one run, since calls have
+            # other operands and allocations than probes.
             speed._learn(size, middle)
         return speed
 
     def and_more(self, extra: float) -> Speed:
         """Returns the speed of work that takes `extra` seconds more for each unit of size.
 
-        The correction applies only to the part of the time that it was learnt from.
+        The corrections of this Speed apply only to this Speed's part of the time, not to `extra`.
         """
         line = Line(self.line.a, self.line.b + extra)
         knots = {}
@@ -138,8 +140,8 @@ class Speed:
         self._learn(size, correction + max(-limit, min(limit, error)))
 
     def _scatter(self, error: float) -> None:
-        """Updates the scatter from the difference of successive errors, which a constant error
-        cannot change.
+        """Updates the scatter from the difference of successive errors. A constant error cancels
+        out in that difference.
         """
         if self._before is not None:
             # sqrt(pi) / 2 converts the mean difference of two normal values to their standard

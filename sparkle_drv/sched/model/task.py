@@ -91,7 +91,8 @@ class Task:
     def brought(self) -> tuple[Value, ...]:
         """The arrays that must be copied to the device before the task begins, each once.
 
-        `ops` itself copies numpy arrays that a map broadcasts, and operands that a fold changes.
+        Numpy arrays that a map broadcasts and operands that a fold changes are left out: `ops`
+        copies them itself.
         """
         found = [v for name, v in self.reads.items() if name not in self.folded]
         if self.expression is not None:
@@ -145,7 +146,7 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
-    """Returns `tasks` with the kinds of these inputs filled in, by number."""
+    """Returns `tasks` in which the inputs have the `kinds`, which are by the numbers of inputs."""
 
     def given(value: Value) -> Value:
         return replace(value, kind=kinds[value.number]) if value.number in kinds else value

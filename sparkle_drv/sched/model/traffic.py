@@ -2,10 +2,11 @@
 functions are pure.
 
 Each array that a task reads counts once, and its result counts once. Extra work of `ops` counts,
-too. On devices other than the cpu, a map copies operands that are broadcast, and a reduction of an
-expression writes the map and reads it again. A change of layout between NHWC and a blocked one goes
-through NCHW. A fold (graph/fuse/fold.py) reads and writes weights in each run, unless they are
-constant. Working memory of an algorithm (im2col, packed weights) does not count.
+too. On devices other than the cpu, a map first copies operands that are broadcast. A reduction of
+an expression writes the expression's values and reads them again. A change of layout between NHWC
+and a blocked one goes through NCHW. A fold (graph/fuse/fold.py) reads and writes weights in each
+run, unless they are constant. Working memory of an algorithm (im2col, packed weights) does not
+count.
 """
 
 from __future__ import annotations

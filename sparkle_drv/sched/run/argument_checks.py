@@ -63,7 +63,9 @@ def reduce(a: Any, op: Any, axis: Any) -> None:
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """Raises if `out` cannot take the result, of this shape, of a change of layout."""
+    """Raises if a change of layout is not valid. Its result has the given shape and the layout
+    `target`.
+    """
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})
 

@@ -52,7 +52,7 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
 
 
 def apart(x: Any, out: Any) -> Any:
-    """Returns an operand, or a host copy of it if writing `out` would change it."""
+    """Returns the operand `x`, or a copy on the host if writing `out` would change `x`."""
     if x is None or isinstance(x, ContextConstant):
         return x
     if isinstance(x, ContextArray) or isinstance(out, ContextArray):
@@ -209,7 +209,9 @@ class ContextArray(Shaped, Operators):
         return self._on(device)
 
     def _on(self, device: str, *wait: Wait) -> Array:
-        """Returns the core.Array on a device. `wait` waits for the move, if one is necessary."""
+        """Returns the core.Array on a device. If the array must be moved there, `wait` waits for
+        the move.
+        """
         found = self._copies.get(device)
         if found is None:
             found = self._copies[device] = self._executor.moved(self, device, *wait)

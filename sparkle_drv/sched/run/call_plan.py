@@ -1,8 +1,8 @@
 """Makes the plan of a call: measures what is unknown, chooses, and keeps the plan.
 
 A plan is kept for all calls of its shape, and is decided as if the devices were idle.
-`Kept.slack_s` is the seconds by which the next best device is slower. While the plan's device has
-more queued work than that, each call is decided again with the queued work counted.
+`Kept.slack_s` is how many seconds longer the next best device takes. While the plan's device has
+more seconds of queued work than that, each call is decided again with the queued work counted.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def beside_others(
     barred: Mapping[str, str],
     kept: Kept,
 ) -> Kept:
-    """Returns the best plan with queued work counted, where `kept` is best on idle devices.
+    """Returns the best plan if queued work is counted. `kept` is the best plan on idle devices.
 
-    The result is `kept`, or a plan for another device. That plan is kept, too, to learn from its
-    runs.
+    The result is `kept`, or a plan for another device. A plan for another device is kept, too, to
+    learn from its runs.
     """
     work, arrays = _known(executor, call, uris, barred)
     with executor.deciding:
@@ -133,7 +133,7 @@ def _known(
         if x is not None
     )
     work = Work(kind.name, size, operands, out_nbytes, "" if arrays else HOST)
-    able = [  # a device without room is not measured
+    able = [  # the devices to measure: those with room for the work
         uri
         for uri in uris
         if uri not in barred and not too_large(work, costs.nodes[uri].memory_nbytes)

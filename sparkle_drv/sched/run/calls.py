@@ -4,9 +4,9 @@ Each function describes its call (operations.py) and how `ops` runs it. When a p
 that `ops` would refuse are refused before any measurement (argument_checks.py); `ops` checks
 repeated calls.
 
-Some calls are not placed: arrays that are bound to a device, functions, and empty arrays. They go
-to the first available device. Calls whose shape cannot be determined go there, too: `ops` then
-raises the error.
+Some calls are not placed: calls with arrays that are bound to a device, with a function in place of
+an operation, or with empty arrays. They go to the first available device. Calls whose shape cannot
+be determined go there, too: `ops` then raises the error.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def conv2d(
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
-        # A call without a plan changes the layout here.
+        # With a plan, the executor has changed the layout. A call without a plan changes it here.
         if convert is not None and image.layout == own:
             image = convert.run(dev, image)
         return ops.conv2d(dev, image, given[1], given[2], target, **options)
@@ -155,7 +155,9 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Checks work whose first operand's layout was changed before it."""
+    """Checks a result by `check`. The work read `given[0]` after a change of layout, and so does
+    `check`.
+    """
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 
 
@@ -238,7 +240,8 @@ def reduce(
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
-    # Sums add in the order of memory, and a copy on a device would have another order.
+    # Sums add elements in the order of memory. A contiguous copy on a device has another order than
+    # a strided array.
     whole = isinstance(a, np.ndarray) and not a.flags.c_contiguous
     return executor.run(key, describe, [a], None, run, uris, check, whole=whole)
 
@@ -304,7 +307,7 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
         except NotThere:
             if not left:
                 raise
-        except ways.CopyLost:  # The device that failed was not the one that was to do the work.
+        except ways.CopyLost:  # an operand is lost, so no other device can do the work
             raise
         except FAILURES as error:
             executor.failed(uri, error)

@@ -1,7 +1,7 @@
 """ContextConstant: a private copy of an array for all devices of a Context.
 
 The host has a copy. A device gets its copy when a call first reads the constant there
-(ops/memory/constant.py). context.py makes the constants; the modules that copy operands to devices
+(ops/memory/constant.py). context.py makes the constants. The modules that copy operands to devices
 read them.
 """
 

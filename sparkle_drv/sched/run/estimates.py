@@ -1,6 +1,6 @@
 """Plans of calls that are not made: the results of `Context.plan`.
 
-calls.py and shard_calls.py describe the call as for a real one. An `Estimating` takes the place of
+calls.py and shard_calls.py describe such a call like a real one. An `Estimating` takes the place of
 the executor: it plans the work and does not run it.
 """
 

@@ -25,8 +25,8 @@ class Foreign(Exception):
 
 
 def taken(devices: Devices, name: str, given: Any) -> Any:
-    """Returns `given`, or what operations take for an array of another library. Raises as `operand`
-    of ops/memory/foreign.py does.
+    """Returns what operations take in place of an array of another library. Returns any other
+    `given` unchanged. Raises as `operand` of ops/memory/foreign.py does.
     """
     if not is_foreign(given):
         return given

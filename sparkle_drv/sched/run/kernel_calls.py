@@ -36,7 +36,7 @@ PARTS = (64, 16, 4)
 class KernelCut(Cut):
     """The cut of a kernel's arrays.
 
-    The last operand is a number, the first element of the piece; None where the call is whole.
+    The last operand is the number of the piece's first element, or None for a call in one piece.
     """
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
@@ -85,8 +85,8 @@ class _Call:
         return launch(group_size=self.group_size), there
 
     def _joined(self, made: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Joins several results into one: for each element of the cut, their bytes one after
-        another.
+        """Joins several results into one array of bytes. It has a row for each element of the axis
+        that is cut, with the bytes of each result there.
         """
         if len(made) == 1:
             return made[0]
@@ -124,8 +124,9 @@ class _Call:
         """Returns the class of the call: its code, and its shapes without the cut axis. The extent
         of that axis is the size.
 
-        Numbers are not part of the class, since a step number would make each call a class. If a
-        probe is refused, `wrong` gets its error under the device's URI.
+        Numbers among the arguments are not part of the class. Otherwise a kernel that takes the
+        number of a step would have a class for each call. If a probe is refused, `wrong` gets its
+        error under the device's URI.
         """
         rows = [
             f"{x.dtype.char}{[n for at, n in enumerate(x.shape) if at != axis]}"
@@ -203,7 +204,7 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        for uri in wrong:  # the arguments were wrong, so the device does not lack the kernel
+        for uri in wrong:  # the arguments were wrong: the device does have the kernel
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)
 

@@ -168,7 +168,7 @@ class LocalExecutor:
             self.costs.nodes[uri].lacks.add(name)
             return
         for one in (how.base, *(term for term, _ in how.terms)):
-            if not self._probed(one, uri):  # the next probe would fail the same way
+            if not self._probed(one, uri):  # a probe failed: the next one would fail the same way
                 break
         terms = [(term.name, scale) for term, scale in how.terms if scale]
         self.tell("predicted", name, uri, how.base.name, terms)
@@ -197,8 +197,8 @@ class LocalExecutor:
         """Measures what is unknown, unless the measurement failed too often. Returns whether it is
         known now.
 
-        An error concerns this device only; the next request tries again. With `own` false the error
-        may be another device's fault.
+        After an error the next request tries again. The error counts as a failure of this device,
+        unless `own` is false: then it may be another device's fault.
         """
         if known():
             return True
@@ -269,7 +269,8 @@ class LocalExecutor:
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
-            # The check, or a second try, reads the operands after `out` was written.
+            # Operands that `out` overlaps are copied: the check, or a second try, reads them after
+            # `out` was written.
             operands = [apart(x, out) for x in operands]
         call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
@@ -293,14 +294,14 @@ class LocalExecutor:
                 if inspected:
                     self._inspect(kept, check, operands, result, trace)
                 return result
-            except ways.CopyLost:  # The device that failed was not the one that was to do the work.
+            except ways.CopyLost:  # an operand is lost, so no other device can do the work
                 self.forget()
                 raise
             except FAILURES as error:
                 uri = kept.device.uri
                 self.failed(uri, error)
                 barred[uri] = f"it failed in this call: {error}"
-                left = tuple(u for u in left if u != uri)  # without the failed one
+                left = tuple(u for u in left if u != uri)  # without the failed device
                 if not left or not may_be_redone(error, out):
                     raise
                 key = (left, *key[1:])
@@ -382,8 +383,8 @@ class LocalExecutor:
     def moved(
         self, array: ContextArray, to: str, wait: ways.Wait = ways.plainly
     ) -> Array:  # fmt: skip
-        """Returns a copy of `array` on another device, ready before anything launched there from
-        now on.
+        """Returns a copy of `array` on another device. The copy ends before any work that is
+        launched there from now on begins.
         """
         device = self.devices.get(to)
         if device is None:

@@ -1,8 +1,8 @@
 """Operands and results of a call that several devices share.
 
 Each operand is copied once to each device that reads it. Copies use queues of their own and overlap
-with computing. An operand that every piece reads whole comes from the host, or from another device
-if the driver copies between both devices and that is faster.
+with computing. An operand that every piece reads whole comes from the host. It comes from another
+device if the driver copies between the two devices directly and that is faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .local import LocalExecutor
 class Operands:
     """The arguments of a call: numpy arrays, ContextArrays and None.
 
-    Threads of several devices share this object. Of each device, one thread at a time copies.
+    Threads of several devices share this object. At most one thread of each device copies at a
+    time.
     """
 
     def __init__(

@@ -70,9 +70,10 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         except (ValueError, TypeError, LookupError):
             break  # too large for the device, or not one of its operations
         points += [(size, t) for t in times]
-        # The second size is always measured, unless that would take longer than MOST_S. The next
-        # size does four to eight times the work, and runs EACH + 1 times. Time beside the work
-        # grows with the operands, except for the first size, which loads code.
+        # Stops if the next size would take too long. It does four to eight times the work, and runs
+        # EACH + 1 times. The time beside the work (`beside`) grows with the operands. For the first
+        # size it also loads code, so it says little about the next size. The second size is
+        # measured unless it would take longer than MOST_S.
         each, now = min(times), clock()
         work += (len(times) + 1) * each
         beside = max(0.0, now - last - (len(times) + 1) * each)

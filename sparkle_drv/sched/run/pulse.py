@@ -49,8 +49,8 @@ class Pulse:
         return dict(self._health)
 
     def weights(self, uris: Sequence[str]) -> dict[str, float]:
-        """Returns the part of its planned work that each device gets, by URI; only weights
-        below 1.
+        """Returns the part of its planned work that each device gets, by URI. Devices that get all
+        of it are left out.
         """
         if all(self._health[uri].state is State.HEALTHY for uri in uris):
             return {}
@@ -59,8 +59,8 @@ class Pulse:
         return {uri: max(weight, LEAST) for uri, weight in found.items() if weight < 1}
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
-        """Returns why devices get no work now, by URI. With `slow`, devices that are slow and have
-        no share count, too.
+        """Returns a dict of the devices that get no work now, with the reasons by URI. With `slow`,
+        it also has devices that are slow and have no share.
 
         A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
         come.
@@ -71,7 +71,7 @@ class Pulse:
             with self._lock:
                 tried = its.state is State.LOST and its.tries(clock())
             asked = tried or its.state is State.SUSPECT
-            # The lock is not held here, since threads of other devices report meanwhile.
+            # The lock is not held during this wait, so that threads of other devices can report.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:
@@ -182,8 +182,8 @@ class _Remains:
 
 
 class Remains:
-    """Pieces of calls that have returned, which a device still computes: another device was
-    faster.
+    """Pieces that a device still computes although their call has returned: another device did them
+    sooner.
     """
 
     def __init__(self) -> None:
@@ -194,13 +194,13 @@ class Remains:
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
         """Records a `thread` that waits for a piece. The piece is predicted to end at `ends_s`, and
-        late at `late_s`.
+        counts as late from `late_s` on.
         """
         self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
 
     def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """Returns the seconds until such pieces are predicted to end, and why a device with a late
-        piece gets no work. Both are dicts by URI.
+        """Returns two dicts by URI: the seconds until a device's remaining pieces are predicted to
+        end, and why a device with a late one gets no work.
         """
         ready_s, late = dict[str, float](), dict[str, str]()
         for uri in uris if self._by_uri else ():

@@ -2,10 +2,11 @@
 operation itself. Other calls go on to calls.py.
 
 A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
-the same short path, with a clock beside it. The long path would warm the caches with the
-interpreter's code and data, so that short work would run up to twice as fast as usual. It serves
-calls that are decided again or measured step by step (stepwise.py), ContextArrays, a recorded
-trace, and a Context that validates results.
+the same short path, with a clock beside it. Times after the long path would be wrong: it leaves the
+interpreter's code and data in the caches, and short work then runs up to twice as fast as usual.
+
+The long path serves calls that are decided again or measured step by step (stepwise.py). It also
+serves calls with ContextArrays, calls in a recorded trace, and a Context that validates results.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def call(
     named: dict[str, Any],
     out: Any = None,
 ) -> Any:
-    """Runs `operation`, of ops, on the device of `uris` that takes the least time. `placed` is the
-    long path of the operation, in calls.py.
+    """Runs `operation`, a function of ops, on the device of `uris` that takes the least time.
+    `placed` is the function of calls.py for the long path.
     """
     values, head = given, (uris, placed)
     if named:
@@ -77,7 +78,7 @@ def call(
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
-            if len(there) == 2 and not more:  # unpacking makes a product of 16 cubed 6 % slower
+            if len(there) == 2 and not more:  # with `*there` a product of 16 cubed is 6 % slower
                 return operation(device, there[0], there[1])
             return operation(device, *there, **more)
         kept.begins()

@@ -124,7 +124,8 @@ def reduce(
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         kind = check.tag_of(operands[0].dtype)
-        apart = op != "sum" or kind not in promote.COMPUTED_IN  # else each part would be rounded
+        # Partial sums of 16-bit elements would be rounded, so no cut may need any.
+        apart = op != "sum" or kind not in promote.COMPUTED_IN
         made = cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
         return [cut for cut in made if apart or cut.out is not None]
 

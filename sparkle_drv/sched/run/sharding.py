@@ -3,8 +3,8 @@
 A `Sharding` takes the place of the executor for a call that may be divided (calls.py). A call that
 cannot be cut goes to one device as usual.
 
-The result of a piece is computed in memory of its own, and copied to its place at its commit. A
-device that was given up may still write, and that must not reach the caller's memory.
+The result of a piece is computed in memory of its own, and copied to its place when the piece is
+committed. So a device that was given up may still write, but never to the caller's memory.
 """
 
 from __future__ import annotations
@@ -194,11 +194,12 @@ class Sharding:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            left = self._within(left, describe, operands)  # devices that took no part
+            # One of the devices that took no part does the call.
+            left = self._within(left, describe, operands)
             alone = (left, *key[1:])
             return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
         if isinstance(out, np.ndarray):
-            if not direct:  # pieces still read memory that `out` overlaps
+            if not direct:  # `out` overlaps operands, so it is written after all pieces
                 out[...] = made
             return out
         if not any(isinstance(x, ContextArray) for x in (*operands, out)):
@@ -228,8 +229,8 @@ class Sharding:
         return left
 
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
-        """Returns the executor itself if one device was found to be enough for such calls, else
-        None.
+        """Returns the executor, which uses one device, if the decision for calls with this key is
+        that one device is enough. Returns None otherwise.
         """
         kept = self._executor.shared.get(key)
         said = self.terms.shares != "auto" or self.terms.max_vram_nbytes

@@ -1,9 +1,9 @@
 """Computes the pieces of one call: threads of each device claim, compute and commit them.
 
-A device with memory of its own has three threads, which at the same time copy a piece in, compute
-another one and copy a result out. The calling thread watches. A device that fails or is silent gets
-no more pieces (pulse.py); the others do its pieces. The call returns when the result of each piece
-is there. A thread that still waits for a late device ends later and changes nothing.
+A device with memory of its own has three threads. At any time one may copy a piece in, one compute
+another piece and one copy a result out. The calling thread watches. A device that fails or is
+silent gets no more pieces (pulse.py); the others do its pieces. The call returns when the result of
+each piece is there. A thread that still waits for a late device ends later and changes nothing.
 """
 
 from __future__ import annotations
@@ -199,8 +199,8 @@ class Pieces:
     def _one(self, device: Device) -> bool:
         """Claims, computes and commits one piece. Returns False if the device gets no more."""
         with ExitStack() as inside:
-            # The gate lets one thread of the device in until the launch, so that at most one piece
-            # waits beside the one that the device computes.
+            # Only one thread of the device at a time is between claim and launch. So at most one
+            # piece waits while the device computes another one.
             with self._bringing[device.uri]:
                 claim = self._claim(device)
                 if claim is None:
@@ -270,8 +270,8 @@ class Pieces:
         self._alarm.ring()
 
     def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
-        """Copies a piece's result to its place. Results that are combined are added in order of
-        pieces.
+        """Copies a piece's result to its place. If the results of pieces are combined instead, this
+        is done in the order of the pieces.
         """
         with self._lock:
             if self.cut.out is None:
@@ -279,7 +279,7 @@ class Pieces:
                 while self._next in self._early:
                     self._next, one = self._early.pop(self._next)
                     combine = COMBINED[self.cut.combine]
-                    if self._out is not None:  # as an array: of numbers, numpy makes a number
+                    if self._out is not None:  # from 0-d arrays numpy makes a number, not an array
                         one = np.asarray(combine(self._out, one), one.dtype)
                     self._out = one
                 return

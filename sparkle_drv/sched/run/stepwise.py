@@ -1,5 +1,5 @@
-"""Runs a call step by step, and waits for and times each step: copy operands in, change a layout,
-run the operation, copy the result out. The result equals that of the plain call.
+"""Runs a call step by step. The steps copy operands in, change a layout, run the operation and copy
+the result out. Each is waited for and timed. The result equals that of the plain call.
 
 Measured calls run this way (local.py), except calls of numpy arrays on a device that shares the
 host's memory. While a trace is recorded, all calls run this way (traced.py).
@@ -100,19 +100,19 @@ def _brought(steps: Steps, x: Any) -> Any:
         if device.uri in x.places:
             return x.on(device.uri)
         return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
-    if x is None or device.info.unified:  # `ops` may keep a copy of a numpy array
+    # A device on the host's memory gets numpy arrays as they are: `ops` may keep a copy of one.
+    if x is None or device.info.unified:
         return x
     return steps.step(IN, lambda: device.array(x), x.nbytes)
 
 
 def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
-    """Returns the result on the host. An operation on constants alone may have put it there
-    already.
-    """
+    """Returns the result on the host. If all operands are constants, it may be there already."""
     host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
     if out is None:
         return host
-    staging.check_out(out, made.shape, made.dtype, None)  # the assignment alone would broadcast
+    # The assignment alone would accept an `out` that the result broadcasts to.
+    staging.check_out(out, made.shape, made.dtype, None)
     out[...] = host
     return out  # type: ignore[no-any-return]
 

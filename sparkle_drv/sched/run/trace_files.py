@@ -32,7 +32,8 @@ def recorded(executor: LocalExecutor, name: str) -> Iterator[Trace]:
             before = executor.trace
             if before is not None:
                 raise ValueError(f"trace: expected no trace in progress, got {before.name!r}")
-            executor.forget()  # later calls are decided again, for the journal
+            # Later calls are decided again, so that the journal has their decisions.
+            executor.forget()
             executor.journal = journal = Journal(executor.costs)
             trace.journal = journal.lines
             trace.begin_ns = time.perf_counter_ns()

@@ -179,8 +179,8 @@ def _word(arg: Arg, value: Any) -> str:
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if `x` cannot be the argument `arg`. With `told`, None is allowed, since
-    each piece gets a number of its own.
+    """Raises TypeError if `x` cannot be the argument `arg`. `told` says that `arg` is a number that
+    each piece gets for itself; `x` may then be None.
     """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:

@@ -29,7 +29,7 @@ Wait = Callable[[Begun, float], object]
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
-    """Waits once, without slices."""
+    """Waits for `begun` by a single call of its `wait`."""
     begun.wait(timeout_s)
 
 
@@ -38,8 +38,8 @@ class CopyLost(DeviceLost):
 
 
 def know_host(executor: LocalExecutor, uri: str) -> bool:
-    """Measures the link between the host and a device if it is unknown and not free. Returns
-    whether it is known afterwards.
+    """Measures the link between the host and a device if it is unknown. Returns whether it is known
+    afterwards. A device on the host's memory needs no link, so it counts as known.
     """
     device, links = executor.devices[uri], executor.costs.links
 
@@ -106,8 +106,9 @@ def bring(
     """Returns a new Array on `device` with the elements of `array`, from the nearest reachable
     copy.
 
-    Each attempt uses memory of its own: after a timeout, its device may still write there. Raises
-    NoWay if no transport reaches a copy, CopyLost if all copies are lost, and what `device` raises.
+    Each attempt uses memory of its own: after a timeout, a device may still write to the memory of
+    that attempt. Raises NoWay if no transport reaches a copy, CopyLost if all copies are lost, and
+    what `device` raises.
     """
     places, to = dict(array._copies), device.uri
     lost, no_way = list[str](), list[str]()

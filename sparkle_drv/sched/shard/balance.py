@@ -2,11 +2,11 @@
 pure.
 
 A first guess comes from the limits of bound.py. play.py then simulates the parts. Devices that end
-early get units of those that end late, by the seconds of one more unit. A device whose part comes
-to nothing is left out.
+early get units of those that end late. The seconds that one more unit takes on each device say how
+many. A device whose part comes to nothing is left out.
 
-Devices may wait for one another, for a resource or for the host's port; fewer of them may then end
-sooner. So sets without one of the devices are tried, too.
+Devices may wait for one another, for a resource or for the host's port. Fewer devices may then end
+sooner, so sets without one of the devices are tried, too.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
 def _fewer(
     paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
 ) -> Balance:
-    """Returns the parts without the device of the fewest units if they end sooner, else `found`."""
+    """Tries the devices of `found` without the one that has the fewest units. Returns their parts
+    if they end sooner, else `found`.
+    """
     least = min([units for units in found.units if units])
     rest = [at for at, units in enumerate(found.units) if units and units != least]
     rest += [at for at, units in enumerate(found.units) if units == least][1:]
@@ -154,10 +156,11 @@ def balanced(
     long: float = 0.0,
     begin: Sequence[int] = (),
 ) -> Balance:
-    """Returns parts for these members, which can hold the work; each gets at least `least` units.
-
-    Pieces are those of a call of `long` seconds, or of `low`. `begin` may be a first guess of
+    """Returns parts for these members, whose memory can hold the work. Each gets at least `least`
     units.
+
+    Pieces are as long as in a call of `long` seconds, or of `low` seconds if `long` is 0. `begin`
+    may have a first guess of the units of each device.
     """
     its = [paces[at] for at in members]
     if begin:

@@ -4,8 +4,8 @@ In T seconds a device can do only so many units, in any order. Its slowest stage
 them; each other stage adds one piece before or after. Devices that share a resource launch one at a
 time. All bytes pass the host's port.
 
-Each limit is taken by itself, with whole units, and each device may take part or not. T is the
-least time in which every limit allows the work.
+Each limit is computed by itself, with whole units. In each, any device may take part or not. The
+bound is the least T in which every limit allows the work.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ def _least(
     """Returns the least seconds T, from `low` on, in which `count` units can be done. The result
     is approximated from below.
 
-    The search tries T where a line through both ends meets `count`, moved a little so that both
-    ends approach. Where that gains little, it tries the middle.
+    Between two ends, the next T to try is where the line through both meets `count` (regula falsi).
+    It is moved a little, so that both ends come closer. If the line is too flat, the search tries
+    the middle.
     """
     over = _most(limits, high, count, host, chains)
     under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
@@ -76,7 +77,8 @@ def _least(
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
-        # Illinois rule of regula falsi: an end that stays is taken as if it were nearer.
+        # Illinois rule of regula falsi: if one end stays twice in a row, its distance from `count`
+        # is halved.
         if its < count:
             over -= (over - count) / 2 if below else 0.0
             low, under, below, above = t, its, True, False
@@ -112,11 +114,12 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
 
 
 def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
-    """Returns the most units in t seconds if fixed operands wait only for the port.
+    """Returns the most units in t seconds if devices wait for nothing but the port, which sends
+    them their fixed operands.
 
-    At best the operands arrive one after another, the fastest device's first. All operands count as
-    large as the smallest one. Source: W. Smith, Various optimizers for single-stage production,
-    Naval Research Logistics Quarterly 3, 1956.
+    At best the operands arrive one after another, the fastest device's first. Each operand counts
+    as if it were as small as the smallest one. Source: W. Smith, Various optimizers for
+    single-stage production, Naval Research Logistics Quarterly 3, 1956.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]
@@ -147,7 +150,7 @@ def _ports(
 def packed(loads: Sequence[Load], budget: float) -> float:
     """Returns the most units whose cost is within the budget. The cheapest devices come first.
 
-    A device that does only a part of its units pays the same part of its cost of taking part.
+    If a device does only a part of its units, only the same part of its fixed cost counts.
     """
     total = 0.0
     for units, once, each in sorted(loads, key=lambda load: load[1] / load[0] + load[2]):
@@ -163,7 +166,7 @@ def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[flo
     """Returns a planner's starting point: units of each device in about the least time that these
     limits allow.
 
-    The devices that cost a resource or the port least come first. The time is above `low`.
+    The devices that use least of a resource or of the port come first. The time is above `low`.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

@@ -64,8 +64,8 @@ class Cut:
 def gemm(a: Shape, b: Shape, biased: bool, activated: bool, reduce: str) -> list[Cut]:
     """Returns the cuts of a product of these shapes.
 
-    With `reduce` "sum", K alone is cut, and partial products are added; there is no cut then with a
-    bias or an activation.
+    With `reduce` "sum", only the summed axis K is cut, and partial products are added. A product
+    with a bias or an activation then has no cut.
     """
     (m, k), n = a, b[1]
     if reduce == "sum":

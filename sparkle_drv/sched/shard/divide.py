@@ -112,7 +112,7 @@ def divide(
                 sites, axis.count, each=said == "each",
                 given=None if isinstance(said, str) else said,
             )  # fmt: skip
-        except ValueError as error:  # this axis has too few units, or the memory is short
+        except ValueError as error:  # this axis has too few units, or the memory does not suffice
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
             continue
@@ -123,8 +123,8 @@ def divide(
 
 
 def _lost_s(one: Divided) -> float:
-    """Returns the predicted seconds plus those of the longest piece, which a device that stops
-    would cost.
+    """Returns the predicted seconds plus the seconds of the longest piece. A device that stops
+    would cost the call that piece.
     """
     paces = {site.uri: Pace(site) for site in one.sites}
     shares = one.shares
@@ -144,7 +144,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
 def sites_of(
     costs: Costs, work: Work, axis: Axis, uris: Sequence[str], wanted: Wanted
 ) -> tuple[Site, ...]:
-    """Returns the costs of a part of the work on each of these devices."""
+    """Returns a Site for each of these devices: what a part of the work costs there."""
     sites = []
     named = {name for uri in uris for name in costs.nodes[uri].shares}
     leaves = {name for name in named if not any(other.startswith(f"{name}:") for other in named)}

@@ -21,14 +21,15 @@ def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
 def evened(
     paces: Sequence[Pace], units: Sequence[int], ends: Sequence[float], count: int
 ) -> list[float]:
-    """Returns the units with which all devices would end together if each unit took the
-    same time.
+    """Returns the units with which all devices would end together if each further unit took a
+    device's seconds per unit.
     """
     lines = []
     busy = [pace for pace, its in zip(paces, units, strict=True) if its]
     for pace, its, end in zip(paces, units, ends, strict=True):
         begins = end if its else pace.end_s((1,)) - pace.each
-        # One more unit also delays devices that wait for the same resource: half steps converge.
+        # One more unit also delays the devices that wait for the same resource. Only half steps
+        # converge, so a unit counts twice.
         each = pace.each * (2 if waits(pace, busy) else 1)
         lines.append((its, begins, each, min(pace.most, count)))
 

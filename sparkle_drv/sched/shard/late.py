@@ -2,8 +2,8 @@
 
 A device with a late piece takes nothing until that piece has ended. Its planned pieces go to the
 head of the tail. tail.py does not count the device in rates, or as the fastest device. The others
-take the tail first. A device that takes nothing from there does late pieces again, the earliest
-begun first. The first result counts.
+take the tail first. A device that takes nothing of the tail does late pieces again, the longest
+late first. Of a piece that is done twice, the first result counts.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ class Claim:
 class Ledger:
     """The pieces of one call. Threads of devices call `claim`, `commit` and `gone`.
 
-    Times are seconds of the run's clock. A piece is late `slack_s` after the time that LATE gives.
+    Times are seconds of the run's clock. A piece is late at LATE times its predicted seconds, plus
+    `slack_s`.
     """
 
     def __init__(
@@ -82,8 +83,8 @@ class Ledger:
     def claim(self, uri: str, now_s: float) -> Claim | float | None:
         """Returns the next piece for this device.
 
-        Returns a float if the device must ask again at that time; inf if only a change can give it
-        a piece. Returns None if the device will get no more pieces.
+        Returns a float if the device must ask again at that time. The float is inf if the device
+        must wait for a commit or a failure instead. Returns None if it will get no more pieces.
         """
         with self._lock:
             if uri not in self._paces or len(self.committed) == self._count:
@@ -136,8 +137,8 @@ class Ledger:
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """Returns the piece that is late for longest, among those that this device would
-        end first.
+        """Returns the piece to do again: of those that this device would end before the others, the
+        one that has been late for longest.
         """
         late = [
             claims

@@ -2,8 +2,9 @@
 
 Two stages run the pieces one after another. They take p and c seconds per unit, and a and b per
 piece. A piece enters the second stage when it has left the first. For each k, pieces 1 to k in the
-first stage and pieces k to n in the second follow one another. Weights that make all units count
-alike (the dual of the linear program over sizes of pieces) add these n chains to
+first stage and then pieces k to n in the second form a chain: they follow one another. A weighted
+sum of these n chains, in which all units count alike, gives the bound. (The weights are the dual of
+the linear program over sizes of pieces.)
 
     T >= A(n) + K(n) x,  K(n) = p + (c - p) / (1 - r**n),  r = p / c
 
@@ -26,8 +27,8 @@ Chain = tuple[float, float]
 
 
 class Limits:
-    """The limits of one device: rows of chains (lines of seconds over units). The best chain of
-    each row holds.
+    """The limits of one device, as chains: lines of seconds over units. Each chain in `simple`
+    limits the device. Of each row of `pairs`, only the chain that allows the most units does.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -43,7 +44,7 @@ class Limits:
             self.simple.append((first + launch + pace.fetch, o))
 
     def chains(self) -> None:
-        """Computes the chains of two stages. Before this call only the simple ones hold."""
+        """Computes the rows of chains in `pairs`. Before this call only `simple` has chains."""
         pace = self.pace
         p, c, o = pace.brings, pace.computes, pace.fetches
         begin = pace.start + pace.bring + p
@@ -90,8 +91,10 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """Returns (A(n), K of the most pieces before the next number) for all n in NUMBERS."""
-    if p > c:  # The mirrored stages have the same bound, and then r is at most 1.
+    """Returns a chain for each n in NUMBERS: A(n), and K of the largest number of pieces below the
+    next n. So the chain holds for all numbers of pieces between.
+    """
+    if p > c:  # The stages in reverse order have the same bound, and r is then at most 1.
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

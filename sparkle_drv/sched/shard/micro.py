@@ -86,7 +86,7 @@ def ranges(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 def rows(extent: int, count: int) -> dict[int, int]:
-    """Returns for each number of rows how many micro-batches have so many. The larger number comes
+    """Returns the number of micro-batches by their number of rows. The larger number of rows comes
     first.
     """
     return dict(Counter(end - begin for begin, end in ranges(extent, count)))

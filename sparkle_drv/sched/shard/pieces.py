@@ -1,10 +1,10 @@
 """Cuts one device's part into pieces that are short and whose stages overlap. All functions are
 pure.
 
-A device that stops loses its piece, and is known to be late after twice the time of a piece.
+If a device stops, its piece is lost, and others notice it after twice the time of a piece.
 Therefore no piece is long. The first pieces are small, so that the slowest stage begins early. Each
-next one is as large as possible without keeping that stage waiting. The last pieces shrink in the
-same way.
+next one is as large as it can be without making that stage wait. The last pieces shrink in the same
+way.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ RAMP = 16
 
 
 def largest(pace: Pace, seconds: float) -> int:
-    """Returns the units of the longest piece in a call of `seconds`: LONGEST of the call, or as
-    many as LOSS asks for, at least one.
+    """Returns the units of the longest piece in a call of `seconds`, at least one. The piece takes
+    LONGEST of the call, or longer if launches and latencies would cost more than LOSS otherwise.
     """
     stages = pace.stages()
     long = min([(LONGEST * seconds - a) / b for a, b in stages if b])
@@ -80,8 +80,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
     """Returns growing pieces at one end, smaller than `most`.
 
     A ramp grows by a factor f from a first piece of x units. It has log(most / x) / log f pieces,
-    each with its latency, and the slowest stage waits for x units. The best x is the latency over
-    the seconds of a unit in the stages before, and over log f.
+    each with its latency, and the slowest stage waits for x units. The best x is latency / (w log
+    f), where w is the seconds of a unit in the stages before the slowest.
     """
     p, c, o = pace.brings, pace.computes, pace.fetches
     a, b, e = pace.bring, pace.launch, pace.fetch
@@ -97,7 +97,7 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # The size of a piece at which the next one is no larger.
+    # A piece of this size would be followed by one of the same size.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

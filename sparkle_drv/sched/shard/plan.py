@@ -83,7 +83,9 @@ def shares(
     tail: float,
     given: Mapping[str, float] | None,
 ) -> Shares:
-    """Returns the plan of these parts, with the last pieces moved to the tail."""
+    """Returns the plan of the parts in `found`, with their last pieces moved to the tail. The tail
+    is smaller, or none, if the call would end later with it.
+    """
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
     most = [largest(pace, bound) for pace in paces]
     for part in (tail, tail / 2, tail / 4):
@@ -116,7 +118,7 @@ def shares(
 
 
 def front(pieces: Sequence[int], tail: float) -> list[int]:
-    """Returns these pieces without their last part, the fraction `tail`. At least one unit
+    """Returns these pieces without their last units, the fraction `tail` of all. At least one unit
     stays.
     """
     kept, left = list(pieces), int(sum(pieces) * tail)

@@ -68,7 +68,7 @@ def ends(
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
-        elif part:  # this device waits for no other device
+        elif part:  # a device that waits for no other one
             found[at] = pace.end_s(part)
     its = _Run(paces, run, host, order, planned).ends()
     return [end or other for end, other in zip(its, found, strict=True)]
@@ -85,7 +85,7 @@ class _Run:
     ) -> None:
         self.paces, self.host, self.now = paces, host, 0.0
         self.planned = planned or [len(part) for part in parts]
-        # A part's fixed operand is piece -1 of its bring lane.
+        # In the lane that brings operands, a device's fixed operand counts as piece -1.
         self.parts = parts
         self.behind = dict(pairwise(order))
         self.before = {late: early for early, late in self.behind.items()}
@@ -166,7 +166,7 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            if not self.busy[at][lane]:  # the event says that the device is ready
+            if not self.busy[at][lane]:  # no step ends: it is the time when the device gets ready
                 self._begin(at, COMPUTE)
             elif last:
                 self._ended(at, lane)

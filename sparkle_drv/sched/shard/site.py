@@ -61,8 +61,9 @@ class Site:
 class Pace:
     """The numbers that planners compute with: seconds of each stage, fixed and per unit.
 
-    A piece takes `bring + brings * units` seconds, then `launch + computes * units`, then `fetch +
-    fetches * units`. Stages of different kinds overlap; stages of one kind do not.
+    A piece has three stages, one after another. They take `bring + brings * units` seconds, `launch
+    + computes * units` and `fetch + fetches * units`. Different stages of different pieces overlap;
+    equal stages do not.
     """
 
     __slots__ = (

@@ -2,9 +2,9 @@
 pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
-self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). A
-device takes at most its longest piece (pieces.py) of a chunk. It leaves a chunk that would take it
-longer than all devices need for all that is left.
+self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). Of a
+chunk, a device takes at most its longest piece (pieces.py). If it would need longer for the chunk
+than all devices together for the whole rest, it leaves the chunk to others.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ the ideal instead of 0.99. With 4 there are a quarter more chunks and no gain.""
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
     """Returns whether a free device takes the next chunk.
 
-    `piece_s` is the time until the device would end the chunk, after launching its earlier ones.
-    `left_s` is the time of all devices together for the whole rest.
+    `piece_s` is the seconds until the device would end the chunk, earlier launches included.
+    `left_s` is the seconds that all devices together need for everything that is left.
     """
     return fastest or piece_s <= left_s
 
@@ -98,8 +98,8 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
     """Returns the lanes after one more piece, which the device took at `taken_s`.
 
-    A device that copies operands in takes the next chunk when it launches its last one, so that the
-    copies overlap.
+    A device that copies operands in takes its next chunk when it launches the previous one, so that
+    copies and launches overlap.
     """
     brought, computed, fetched, _ = lanes
     if not pace.far:

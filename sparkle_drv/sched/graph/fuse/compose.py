@@ -47,15 +47,13 @@ class Expr:
         return _Made().result(self, {name: inner})
 
     def plain(self) -> Expr:
-        """Returns this expression with names and numbers normalised, as this file's
-        docstring says.
-        """
+        """Returns this expression with normalised names and numbers (see this file's docstring)."""
         return _Made().result(self, {})
 
     @property
     def fits(self) -> bool:
-        """Whether every device that runs the parts can run this expression. It must have few enough
-        arrays and live values.
+        """Whether every device that can run the parts of this expression can run it as a whole. It
+        must have few enough arrays and live values.
         """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False

@@ -3,8 +3,8 @@ All functions are pure.
 
 `peel` looks for the outermost part of the expression with the form C * act(A * y + B). Here y is
 the result of the product; A, B, C are numbers or have one number per channel. The product takes act
-as its activation, B as its bias, and A as a factor of its weights. C multiplies A and B where act
-is relu, since relu(z) * C = relu(z * C) for C > 0, or where there is no act. The rest of the
+as its activation, B as its bias, and A as a factor of its weights. C multiplies A and B if there is
+no act. It also does so if act is relu, since relu(z) * C = relu(z * C) for C > 0. The rest of the
 expression reads the result of that product.
 """
 
@@ -122,7 +122,9 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """Returns (operation of node `i`, its operand without y, its operand that depends on y)."""
+        """Returns the operation of node `i`, its operand that does not depend on y, and its operand
+        that does.
+        """
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]
         others = [a for a in args if not self.depends[a]]
@@ -182,7 +184,9 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """Returns the array that becomes the bias unchanged, and the Fold to compute beforehand."""
+        """Returns the array that can be the bias unchanged, and the Fold to compute before the
+        product. Each may be None.
+        """
         product = self.search.product
         old = product.reads.get("bias")
         if product.fold is not None:

@@ -1,7 +1,7 @@
 """Computes weights and bias with a Fold in them, on the host, or reports that they cannot take it.
 
 The computation is in float64 and rounds once, so each weight is off by half an ulp. A sum of k
-terms then moves by 0.3 eps * sqrt(k) of a term; the tolerance is 4 eps * sqrt(k)
+terms is then off by 0.3 eps * sqrt(k) times a term. The tolerance is 4 eps * sqrt(k) times a term
 (ops/ref/close.py). This bound holds for normal numbers only, so a fold is refused where a weight
 would leave their range.
 """
@@ -51,8 +51,8 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
         total = total if shift is None else total + shift
         found["bias"] = rounded = total.astype(task.out.dtype)
-    # A bias that was not finite stays. If only the rounding made a bias overflow, the fold is
-    # refused.
+    # A bias that is not finite before the rounding is allowed. If the rounding itself overflows,
+    # the fold is refused.
     return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
 
 

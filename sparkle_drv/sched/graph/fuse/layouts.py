@@ -2,9 +2,9 @@
 layout. All functions are pure.
 
 `cancelled` removes a change that undoes an earlier one. Convolutions work in two layouts, maps in
-any. `relaid` moves connected convolutions and maps to the other layout where fewer bytes change
-their layout that way. This happens between two changes, or where results are smaller than operands.
-Whether it saves time depends on the devices: place/plans.py compares both versions.
+any. `relaid` moves connected convolutions and maps to the other layout if fewer bytes then change
+their layout. That is so between two changes, or where results are smaller than operands. Whether
+the move saves time depends on the devices: place/plans.py compares both versions.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _flipped(
 ) -> list[Task]:
     """Returns `tasks` with those of `part` in the other layout.
 
-    Changes of layout are added at the borders of `part`, except where a task already made the
-    change.
+    Changes of layout are added at the borders of `part`, except where a task of `tasks` makes that
+    change already.
     """
     here = str(tasks[min(part)].out.layout)
     there = OTHER[here]

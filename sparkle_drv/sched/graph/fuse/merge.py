@@ -57,8 +57,8 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Returns (task, reader) by the number of a value, for tasks of `ops` whose value has only one
-    reader.
+    """Returns the tasks of `ops` whose result has a single reader and is no output. The dict maps
+    the number of the result to the indices of the task and its reader.
     """
     reading = readers(tasks)
     return {
@@ -92,12 +92,12 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
     part = Expr(inner.expression, inner.reads, inner.numbers)
     if outer.op == "map":
         if inner.out.shape != outer.out.shape:
-            return None  # broadcasting would compute the inner map again for each copy
+            return None  # each broadcast copy of an element would be computed again
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
     elif outer.expression is None and check.tag_of(inner.out.dtype) not in promote.COMPUTED_IN:
-        made = part  # a reduction of 16 bits would not round each element
+        made = part  # not for 16-bit elements: the reduction would read them unrounded
     else:
         return None
     if not made.fits:
@@ -165,8 +165,8 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 def _pays(task: Task, whole: bool) -> bool:
     """Returns whether it is cheaper to scale the weights than the result.
 
-    It is not if a part of the map is left, since that part could scale at no cost. Constant weights
-    are scaled once; others in each run, on the host, in a few passes.
+    If a part of the map is left, that part can scale the result at no cost. Constant weights are
+    scaled only once. Other weights are scaled in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]

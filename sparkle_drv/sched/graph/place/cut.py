@@ -30,7 +30,7 @@ def decide_cut(
     """Decides as plans.decide does, for a graph in `count` micro-batches. "auto" takes the number
     with the least predicted time.
 
-    Raises ValueError, before any measurement, where the batch cannot be cut that way.
+    Raises ValueError if the batch cannot be cut that way. It does so before any measurement.
     """
     batches = [micro.batch(tasks, outputs) for tasks in choices]
     extent = batches[0].extent
@@ -94,8 +94,8 @@ def _chosen(
         return place_graph.stated(executor.costs, works, reads, uris, refused)[0]
 
     def later(rows: int) -> Problem:
-        """Returns the problem of a micro-batch after the first: operands that are not cut are on
-        the device already.
+        """Returns the problem of a micro-batch that is not the first one. Its operands that are not
+        cut are on the device already.
         """
         made = []
         for task, work in zip(batch.tasks, works[rows], strict=True):

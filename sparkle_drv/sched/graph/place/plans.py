@@ -46,8 +46,8 @@ class Decided:
     """For each task, the layer that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Returns whether to place again: a device's speed has changed since, or a trial is due on
-        an unused device.
+        """Returns whether to place the graph again: a device's speed has changed since, or a trial
+        is due on an unused device.
         """
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
@@ -70,10 +70,11 @@ def decide(
     given: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> Decided:
-    """Returns the plan of the fastest of `choices`, lists of tasks that compute the same. Of
-    equally fast ones the first counts. Raises Impossible if no device can do a task.
+    """Returns the plan of the fastest of `choices`, lists of tasks that compute the same. If
+    several are equally fast, takes the first. Raises Impossible if no device can do a task.
     """
-    # All is measured first: a replay uses the costs known after the last measurement.
+    # All classes of work are measured before the first decision. A replay of the journal then
+    # decides with the same costs.
     all_works = [works_of(executor, uris, tasks, outputs, given, outs) for tasks in choices]
     with executor.deciding:
         return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
@@ -127,7 +128,7 @@ def works_of(
         place = _out_place(task.out, outputs, given, outs)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place))
     places = {place for work in works for x in work.operands for place in x.places}
-    # A result goes from one of `uris` to another of them.
+    # Links between `uris` are needed, too: a result may go from one device to another.
     ways.know(executor, places.union(uris), uris)
     return works
 
@@ -188,14 +189,15 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """Returns the place where an output is wanted, "" for anywhere.
+    """Returns the place where a result is wanted: HOST, or "" for anywhere.
 
-    The place is the host if all operands are numpy arrays, as for single calls.
+    An output without an `out` is wanted on the host if all operands are numpy arrays, as the result
+    of a single call.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):
         return ""
-    # The test is by class: numpy's arrays have a `device`, too.
+    # The test is by class, not by a `device` attribute, which numpy's arrays have, too.
     return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
 
 
@@ -278,7 +280,7 @@ def _with_steps(
         plans, schedule.by, schedule.seconds, alone, moves, memory,
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
-    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial's only run is measured
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial has one run: measure it
     return Decided(kept, tasks, made, works, placed, layers)
 
 
