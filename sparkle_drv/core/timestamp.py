@@ -32,7 +32,8 @@ class Timestamp:
     def ns(self) -> int:
         """The time that was written, in ns of the device clock; 0 before it is written.
 
-        On cpu the device clock is time.monotonic_ns(). Wait for the fence of the command list first. Raises ValueError if the timestamp is closed.
+        On cpu this clock is time.monotonic_ns(). Wait for the fence of the command list first.
+        Raises ValueError if the timestamp is closed.
         """
         with self.buffer.map() as view:
             return int.from_bytes(view, sys.byteorder)
