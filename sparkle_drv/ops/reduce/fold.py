@@ -155,7 +155,7 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
-    """Returns `order` if it has one run to reduce at most, else an order in which they are last."""
+    """Returns `order`, or one with the reduced axes last if `order` has several runs of them."""
     if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
         return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
     return order

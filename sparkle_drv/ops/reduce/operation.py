@@ -199,8 +199,8 @@ def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, n
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
     """Reduces a long row in parts. Returns (the results of the parts, their number).
 
-    Returns (x, n) if the row is short, and for int32: its sums are int64, and no kernel can add up
-    those of the parts.
+    Returns (x, n) if the row is short. The caller does not call this for int32, whose sums are
+    int64: no kernel can add up the sums of the parts.
     """
     parts = tiles_gpu.reduce_parts(stage.dev.info, n)
     if parts == 1:

@@ -35,7 +35,7 @@ class Move:
 
     @property
     def needed(self) -> tuple[int, int]:
-        """The number of elements that (dst, src) must have: the highest position plus 1."""
+        """The numbers of elements that dst and src must have: their highest positions plus 1."""
         dst, src = (
             offset + sum((n - 1) * max(s, 0) for n, s in zip(self.shape, strides, strict=True)) + 1
             for offset, strides in zip(self.offsets, self.strides, strict=True)
