@@ -7,8 +7,7 @@ tiles. blocking.py and conv2d.py call this for devices of kind "gpu"; map and re
 There are two kinds of device:
 * software (llvmpipe): threads are lanes of a CPU's vector. A load is done lane by lane, and shared
   memory only adds a copy. So the best tile is a large one in registers, which does many products
-  per load.
-  (llvmpipe keeps these registers on the stack, which a core's caches hold.)
+  per load. (llvmpipe keeps these registers on the stack, which a core's caches hold.)
 * hardware: operands are staged in shared memory. The model takes the largest tile that fits and
   still gives the device enough threads. No GPU has confirmed this choice yet.
 """
