@@ -128,8 +128,8 @@ class Commands(CommandsBase):
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
         The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
-        `pattern_nbytes` is another number or does not divide the size, if the pattern does not fit
-        into it, or if `dst` is read-only or closed.
+        `pattern_nbytes` is another number or does not divide the size of `dst`, or if the pattern
+        needs more bytes. Raises ValueError if `dst` is read-only or closed.
         """
         a = buffer_of("dst", dst)
         width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)

@@ -203,9 +203,9 @@ class Queue(QueueBase, Closing):
         """Does the launches that native/hot/launch/launch.c does not handle.
 
         These are launches on backends in Python, launches with arrays that need wrapping, launches
-        with a stale epoch, and all launches that fail. The numbers among `args` and in `shape` are
-        plain already. `value` is what the backend returned to native code, or 0 if native code did
-        not call the backend.
+        with a stale epoch, and all launches that fail. `_hot.plain` has converted the numbers in
+        `args` and `shape`. `value` is what the backend returned to native code, or 0 if native code
+        did not call the backend.
         """
         device = self._device
         borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]

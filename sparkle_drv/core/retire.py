@@ -4,8 +4,8 @@ Each queue has a newest value at the time when the object is closed. The object 
 queue has reached that value.
 
 Finalizers may run anywhere, also inside calls of this package, so nothing here takes a lock.
-Appends, pops, removals and copies of a list are atomic. Without a GIL, a copy of a deque is not
-atomic.
+Appends, pops and removals are atomic, and so are copies of a list. Without a GIL, a copy of a deque
+is not atomic, so deques are not copied here.
 
 If the device of a retire list is gone and the list still has entries, the list stays in
 `_unfinished`. Other retire lists check such a list when they drain. Entries still in use at the end

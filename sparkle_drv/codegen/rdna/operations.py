@@ -1,7 +1,7 @@
 """The instructions of each operation of a map: f32 and i32, one element at a time.
 
 Sources. The sequences for division, sqrt, exp and log follow LLVM's lowering of fdiv, llvm.sqrt,
-llvm.exp and llvm.log for targets with f32 denormals on; the constants are computed here. tanh uses
+llvm.exp and llvm.log for targets with f32 denormals on. The constants are computed here. tanh uses
 the minimax polynomial of shaders/rdna/vmath.h. The edge cases of instructions are from the RDNA2
 and RDNA3 ISA documents. v_exp_f32, v_log_f32, v_rcp_f32 and v_sqrt_f32 are accurate to 1 ulp, and
 neither read nor return denormals. Errors: add sub mul div sqrt floor are rounded correctly, the

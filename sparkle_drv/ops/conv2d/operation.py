@@ -53,9 +53,10 @@ class Conv2d(CallableBase):
     oh = ceil(h / stride), and an odd rest of the padding goes to the bottom and right. activation
     is None, "relu", "tanh" or "sigmoid".
 
-    algo is "auto", "naive" (the oracle), "direct" or "im2col". The cpu also has "winograd" (output
-    tiles of 4 x 4) and "winograd2" (2 x 2), for filters of 3 x 3 with stride 1 or 2 in both
-    directions, dilation 1 and one group. With stride 1 it also has "winograd6" (6 x 6).
+    algo is "auto", "naive" (the oracle), "direct" or "im2col". For some convolutions the cpu also
+    has "winograd" (output tiles of 4 x 4) and "winograd2" (2 x 2). They need filters of 3 x 3,
+    stride 1 or 2 in both directions, dilation 1 and one group. With stride 1 the cpu also has
+    "winograd6" (6 x 6).
 
     "auto" uses Winograd's algorithms if they are faster. With stride 1 their largest error is about
     1e-5 of the output's rms, ten times the error of "direct"; with "winograd6" it is up to 7e-5.

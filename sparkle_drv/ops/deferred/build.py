@@ -1,7 +1,8 @@
-"""Makes nodes of operators and ufuncs, or computes them at once by numpy on the host.
+"""Makes nodes of operators and ufuncs, or computes their results at once.
 
-A step is computed later if a map of the device can compute it in numpy's types, and nobody else can
-write to the memory of its operands. Any other step is computed at once.
+If no map of the device can compute a step in numpy's types, numpy computes it at once on the host.
+If others can write to the memory of an operand, a map computes the step at once. Any other step is
+computed later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiles a graph to the program that the map_* kernels run (native/include/sp_map.h).
 
-Each name gets an input slot or a constant slot. A graph that the kernel cannot run raises an error:
-it has an operation that the type lacks, too many inputs, or needs too deep a stack. This file uses
-no device and no arrays. map calls it; ref reads programs back with `decode`.
+Each name gets an input slot or a constant slot. A graph raises an error if the kernel cannot run
+it. The reason is an operation that the type lacks, too many inputs, or too deep a stack. This file
+uses no device and no arrays. map calls it; ref reads programs back with `decode`.
 """
 
 from __future__ import annotations

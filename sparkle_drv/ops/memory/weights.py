@@ -1,6 +1,6 @@
 """Weights that stay on a device: `constant` copies them to the device, `blob` packs them.
 
-A packed operand of gemm or conv2d, called a blob, has its elements in the order in which a kernel
+A packed operand of gemm or conv2d is called a blob. Its elements are in the order in which a kernel
 of the cpu device reads them (native/cpu/gemm/packed.h). A `pack_*` kernel makes a blob for exactly
 one plan, and a Constant keeps it. gemm, conv2d and users of `sparkle_drv.ops` call this.
 """

@@ -91,7 +91,7 @@ def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -
     Low et al. choose kc by the loads of a and b, and keep a micro-panel of b in L1. Here the update
     of c, once per kc terms, costs more than these loads. The update reads and writes mr * nr
     elements at the rate of an outer cache. kc is the smallest value for which the update takes at
-    most 1/64 of the time of the FMAs. On Zen 4, each halving of this kc costs 2 to 5 %, because
+    most 1/64 of the time of the FMAs. On Zen 4, each halving of this kc costs 2 to 5 %. The reason:
     rows of c that are a page apart evict each other from L1.
 
     The micro-panel of b may then be larger than L1, but not larger than an eighth of L2. In mr * nr

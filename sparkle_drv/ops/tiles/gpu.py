@@ -21,9 +21,9 @@ from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
-# For sums of more than _MOST_ROUNDS terms: the terms per iteration, and tiles with few outputs per
-# thread. The tiles are small because the shader unrolls terms and outputs: llvmpipe compiles 128
-# unrolled products in 1 to 2 s, but 512 in 20 s.
+# For sums that would exceed this limit with one term per iteration: the terms per iteration, and
+# tiles with few outputs per thread. The tiles are small because the shader unrolls terms and
+# outputs. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
@@ -34,8 +34,8 @@ _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 # best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
-# Larger tiles take too long to compile: a shader of 64 sums per thread takes 0.6 s, one of 256 sums
-# 3.7 s, one of 512 sums 17 s.
+# Shaders with larger tiles take too long to compile. With 64 sums per thread it takes 0.6 s, with
+# 256 sums 3.7 s, with 512 sums 17 s.
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
