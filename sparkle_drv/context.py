@@ -169,13 +169,13 @@ class Context:
         return ContextConstant(self._executor, w)
 
     def _shared(self, uris: tuple[str, ...]) -> bool:
-        """Returns whether several devices may share a call that gives no `topology`."""
+        """Returns whether the devices `uris` may share a call that gives no `topology`."""
         return not self._single and len(uris) > 1
 
     def _terms(
         self, topology: str | None, shards: Any, max_vram_gb: Any, prefer_p2p: Any
     ) -> Terms | None:
-        """Returns how a call is divided, or None if one device runs all of it."""
+        """Returns how a call is divided, or None if one device runs the whole call."""
         settings.switch("prefer_p2p", prefer_p2p)
         if topology is None:
             topology = "single" if self._single else "mesh"
@@ -484,7 +484,10 @@ class Context:
     def layout(
         self, a: Any, layout: str, *, devices: Sequence[str] | None = None, **options: Any
     ) -> Any:
-        """Runs `sparkle_drv.ops.layout`, also with `out=`, on the device that needs least time."""
+        """Runs `sparkle_drv.ops.layout` on the device that needs least time.
+
+        `options` may include `out`.
+        """
         uris = self._uris if devices is None else self._among(devices)
         given, out = (a, layout), options.pop("out", None)
         return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
@@ -538,7 +541,8 @@ class Context:
         """Returns the last plan in words.
 
         The text has the candidates, their predicted times, and why the others were not chosen. It
-        also has the last measured time of the chosen candidate, in the same parts.
+        also has the last measured time of the chosen candidate, split into the same parts as the
+        predicted time.
         """
         last = self._executor.last
         return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
@@ -589,7 +593,7 @@ class Context:
     def explain_devices(self) -> str:
         """Returns the devices in words: their facts, measured rates and shared resources.
 
-        The text also says why a device takes part only if it is named.
+        If a device takes part only when it is named, the text says why.
         """
         return explain.devices(self.devices, self._executor.costs, self._executor.aside)
 
@@ -623,8 +627,8 @@ def init(
 
     With "all", a software device that computes on the cores of another device (such as Mesa's
     llvmpipe for OpenGL) takes part only if it is named. A list of URIs names it, here or in
-    `devices=` of a call or graph. `device=` of an array only places that array. `explain_devices`
-    lists the devices that must be named.
+    `devices=` of a call or graph. But `device=` of an array does not name a device in this sense:
+    it only places that array. `explain_devices` lists the devices that must be named.
 
     Measured rates are read from SPARKLE_HOME/profile.json and kept there, unless profile=False. An
     unknown rate is measured when the first call needs it. `deterministic` is passed to `open`: the

@@ -130,8 +130,8 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
     """Calls `close` at the end of a `with` block; `error` is the exception that ends it, or None.
 
     Without `error` a failure of `close` is raised. With `error` the caller must see `error`, so a
-    failure of `close` becomes a note of `error`. After an interrupt, such as Ctrl-C, this function
-    calls `close(*interrupted)`, which waits for a shorter time.
+    failure of `close` becomes only a note of `error`. After an interrupt, such as Ctrl-C, this
+    function calls `close(*interrupted)`, which waits for a shorter time.
     """
     if error is None or isinstance(error, GeneratorExit):  # the end of a generator is not a failure
         close()
@@ -142,7 +142,7 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         said = f"then closing failed: {type(failure).__name__}: {failure}"
         if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
-        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # shows no notes
+        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # notes are not shown
             import logging
 
             logging.getLogger("sparkle_drv").warning("%r; %s", error, said)

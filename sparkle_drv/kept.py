@@ -1,4 +1,4 @@
-"""Writes files that outlive the process: files that are replaced whole, and JSON files with an
+"""Writes files that outlive the process. Some are replaced whole; others are JSON files with an
 entry per device.
 
 A file is written under another name and then renamed, so nobody reads half of it. A JSON file is
@@ -30,8 +30,8 @@ LOCK_TIMEOUT_S = 10.0
 def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -> None:
     """Writes `content` under another name and renames the file to `path`.
 
-    The permissions are `mode` less the umask. The folder must exist. With `sync` the file survives
-    a power cut. If this function raises OSError, nothing has changed.
+    The permissions are `mode` without the bits of the umask. The folder must exist. With `sync` the
+    file survives a power cut. If this function raises OSError, nothing has changed.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
@@ -48,7 +48,7 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
                 os.unlink(name)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # `path`, not the new name
+        raise OSError(error.errno, error.strerror, str(path)) from error  # names `path`
 
 
 def _opened(path: Path, flags: int) -> int:
@@ -66,17 +66,17 @@ def _opened(path: Path, flags: int) -> int:
 def put(path: Path, content: bytes, sync: bool = False) -> bool:
     """Writes a file that a person asked for. Returns True if a regular file was made or replaced.
 
-    A regular file is replaced whole. The new file has at most the permissions of the old one; for a
-    new name the umask decides. A symbolic link is followed. A pipe or a device is written directly.
-    The file of this process's stdout or stderr is written directly too, because replacing it would
-    lose what was printed. With `sync` a regular file survives a power cut. Raises OSError, also for
-    a file without write permission and for a pipe without a reader.
+    A regular file is replaced whole. The new file has at most the permissions of the old one. If
+    there was no old file, the umask decides. A symbolic link is followed. A pipe or a device is
+    written directly. The file of this process's stdout or stderr is written directly too, because
+    replacing it would lose what was printed. With `sync` a regular file survives a power cut.
+    Raises OSError, also for a file without write permission and for a pipe without a reader.
     """
     if is_stream(path):
         _write_directly(path, content)
         return False
     place = Path(os.path.realpath(path))
-    if place.is_symlink():  # realpath returns a link only if links form a circle
+    if place.is_symlink():  # realpath resolves links unless they form a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     mode = 0o666
     with contextlib.suppress(FileNotFoundError):
@@ -101,7 +101,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _standard(found: os.stat_result) -> int | None:
-    """Returns 1 if the file is that of stdout, 2 if it is that of stderr, or None."""
+    """Returns 1 if the file is that of stdout, 2 if it is that of stderr, else None."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):  # the descriptor is closed
             if os.path.samestat(found, os.fstat(descriptor)):
@@ -116,7 +116,8 @@ def _write_directly(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)
     else:
-        # The descriptor is duplicated: opening the file again would overwrite what was printed.
+        # The write uses a duplicate of the descriptor. If the file were opened again, the write
+        # would begin at its start and overwrite what was printed.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -161,8 +162,8 @@ class DeviceFile:
     def read(self, write: bool = False) -> dict[str, Any]:
         """Returns the entries, or {} if there is no usable file.
 
-        A damaged file is renamed, with a warning. A file of another schema is renamed only if
-        `write` says that the caller will replace it. A pipe or device is left alone.
+        A damaged file is renamed, with a warning. A file of another schema is renamed only with
+        `write`, which says that the caller will replace the file. A pipe or device is left alone.
         """
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:

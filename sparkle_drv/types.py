@@ -110,9 +110,10 @@ class DeviceInfo:
 
 @lru_cache(maxsize=4096)
 def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names in `mine` that share a resource with `theirs` (both DeviceInfo.shares).
+    """Returns the names in `mine` that share a resource with `theirs`.
 
-    A name includes its parts: "cpu" and "cpu:3" share a core, "cpu:3" and "cpu:4" do not.
+    Both arguments are DeviceInfo.shares. A name includes its parts. So "cpu" and "cpu:3" share a
+    core, "cpu:3" and "cpu:4" do not.
     """
     return tuple(
         a
@@ -123,7 +124,7 @@ def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """One device that `discover` examined: usable, or with the reason why not and advice.
+    """One device that `discover` examined; if it is not usable, with the reason and advice.
 
     >>> next(f for f in sp.discover() if f.uri == "cpu").info.kind
     'cpu'
@@ -177,7 +178,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """A plan of how an operation is cut into tiles. The kernel chooses fields that are 0 or empty.
+    """How an operation is cut into tiles. The kernel chooses values for fields that are 0 or empty.
 
     >>> sp.ops.tiles.gemm(dev.info, 512, 512, 512).algo
     'blocked'

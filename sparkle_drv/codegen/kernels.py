@@ -1,7 +1,8 @@
 """Makes kernels of the manifest in the language of a device, DeviceInfo.language.
 
-"glsl": every kernel is text. "rdna": a map kernel with a program is machine code; all others are
-the images that the manifest names. There are no other languages. core/device.py calls this.
+For "glsl", every kernel is generated as text. For "rdna", a map kernel whose plan has a program is
+generated as machine code; all other kernels are the images that the manifest names. There are no
+other languages. core/device.py calls this.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def variant(name: str, info: DeviceInfo) -> Any:
 def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated | None, str]:
     """Returns (generated kernel or None, reason).
 
-    None means that the device loads the image that the manifest names. The reason says why that
-    image interprets the plan's program, or is "" if the image does not. Raises ValueError for an
+    None means that no kernel was generated, and the device loads the manifest's image. If the plan
+    has a program that could not be generated as code, the manifest's kernel reads the program's
+    words at run time. The reason then says why; otherwise it is "". Raises ValueError for an
     impossible plan, ImageError if the device lacks doubles.
     """
     if plan is not None and plan.program:
@@ -46,7 +48,7 @@ def make(name: str, plan: TilePlan | None, info: DeviceInfo) -> tuple[Generated 
     if info.language == "glsl":
         from . import glsl
 
-        if name in glsl.NAMES:  # the backend itself has the kernels of other names
+        if name in glsl.NAMES:  # kernels of other names are in the backend
             shader = glsl.generate(name, plan, info)
             return Generated(shader.source, shader.groups, shader.group_size), ""
     if info.language == "rdna" and plan is not None and plan.program:

@@ -61,14 +61,14 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.from_dlpack(given)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-            bits = _bfloat16_bits(given)  # numpy cannot import them by DLPack, even with ml_dtypes
+            bits = _bfloat16_bits(given)  # by DLPack numpy cannot import bfloat16
             if bits is None:
                 raise TypeError(
                     f"{what}: expected a host array, its DLPack export says: {error}"
                 ) from error
             array = bits.view(bfloat16(what))
     else:
-        interface = getattr(given, "__array_interface__", None)  # read once: it may run code
+        interface = getattr(given, "__array_interface__", None)  # read once: may run code
         if interface is None:
             raise TypeError(
                 f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"
@@ -206,7 +206,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         buffer = made.buffer
         self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
         self._buffer, self._fence = buffer, made._fence
-        self._thunk = None  # last: without a thunk, threads read the fields above without the lock
+        # Set last: when _thunk is None, other threads read the fields above without the lock.
+        self._thunk = None
 
     @property
     def buffer(self) -> Buffer:
@@ -269,8 +270,8 @@ class Array(Pointer, Shaped, Closing, Operators):
     def reshape(self, *shape: Any) -> Array:
         """Returns an Array over the same memory with another shape of the same size.
 
-        The result has the same fence and no layout. One dimension may be -1; it follows from the
-        others. Raises ValueError (another size, a closed array), TypeError.
+        The result has the same fence and no layout. One dimension may be -1; its size then follows
+        from the others. Raises ValueError (another size, a closed array), TypeError.
         """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
@@ -317,7 +318,7 @@ class Array(Pointer, Shaped, Closing, Operators):
     def _host(self) -> np.ndarray[Any, Any]:
         """Returns what `numpy` returns, for code of this package.
 
-        This code neither keeps the view nor writes to it.
+        The caller neither keeps the view nor writes to it.
         """
         import numpy as np
 
@@ -362,12 +363,12 @@ class Array(Pointer, Shaped, Closing, Operators):
             raise AttributeError(f"{self.device.uri} memory is not host memory")
         if self.dtype.kind == "V":  # the interface has no bfloat16, so numpy calls __array__
             raise AttributeError(f"the array interface cannot describe {self.dtype}")
-        self._exported = self.numpy()  # consumers keep this Array alive, not its memory
+        self._exported = self.numpy()  # keeps the memory: consumers keep only this Array
         return self._exported.__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface, version 3, with the stream for which a reader must wait."""
+        """The CUDA array interface, version 3; a reader must wait for the stream that it names."""
         return interop.interface(self)
 
     def __dlpack__(

@@ -7,7 +7,10 @@ import operator
 
 
 class Shaped:
-    """Members that follow from `shape`, a tuple; for core.Array and the arrays of a Context."""
+    """Members that follow from `shape`, a tuple.
+
+    core.Array and the arrays of a Context have them.
+    """
 
     __slots__ = ()
     shape: tuple[int, ...]

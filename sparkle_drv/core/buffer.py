@@ -91,7 +91,7 @@ class Buffer(Pointer, Closing):
         return self._address
 
     def _exposed(self) -> Storage:
-        """Marks the memory as writable by others, and computes all Arrays of the device."""
+        """Marks the memory as writable by others, and computes the device's Arrays that wait."""
         storage = self._open()
         storage.exposed = True
         storage.owner._pending.settle(storage.owner)
@@ -121,7 +121,7 @@ class Buffer(Pointer, Closing):
     def _bytes(self) -> memoryview:
         """Returns what `map` returns, for code of this package.
 
-        This code releases the view before anything else is submitted.
+        The caller releases the view before it submits anything else.
         """
         storage = self._open()
         with storage:

@@ -12,8 +12,8 @@ _T = TypeVar("_T", bound="Closing")
 class Closing:
     """A base class whose `with` block ends in `close`.
 
-    `BRIEFLY` has the timeout that `close` gets if Ctrl-C ends the block. It is empty if `close`
-    takes no timeout.
+    `BRIEFLY` has the timeout that `close` gets if Ctrl-C ends the block. `BRIEFLY` is empty if
+    `close` takes no timeout.
     """
 
     __slots__ = ()

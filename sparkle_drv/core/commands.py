@@ -128,8 +128,8 @@ class Commands(CommandsBase):
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
         The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
-        `pattern_nbytes` is another number or does not divide the size, if the pattern does not fit
-        into it, or if `dst` is read-only or closed.
+        `pattern_nbytes` is another number or does not divide the size of `dst`, or if the pattern
+        needs more bytes. Raises ValueError if `dst` is read-only or closed.
         """
         a = buffer_of("dst", dst)
         width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)
@@ -150,7 +150,7 @@ class Commands(CommandsBase):
         group_size: Any = None,
         shared: int = 0,
     ) -> Commands:
-        """Appends a launch of `kernel`, as `Queue.launch`, but without numpy arrays as arguments.
+        """Appends a launch of `kernel` with the arguments of `Queue.launch`, except numpy arrays.
 
         This method checks all arguments now, and raises the errors of `Queue.launch`.
         """
@@ -216,8 +216,8 @@ class Commands(CommandsBase):
     def _bind(self, queue: Queue, epoch: int) -> tuple[Any, int, int]:
         """Returns this list as arguments for the backend's `submit`.
 
-        If native code submits to `queue`, later submissions of the list need no Python, because
-        `patch` rewrites the same bytes.
+        If native code submits to `queue`, it keeps these arguments, and later submissions of the
+        list need no Python. They see the changes of `patch`, which rewrites the same bytes.
         """
         with self._binding:
             ready = self._encode(queue._device, epoch)

@@ -1,8 +1,8 @@
 """Records which submissions wait for fences of other queues, so that a failure propagates.
 
-A device starts a waiting submission when the other submission has ended, even if the other failed.
-So `Fence.wait` also checks the fences that its submission waited for. queue.py and fence.py call
-this.
+A submission that waits for a fence starts when the submission of the fence has ended, even if that
+one failed. So `Fence.wait` also checks the fences that its own submission waited for. queue.py and
+fence.py call this.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
-MANY = 64  # if a queue has this many recorded waits, those that succeeded are dropped
-# Timeout of waits for fences whose submissions have ended. Another thread may delay the report of
-# such an end for 0.1 s, which must not look like a timeout.
+# If a queue has this many recorded waits, the waits that succeeded are dropped.
+MANY = 64
+# Timeout of `judge` for each fence. The submissions of these fences have ended, but another thread
+# may delay the report of such an end for 0.1 s. This delay must not look like a timeout.
 _NOTICE_S = 5.0
 
 
@@ -28,8 +29,9 @@ _NOTICE_S = 5.0
 class Waited:
     """A record that the submission `value` of a queue waited for `fences`.
 
-    `until` is the newest value of the queue when the failure of one of these fences was first
-    reported; 0 before that. Later submissions do not report this failure again.
+    `until` is 0 until the failure of one of these fences is first reported. Then it becomes the
+    newest value of the queue at that time. Submissions after this value do not report the failure
+    again.
     """
 
     value: int
@@ -72,7 +74,7 @@ def _drop(waits: list[Waited], waited: Waited) -> None:
 def judge(waits: list[Waited], value: int, queue: Queue) -> None:
     """Raises the error of a failed fence that the submission `value` waited for.
 
-    The submission `value` has ended. The errors are those of `Fence.wait`.
+    Call this only when the submission `value` has ended. The errors are those of `Fence.wait`.
     """
     for waited in list(waits):
         if value < waited.value or 0 < waited.until < value:

@@ -16,7 +16,7 @@ _AROUND = 8  # commands shown before and after the running command
 
 
 def describe(device: Device, progress: Progress) -> str:
-    """Returns a submission as text: the running command and its neighbours, with arguments."""
+    """Returns a submission as text: the running command and those around it, with arguments."""
     commands = list(records.split(progress.records))
     running = next((i for i, c in enumerate(commands) if c[0] == progress.running_at), None)
     first = max(0, (running or 0) - _AROUND)

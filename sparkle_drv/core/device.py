@@ -71,14 +71,14 @@ class Device(DeviceBase, Closing):
         """The object to which threads report when they run and wait, if the clock needs that."""
         self._backend = backend
         shown = rates.known(backend.info, home)
-        # `info` with the measured rates, or None if there are none.
+        # `info` with the measured rates, or None if no rates were measured.
         self._shown = None if shown is backend.info else shown
         self._epoch = backend.epoch()  # the epoch that launches send; `_advance` changes it
         self._pending = Pending()
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
-        self._lock = threading.RLock()  # guards the children and the default queue
+        self._lock = threading.RLock()  # guards _children and _default_queue
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
@@ -88,14 +88,17 @@ class Device(DeviceBase, Closing):
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
 
     def _advance(self) -> None:
-        """Advances the epoch after a close, so that packed work is checked again (sp_queue.h)."""
+        """Advances the epoch after a close, so that launches packed before it are checked again.
+
+        sp_queue.h explains epochs.
+        """
         if self._finalizer.alive:
             now = self._backend.advance()
             if not self._pending.stale:
                 self._epoch = now
 
     def _renew(self) -> int:
-        """Returns the present epoch, to pack work again that was refused as stale."""
+        """Returns the present epoch, for packing work again that was refused as stale."""
         return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
@@ -116,7 +119,7 @@ class Device(DeviceBase, Closing):
         return child
 
     def _another(self, given: Device) -> str:
-        """Returns the name of another device for an error; both may have the same URI."""
+        """Returns how an error names another device, which may have the URI of this one."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
 
     def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
@@ -186,7 +189,7 @@ class Device(DeviceBase, Closing):
         """Returns a buffer of `nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
         With `exportable`, `Buffer.export` also works for Memory.DEVICE. On CUDA devices such memory
-        takes 2 MiB at least, and a slow call. Devices that cannot export it raise
+        takes 2 MiB at least, and the allocation is slow. Devices that cannot export it raise
         NotImplementedError. Raises OutOfDeviceMemory if the memory does not suffice (the device
         stays usable), TypeError, ValueError.
         """
@@ -276,8 +279,8 @@ class Device(DeviceBase, Closing):
         `image` is a path or bytes. `entry` is the kernel's symbol in the image. `args` has the
         types in order, with or without names: "f32* y, f32* x, u32 n" or "f32* f32* u32".
         `group_size` is the number of threads in a workgroup for launches that give none (an int or
-        up to three; None: 1). With `allow_spirv`, backends that compile also take SPIR-V, which is
-        not compiled ahead of time.
+        up to three; None: 1). With `allow_spirv`, backends that compile images at load time also
+        take SPIR-V.
 
         Raises ImageError with the loader's message, ValueError (unknown name or type, invalid
         plan), TypeError, FileNotFoundError.
@@ -357,7 +360,7 @@ class Device(DeviceBase, Closing):
         if own is not None:
             return own.kernels.get(name)
         if self.info.language:
-            from sparkle_drv.codegen import kernels  # imported late: other devices do not need it
+            from sparkle_drv.codegen import kernels  # imported late: most devices do not need it
 
             return kernels.variant(name, self.info)
         entry = assets.entry(name)
@@ -387,7 +390,8 @@ class Device(DeviceBase, Closing):
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
         """Returns `spec` with its generated code, and a note.
 
-        The note says why the code does not contain the plan's program; "" if it does.
+        The note says why the code does not contain the plan's program. It is "" if the code
+        contains the program, or the plan has none.
         """
         if spec.manifest is None or not self.info.language:
             return spec, ""
@@ -398,8 +402,10 @@ class Device(DeviceBase, Closing):
         return replace(spec, plan=plan, made=made), note
 
     def _kernel_at(self, pointer: int) -> Kernel | None:
-        """The kernel whose native object is there. An open one comes first: once a closed kernel's
-        object is freed, another kernel can get its address.
+        """The kernel whose native object is at `pointer`, or None.
+
+        If several match, an open kernel comes first: once the object of a closed kernel is freed,
+        another kernel can get its address.
         """
         there = [kernel for kernel in self._living(Kernel) if kernel._pointer == pointer]
         return min(there, key=lambda kernel: kernel.closed, default=None)
@@ -496,7 +502,8 @@ class Device(DeviceBase, Closing):
         for storage in self._living(Storage):
             storage.close()
         self._default_queue = self._calls = None  # the call table keeps the queue alive
-        for handle in list(self._retired.queues.values()):  # queues freed while they had work
+        # Queues whose Python objects were freed while the queues had work.
+        for handle in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
         self._retired.drain()

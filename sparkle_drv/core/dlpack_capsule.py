@@ -32,13 +32,13 @@ from sparkle_drv.core.interop import HOST_KINDS
 if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
-_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # enum DLDataTypeCode, by numpy's letters
+_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # numpy's letter -> DLDataTypeCode
 _BFLOAT = 4
 _CODES = {**{code: kind for kind, code in _KINDS.items()}, _BFLOAT: "bf"}
 _NAMES = b"dltensor_versioned", b"dltensor"
 VERSION = 1, 0
 """The version of exported capsules. Imports read every minor version of version 1."""
-_USED = {name: b"used_" + name for name in _NAMES}  # capsules point to these texts
+_USED = {name: b"used_" + name for name in _NAMES}  # kept: capsules point to these texts
 _ORDER = "<" if sys.byteorder == "little" else ">"
 _READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
@@ -77,8 +77,9 @@ class _Versioned(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-# Returns a new function object, because other libraries may set argtypes of ctypes.pythonapi's own.
-# Capsules are passed by address: a capsule that is being freed cannot be passed as a Python object.
+# Returns a function object of its own. Other libraries may set argtypes of the shared one, an
+# attribute of ctypes.pythonapi. Capsules are passed by address, because a capsule that is being
+# freed cannot be passed as a Python object.
 def _api(name: str, *types: Any) -> Any:
     return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 
@@ -88,7 +89,7 @@ _is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
 _pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
 
-_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # exports that a consumer holds, by address
+_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # exports in use, by address
 
 
 def _delete(address: int) -> None:
@@ -141,7 +142,7 @@ def capsule(
 
 
 class _Owner:
-    """An owner of a tensor; it returns the tensor to the producer when it is freed itself."""
+    """The owner of a tensor; when the owner is freed, the tensor goes back to the producer."""
 
     __slots__ = ("_managed",)
 
@@ -166,7 +167,7 @@ class _Export:
             raise TypeError(f"its DLPack export says: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
-        if version > VERSION[0]:  # the rest of the structure is unknown
+        if version > VERSION[0]:  # only its version can be read
             raise TypeError(f"expected a DLPack capsule of version 1 at most, got {version}")
         tensor = managed.tensor
         self.place = tensor.device_type, tensor.device_id
@@ -182,7 +183,7 @@ class _Export:
         """Returns the managed tensor and takes ownership, so its deleter must be called."""
         try:
             capsule = given.__dlpack__(**options, max_version=VERSION)
-        except TypeError:  # the exporter is older than `max_version`
+        except TypeError:  # the exporter does not know `max_version`
             capsule = given.__dlpack__(**options)
         versioned = _is_unused(id(capsule), _NAMES[0])
         name = _NAMES[not versioned]
@@ -193,7 +194,7 @@ class _Export:
 
 
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
-    """Returns the memory of an exporter; it is released when the result's `owner` is freed.
+    """Returns the memory of an exporter, which is released when the result's `owner` is freed.
 
     Raises the TypeError of _Export, and TypeError if the capsule names another device than `place`.
     Raises ValueError for a strided array.
@@ -209,14 +210,16 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
 def host_interface(given: Any) -> tuple[str, Any]:
     """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
 
-    This is for elements that numpy cannot import. The interface shows them as unsigned integers of
-    the same size. Raises the TypeError of _Export, and TypeError for memory of a device.
+    This serves arrays whose elements numpy cannot import. The interface shows the elements as
+    unsigned integers of the same size. Raises the TypeError of _Export, and TypeError for memory of
+    a device.
     """
     x = _Export(given)
     if x.place[0] not in HOST_KINDS:
         raise TypeError(f"its DLPack capsule is on device {x.place}, expected the host")
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
-    # A capsule without flags cannot say that writing is allowed. As in numpy, it is read-only.
+    # A capsule of an old version has no flags, so it cannot say whether writing is allowed. numpy
+    # treats such memory as read-only, and so does this function.
     said = {
         "version": 3, "typestr": f"{_ORDER}u{x.itemsize}", "shape": x.shape, "strides": strides,
         "data": (x.address, x.readonly or not x.versioned),

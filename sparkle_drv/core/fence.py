@@ -32,7 +32,7 @@ def timeout_ns(timeout_s: Any) -> int:
 
 
 def _in_c(written: type[T]) -> type[T]:
-    """Returns the class of native/hot/launch/fence.c with the members of `written`.
+    """Returns the class of native/hot/launch/fence.c, with the members of `written` added.
 
     A launch that returned an object of a Python class would take 20 ns more.
     """
@@ -112,7 +112,7 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                if not self.done:  # if reached during `describe`, wait once more
+                if not self.done:  # if it was reached meanwhile, wait once more
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "
                         f"{timeout_s} s (at {queue.reached})",

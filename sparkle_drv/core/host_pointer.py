@@ -2,7 +2,7 @@
 the memory of another object for one launch, such as a numpy array on a unified device.
 
 `Device.wrap` makes a buffer with its own lifetime. Making a `Borrowed` takes a tenth of the time of
-`Device.wrap`. A `Borrowed` lives as long as it is referred to; a launch refers to it until the
+`Device.wrap`. A `Borrowed` lives as long as something refers to it; a launch refers to it until the
 launch has ended.
 """
 
@@ -45,7 +45,8 @@ class Borrowed(Pointer):
         self, device: Device, address: int, nbytes: int, elements: int, readonly: bool,
         dtype: Any, owner: object,
     ) -> None:  # fmt: skip
-        # Each pointer has a storage of its own. One that the device kept would refer to the device.
+        # Each pointer has a storage of its own. A common storage would be kept by the device and
+        # refer to the device, a reference cycle.
         storage = StorageBase()
         storage.device = device
         self._begin(storage, address, nbytes, elements | BORROWED | READONLY * readonly)
@@ -60,8 +61,8 @@ class Borrowed(Pointer):
 class Foreign(Borrowed):
     """Memory of another library on the device. `kind` is numpy's letter of the elements, or "bf".
 
-    `step` is the distance of neighbouring elements in the unit of `strides`. `strides` None means
-    row-major without gaps. Raises ValueError for any other strides.
+    `step` is the distance of neighbouring elements, in the unit of `strides`. `strides` None means
+    row-major without gaps. Raises ValueError if `strides` are those of any other arrangement.
     """
 
     __slots__ = ("shape",)
@@ -84,7 +85,7 @@ class HostSpan(Borrowed):
     """The memory of an array with any strides, for kernels that take the strides as arguments.
 
     The memory has `nbytes` bytes and begins `below` bytes before the array's first element.
-    `elements` has the bits of core/abi/elements.py; by default it fits every pointer type.
+    `elements` has the bits of core/abi/elements.py; by default the memory fits every pointer type.
     """
 
     __slots__ = ()

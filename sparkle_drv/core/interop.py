@@ -101,7 +101,7 @@ def borrowed(queue: Queue, given: Any) -> Foreign | None:
 def _by_interface(queue: Queue, given: Any) -> Foreign:
     """Does the work of `borrowed` by the CUDA array interface, versions 0 to 3.
 
-    Only version 3 names a stream.
+    Only version 3 names a stream for which the queue must wait.
     """
     import numpy as np
 
@@ -119,7 +119,7 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
             raise ValueError(f"{nbytes} bytes at {address:#x}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
-    # The interface does not say which device the memory is on.
+    # The interface does not say which device the memory is on, so ask the driver.
     if nbytes and not shares_of(queue.device).owns(address):
         raise ValueError(f"{address:#x} is not memory of {queue.device.uri}")
     if said.get("stream") is not None:
@@ -131,7 +131,7 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
 def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
     """Returns a buffer over the memory of `array` for `Device.wrap`, and the memory as a `Foreign`.
 
-    Returns None and raises errors in the cases of `borrowed`.
+    Returns None, or raises an error, in the same cases as `borrowed`.
     """
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:
@@ -147,7 +147,7 @@ def export(
     array: Array, stream: Any = None, dl_device: Any = None, copy: Any = None,
     max_version: Any = None,
 ) -> Any:  # fmt: skip
-    """Returns `array` as a DLPack capsule; `stream` waits for the device's work.
+    """Returns `array` as a DLPack capsule, and makes `stream` wait for the device's work.
 
     The memory lives until the consumer releases it, even if the array is closed first. The capsule
     has version 1 if `max_version` allows that. If `dl_device` is (1, 0), the host, the capsule has
@@ -219,15 +219,15 @@ def interface(array: Array) -> dict[str, Any]:
 
 
 def checked(stream: Any) -> int:
-    """Returns a stream's number, as the protocols define it, if it is valid.
+    """Returns `stream` if DLPack and the CUDA array interface accept it as a stream's number.
 
-    0 raises ValueError, because it could mean either default stream.
+    Raises ValueError for 0, which could mean either of the two default streams.
     """
     return within("stream (1, 2 or a handle)", stream, 1, MOST - 1)
 
 
 def with_stream(queue: Queue, call: str, stream: Any) -> None:
-    """Does the work of `Queue.wait_stream` and `Queue.order_stream`, which `call` names."""
+    """Does the work of `Queue.wait_stream` or `Queue.order_stream`; `call` is the name of one."""
     queue._check_open()
     ability = getattr(shares_of(queue.device), call)
     check(ability(queue._handle, checked(stream)), call, queue.device.uri)

@@ -29,7 +29,7 @@ _OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # errors of this packa
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
     """Returns the record of a launch, or raises the error of its refusal.
 
-    The numbers among `args` and `words` are plain: `_hot.plain` has converted them.
+    The numbers among `args` and `words` are Python's own: `_hot.plain` has converted them.
     """
     for given in args:
         if isinstance(given, Pointer):
@@ -142,7 +142,7 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
 def refused_by_backend(
     device: Device, kernel: Kernel, args: Sequence[Any], words: Shape, record: bytes, rc: int
 ) -> NoReturn:
-    """Raises the error for a record made by `packed` for which the backend returned `rc`."""
+    """Raises the error of a launch whose `record` the backend refused with `rc`."""
     device._check_open()
     why: Refusal | None = _hot.judge(kernel, record)
     if why is not None:
@@ -162,7 +162,7 @@ def refused_by_backend(
 
 
 def check_told(device: Device, rc: int, call: str) -> None:
-    """Does what errors.check does, with the backend's text on a lost device or a failed call."""
+    """Does what errors.check does; the error has the backend's text if the backend has one."""
     loss, error = device._abilities.tells_loss, device._abilities.tells_error
     words = loss.lost() if loss is not None and rc == -errno.ENODEV else ""
     if words:
@@ -175,7 +175,7 @@ def check_told(device: Device, rc: int, call: str) -> None:
 def _shown(given: object) -> str:
     try:
         text = repr(given)
-    except Exception:  # a broken __repr__, or an int of more digits than Python prints
+    except Exception:  # __repr__ fails, or an int has more digits than Python prints
         return f"this {type(given).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 

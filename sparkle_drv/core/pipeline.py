@@ -61,8 +61,8 @@ class Pipeline(Closing):
             ...
             pipe.submit(slot, commands)
 
-    `acquire` returns the slot that was submitted longest ago, of the `depth` slots in `slots`. It
-    blocks only on that slot's fence. Work goes to `queue` on `device`, in order.
+    `slots` has `depth` slots. `acquire` returns the one that was submitted longest ago, and waits
+    only for its fence. Work goes to `queue` on `device`, in order.
 
     With `overlap` each slot has its own queue in `queues`, so a capable device copies for one slot
     while it computes for another. Work of different slots is then ordered only by waits for fences.
@@ -108,7 +108,7 @@ class Pipeline(Closing):
                 made.callback(self.queues[-1].close)
             self.slots = _make(make, device, self.depth, made)
             self._made = made.pop_all()
-        # No lock is needed: each change below is one atomic operation on one container.
+        # No lock guards _places, _ring and _out: each change of them is one atomic operation.
         queues = self.queues if overlap else self.queues * self.depth
         self._places = [
             _Place(slot, own, deque()) for slot, own in zip(self.slots, queues, strict=True)
@@ -170,8 +170,8 @@ class Pipeline(Closing):
     def drain(self, timeout_s: float = 30) -> None:
         """Waits for all submissions; `timeout_s` bounds the whole wait.
 
-        After waiting for all slots it raises FenceTimeout, or else a failure (see `Fence.wait`)
-        that was not raised before.
+        After it has waited for all slots, it raises FenceTimeout if a wait timed out. Otherwise it
+        raises a failure (see `Fence.wait`) that was not raised before, if there is one.
         """
         failure = self._settled(time.monotonic_ns() + timeout_ns(timeout_s))
         if failure is not None:
@@ -189,17 +189,19 @@ class Pipeline(Closing):
         return failure
 
     def close(self, timeout_s: float = 30) -> None:
-        """Drains, then closes the queues that the pipeline opened and slots that have a close().
+        """Drains, then closes the queues that the pipeline opened, and the slots.
 
-        A second call does nothing. The errors of `drain` are raised after everything is closed. On
-        FenceTimeout a submission still runs: nothing is closed, and `close` may be called again.
+        Only slots that have a close() are closed. A second call does nothing. The errors of `drain`
+        are raised after everything is closed. On FenceTimeout a submission still runs: nothing is
+        closed, and `close` may be called again.
         """
         if self.closed:
             return
         deadline = time.monotonic_ns() + timeout_ns(timeout_s)
         failure = self._settled(deadline)
         if not isinstance(failure, FenceTimeout):
-            # Others may have submitted more to these queues; `close` waits for that too.
+            # Other code may have submitted more work to these queues; `close` waits for that work
+            # too.
             for queue in self.queues if self._owns_queue else ():
                 queue.close(max(0, deadline - time.monotonic_ns()) / 1e9)
             self.closed = True

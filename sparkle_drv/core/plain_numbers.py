@@ -1,7 +1,8 @@
-"""Converts a number of seconds that a caller gives to a plain int or float, once.
+"""Converts a number of seconds, which a caller gives, to a plain int or float of Python.
 
-An object may stand for a number by `__index__` or `__float__`. These methods are the caller's code,
-so their exceptions propagate unchanged. fence.py calls this; launches use `_hot.plain`.
+An object may stand for a number by `__index__` or `__float__`. These methods are the caller's code.
+So they are called once, and their exceptions propagate unchanged. fence.py calls this; launches use
+`_hot.plain`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class Queue(QueueBase, Closing):
     _timeout_s: float
     _waits: list[Waited]
 
-    if TYPE_CHECKING:  # members of QueueBase, which does not know Device, Kernel and Fence
+    # Types of the members of QueueBase, whose declaration cannot name Device, Kernel and Fence.
+    if TYPE_CHECKING:
         _device: Device
 
         def launch(
@@ -180,12 +181,13 @@ class Queue(QueueBase, Closing):
     def _failed(self, value: int) -> bool:
         """Returns whether the submission of a reached value failed.
 
-        With the ability TellsFailure the failure stays unreported, so a later wait raises it.
+        If the backend has the ability TellsFailure, the failure is not marked as reported, so a
+        later wait still raises it.
         """
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        return self._backend.wait(self._handle, value, 0) != 0  # marks the failure as reported
+        return self._backend.wait(self._handle, value, 0) != 0  # reports the failure
 
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
@@ -200,9 +202,10 @@ class Queue(QueueBase, Closing):
     def _launch_slowly(self, kernel: Any, value: int, args: tuple[Any, ...], shape: Shape) -> Fence:
         """Does the launches that native/hot/launch/launch.c does not handle.
 
-        These are launches on backends in Python, with arrays that need wrapping, with a stale
-        epoch, and all that fail. The numbers are plain already. `value` is what the backend
-        returned to native code, or 0 if native code did not call the backend.
+        These are launches on backends in Python, launches with arrays that need wrapping, launches
+        with a stale epoch, and all launches that fail. `_hot.plain` has converted the numbers in
+        `args` and `shape`. `value` is what the backend returned to native code, or 0 if native code
+        did not call the backend.
         """
         device = self._device
         borrowed = [a for a in args if getattr(a, "_elements", 0) & BORROWED]
@@ -215,7 +218,8 @@ class Queue(QueueBase, Closing):
             for given in args:
                 if isinstance(given, Pointer):
                     given._ready()
-            epoch = device._renew()  # read before the checks: a later close makes it stale
+            # Read before the checks: a close during or after the checks makes this epoch stale.
+            epoch = device._renew()
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -234,8 +238,8 @@ class Queue(QueueBase, Closing):
         """Calls `submit` until the queue has room, and returns the result of `submit`.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
-        submitted. `value` is the result of an earlier call, or 0 if there was none. `taken` gets
-        the new value at once, because Ctrl-C may interrupt what follows.
+        submitted. `value` is the result of an earlier call, or 0 if there was none. `taken` is
+        called with the new value at once, because Ctrl-C may interrupt the code that follows.
         """
         if value in (0, -errno.ESTALE):
             value = submit()
@@ -251,7 +255,7 @@ class Queue(QueueBase, Closing):
                 )
             if makes is not None:
                 makes.room(self._handle, SLICE_NS)
-            else:  # -EAGAIN may have come at once, so sleep before the next try
+            else:  # the backend may not have waited for room, so sleep
                 time.sleep(0.001)
             value = submit()
         begun = value <= -BEGUN
@@ -263,10 +267,10 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """Hands over the rest of a submission that has begun.
+        """Hands over the rest of a submission of which the backend has got only a part.
 
         Errors and stalls are not reported here. A wait for the fence reports them, and hands over
-        what is still left.
+        any part that is still left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
@@ -341,7 +345,9 @@ class Queue(QueueBase, Closing):
 
         def again(made: Prepared, value: int) -> int:
             while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
-                renew(made)  # something was closed, but perhaps nothing that this launch uses
+                # Something was closed, perhaps a thing that this launch does not use, so check
+                # again.
+                renew(made)
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value
@@ -354,9 +360,9 @@ class Queue(QueueBase, Closing):
     def _submit_slowly(self, commands: Commands, value: int) -> Fence:
         """Does the submissions that `submit` of native/hot/launch/launch.c does not handle.
 
-        These are lists that are new, changed, stale after a close, or that wait for fences, and all
-        that fail. `value` is what the backend returned to native code, or -ESTALE if native code
-        did not call the backend.
+        These are lists that are new, changed, or stale after a close, lists that wait for fences,
+        and all submissions that fail. `value` is what the backend returned to native code, or
+        -ESTALE if native code did not call the backend.
         """
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: expected Commands, got {type(commands).__name__}")
@@ -437,22 +443,22 @@ class Queue(QueueBase, Closing):
             value = self._through(submit, 0, taken)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
-            host = bytearray(source.nbytes)  # `read` keeps these bytes alive until it ends
+            host = bytearray(source.nbytes)  # `read` keeps these bytes alive until the copy ends
             peer.default_queue.read(source, host).wait(self._timeout_s)
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
         """Computes the arrays that are not computed yet, so that a copy does not overtake them.
 
-        A copy has no epoch, by which the backend could refuse it as stale.
+        A launch has an epoch, by which the backend can refuse the launch as stale. A copy has none.
         """
         device = self._device
         device._pending.settle(device, wait=self is not device._default_queue)
 
     def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
-        """Returns the Buffer of a Buffer or Array, if this device has it and it has `nbytes` bytes.
+        """Returns the Buffer of `given`, a Buffer or Array of this device.
 
-        Raises TypeError, ValueError otherwise.
+        Raises TypeError or ValueError for anything else, and for fewer than `nbytes` bytes.
         """
         buffer = buffer_of(what, given)
         self._device._check_own(f"{what}: it", buffer.device)
@@ -470,8 +476,9 @@ class Queue(QueueBase, Closing):
     ) -> Fence:
         """Copies host memory by the backend's `move`.
 
-        The object that `move` returns is kept until the copy ends. `held` is a list that the retire
-        list already keeps; it gets the object. Without `held` the retire list gets the object.
+        The object that `move` returns is kept until the copy ends. If `held` is given, it is a list
+        that the retire list already keeps, and the object is added to `held`. Otherwise the retire
+        list gets the object.
         """
         kept: object = None
 
@@ -488,7 +495,9 @@ class Queue(QueueBase, Closing):
 
         with buffer._open():
             value = self._through(submit, 0, taken)
-        if value < 0:  # the error's traceback would keep the view in a reference cycle: gh-77894
+        # The error's traceback keeps the variables of this call, so `kept` would stay alive in a
+        # reference cycle (CPython gh-77894).
+        if value < 0:
             kept = None
         return self._fence(value, call)
 
@@ -526,7 +535,7 @@ class Queue(QueueBase, Closing):
 
 
 def _is_callers(error: BaseException) -> bool:
-    """Returns whether the caller's code raised the error, and not code of this package."""
+    """Returns whether the caller's code raised `error`; False if this package's code did."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return not frame.f_globals["__name__"].startswith("sparkle_drv.")
 
@@ -534,13 +543,15 @@ def _is_callers(error: BaseException) -> bool:
 def _bytes(what: str, array: Any) -> memoryview:
     """Returns the bytes of an array or buffer, in C order.
 
-    If `what` is "out", the bytes will be written: the array must be contiguous, and is not copied.
+    If `what` is "out", the bytes will be written. The array is then not copied, so it must be
+    contiguous.
     """
     numpy = sys.modules.get("numpy")  # if nobody imported numpy, `array` is not a numpy array
     if numpy and isinstance(array, numpy.ndarray):
         check_fixed(f"{what}: dtype ", array.dtype)
         if array.flags.c_contiguous or what != "out":
-            # Viewed as bytes, because arrays of dates and records do not export a buffer.
+            # The array is viewed as bytes, because numpy does not export dates and records as a
+            # buffer.
             return memoryview(numpy.ascontiguousarray(array).reshape(-1).view("u1"))
     try:
         view = memoryview(array)

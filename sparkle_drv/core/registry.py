@@ -104,8 +104,8 @@ def parse(uri: str) -> tuple[str, str]:
 def spellings(uri: str) -> tuple[str, ...]:
     """Returns the URIs that the device of `uri` may have, without aliases.
 
-    The first device of a kind has two URIs: with its number 0 and without. An invalid URI gives
-    an empty tuple.
+    The first device of a kind has two URIs: one with the number 0 and one without a number. For an
+    invalid URI the tuple is empty.
     """
     try:
         scheme, rest = parse(uri)
@@ -118,19 +118,21 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     """Opens the device of a URI such as "cpu" or "cuda:0"; `devices` and `discover` list them.
 
     "box1/cuda:0" is a device of another machine, a node (docs/cluster.md). `devices` and `discover`
-    do not list devices of nodes, because only a URI that names a node opens a connection to it.
+    do not list devices of nodes, because a connection to a node is opened only for a URI that names
+    the node.
 
     "cpu" computes on all cores. "cpu:c0" and "cpu:c2-5" are devices on those cores alone: their
-    threads run nowhere else. "cpu:node1" has those cores of NUMA node 1 that the affinity mask has.
-    A tail such as "/avx2" sets SPARKLE_CPU_ISA for this device. `threads` is at most the number of
-    cores. Devices with disjoint cores share only memory bandwidth. If all cores of a device are on
-    one NUMA node, allocations of 64 KiB or more are placed there while the node has room. Uploads
-    and downloads on an idle queue are copies in the calling thread.
+    threads run nowhere else. "cpu:node1" has the cores of NUMA node 1 that are in the affinity
+    mask. A tail such as "/avx2" sets SPARKLE_CPU_ISA for this device. `threads` is at most the
+    number of cores. Devices with disjoint cores share only memory bandwidth. If all cores of a
+    device are on one NUMA node, allocations of 64 KiB or more are placed there while the node has
+    room. Uploads and downloads on an idle queue are copies in the calling thread.
 
     `threads` (1 to 1024, including the calling thread) is for the cpu device and for plug-ins that
-    take this option. With None, SPARKLE_THREADS gives the number. Without this variable, the
-    affinity mask and the cgroups' quota do. The same input gives the same bits for the same number
-    of threads. With `deterministic=True` it gives the same bits for any number of threads.
+    take this option. If it is None, SPARKLE_THREADS gives the number. Without this variable, the
+    affinity mask and the cgroups' quota give the number. The same input gives the same bits for the
+    same number of threads. With `deterministic=True` it gives the same bits for any number of
+    threads.
 
     Raises DeviceNotFound with the reasons. Raises ValueError for an invalid URI, for `threads` out
     of range or on a device that does not take the option, and for an invalid SPARKLE_... variable.
@@ -148,7 +150,7 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
 
 
 def open_as(uri: str, threads: int | None, deterministic: bool, isa: str) -> Device:
-    """Does what `open_device` does, with SPARKLE_CPU_ISA of another process (@private).
+    """Does what `open_device` does, with another process's SPARKLE_CPU_ISA (@private).
 
     `isa` is the value of that variable; "" means this process's value.
     """

@@ -1,15 +1,15 @@
 """RetireList: objects that were closed or forgotten while their device may still use them.
 
-An object is freed when every queue has reached the newest value that the queue had when the object
-was closed.
+Each queue has a newest value at the time when the object is closed. The object is freed when every
+queue has reached that value.
 
 Finalizers may run anywhere, also inside calls of this package, so nothing here takes a lock.
-Appends, pops, removals and copies of a list are atomic. Without a GIL, a copy of a deque is not
-atomic.
+Appends, pops and removals are atomic, and so are copies of a list. Without a GIL, a copy of a deque
+is not atomic, so deques are not copied here.
 
-A retire list whose device is gone and that still has entries stays in `_unfinished`. Other retire
-lists check it when they drain. Entries still in use at the end of the process are leaked, because
-freeing memory or code under a running kernel would crash.
+If the device of a retire list is gone and the list still has entries, the list stays in
+`_unfinished`. Other retire lists check such a list when they drain. Entries still in use at the end
+of the process are leaked, because freeing memory or code under a running kernel would crash.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from typing import Any
 
 from sparkle_drv.backends.base import Backend
 
-SLICE_NS = 100_000_000  # a C wait lasts at most this long, so that Ctrl-C is noticed
-BRIEFLY_S = 1.0  # how long a finalizer waits for work, and an `__exit__` after Ctrl-C
-SPACED = 20  # a check of a gone device's list that took t s is repeated after 20 t s or later
+SLICE_NS = 100_000_000  # one wait in C is at most this long, so that Ctrl-C is noticed
+# How long a finalizer waits for work, and how long an `__exit__` waits after Ctrl-C.
+BRIEFLY_S = 1.0
+# If a check of the list of a device that is gone took t s, the next check comes at least 20 t s
+# later.
+SPACED = 20
 _NEVER = 1 << 64  # above every timeline value
-_UNSETTLED = _NEVER + 1  # the backend does not know the value to reach yet
-_CLOSED = _NEVER + 2  # the queue must be closed
+_UNSETTLED = _NEVER + 1  # in place of a value that the backend does not know yet
+_CLOSED = _NEVER + 2  # in place of a value: the queue must be closed
 _Point = tuple[Backend, Any, int]  # (backend, queue handle, value that the queue must reach)
 _Release = Callable[[], object] | tuple[object, ...]  # a function to call, or objects to release
 _Entry = tuple[_Release, list[_Point]]
@@ -45,15 +48,16 @@ class RetireList:
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this device
-        self._gone = False  # True when the device is gone
-        self._next_s = 0.0  # other lists check this list from this time.monotonic() on
+        self._gone = False  # True once the Device object is gone
+        self._next_s = 0.0  # earliest time.monotonic() of a check by other lists
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def retire(self, release: Callable[[], object]) -> None:
         """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The entry is appended before its values are known, so that an interrupt cannot lose it.
+        # The entry is appended before the values that its queues must reach are known, so that an
+        # interrupt cannot lose the entry.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
@@ -68,8 +72,9 @@ class RetireList:
     def holding(self, queue: Any, *objects: object) -> Iterator[None]:
         """Keeps `objects` alive until `queue` has reached the submissions of the `with` block.
 
-        The entry exists before the block begins, because an interrupt may come between a launch and
-        a `hold`. An interrupt inside this function itself keeps the objects forever.
+        The entry is added before the block begins. If a `hold` followed the launch instead, an
+        interrupt between them would lose the objects. An interrupt inside this function itself
+        keeps the objects forever.
         """
         points: list[_Point] = [(self.backend, queue, _NEVER)]
         self._entries.append((objects, points))
@@ -86,7 +91,7 @@ class RetireList:
     def also(self, backend: Backend, queue: Any, value: int) -> None:
         """Makes objects that are closed from now on wait for another device.
 
-        They are freed after `queue` of that device has reached `value`.
+        The objects are freed after `queue` of that device has reached `value`.
         """
         self._foreign.append((backend, queue, value))
         self._forget_foreign()
@@ -124,7 +129,8 @@ class RetireList:
                 done = False
                 try:
                     done = self._passed(entry[1])
-                finally:  # an interrupt must not lose the entry, which would free its memory
+                # An interrupt must not lose the entry: that would free memory in use.
+                finally:
                     if not done:
                         self._entries.append(entry)
                 if done and not isinstance(entry[0], tuple):
@@ -143,7 +149,7 @@ class RetireList:
         return all(map(_reached, points))
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
-        """Closes a queue. Returns False if it still runs; the call may be repeated.
+        """Closes a queue. Returns False if work of the queue still runs; the call may be repeated.
 
         The wait is cut into slices, so that Ctrl-C is noticed.
         """
@@ -159,7 +165,7 @@ class RetireList:
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
-        """Closes a queue that nothing refers to; a later drain closes it if it still runs."""
+        """Closes a queue that nothing refers to; a later drain does if its work still runs."""
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
             self._entries.append(((), [(self.backend, queue, _CLOSED)]))
         self.drain()
@@ -181,11 +187,11 @@ def _reached(point: _Point) -> bool:
 
 
 _unfinished: set[RetireList] = set()
-_leaving: list[bool] = []  # not empty when the process exits
+_leaving: list[bool] = []  # not empty once the process exits
 
 
 def _leak(kept: object) -> None:
-    """Adds a reference that is never released. Module teardown would drop all other references."""
+    """Adds a reference to `kept` that is never released, not even by the teardown of modules."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
@@ -193,7 +199,8 @@ def _leak(kept: object) -> None:
 
 @atexit.register
 def _leave() -> None:
-    # At exit, finalizers may run before or after this function. _leak is called in both cases.
+    # At exit, the finalizer of a device may run before this function, which then leaks the list in
+    # _unfinished. If the finalizer runs later, it finds _leaving set and leaks its list itself.
     _leaving.append(True)
     while _unfinished:
         _leak(_unfinished.pop())

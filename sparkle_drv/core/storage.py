@@ -85,6 +85,7 @@ class Storage(StorageBase):
             self._free()
 
 
-# Guards `_pins` and is held for a few instructions. The lock is reentrant, because a finalizer that
-# releases an exported capsule may run while this thread holds the lock.
+# Guards `_pins` of all storages; a thread holds it for a few instructions only. The lock is
+# reentrant, because a finalizer that releases an exported capsule may run while this thread holds
+# the lock.
 _lock = threading.RLock()

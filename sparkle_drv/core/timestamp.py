@@ -30,9 +30,10 @@ class Timestamp:
 
     @property
     def ns(self) -> int:
-        """The device clock in ns; 0 before it is written. On cpu it is time.monotonic_ns().
+        """The time that was written, in ns of the device clock; 0 before it is written.
 
-        Wait for the fence of the command list first. Raises ValueError if the timestamp is closed.
+        On cpu this clock is time.monotonic_ns(). Wait for the fence of the command list first.
+        Raises ValueError if the timestamp is closed.
         """
         with self.buffer.map() as view:
             return int.from_bytes(view, sys.byteorder)

@@ -22,7 +22,7 @@ def within(what: str, given: Any, least: int, most: int) -> int:
 def several(what: str, given: Any, wanted: str) -> tuple[int, ...]:
     """Returns an int or a sequence of ints as a tuple.
 
-    Raises TypeError with the text "expected `wanted`".
+    Raises TypeError, whose message says that `wanted` was expected.
     """
     try:
         return tuple(map(operator.index, [given] if hasattr(given, "__index__") else given))

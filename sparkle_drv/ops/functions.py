@@ -1,4 +1,5 @@
-"""The functions of maps, for traced functions (symbol.py). They also take numbers and numpy arrays.
+"""The functions that traced functions (symbol.py) may call. They also take numbers and numpy
+arrays.
 
 numpy's functions of the same meaning work too: np.tanh(x) and functions.tanh(x) are the same.
 """

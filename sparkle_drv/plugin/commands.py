@@ -58,7 +58,7 @@ class Fill:
 class Barrier:
     """A command: later commands see the results of earlier commands.
 
-    A backend that runs the commands of a list in order may ignore it.
+    A backend that runs the commands of a list in order may ignore barriers.
 
     >>> plugin.Barrier()
     Barrier()

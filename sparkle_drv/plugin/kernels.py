@@ -1,6 +1,6 @@
 """The loaded kernels of a backend written in Python, found by the numbers in dispatch records.
 
-This file also has the check of a dispatch, which native backends make in C.
+This file also has the check of a dispatch. Native backends make this check in C.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sparkle_drv.core.abi.signature import SCALARS
 from sparkle_drv.plugin.commands import Dispatch, decode
 from sparkle_drv.types import DeviceInfo, Resources
 
-# Numbers of kernels. They are never 0 and never reused in the process, so that a stale record does
-# not name a later kernel.
+# Numbers of kernels. A number is never 0, and never used again in the process. So an old record, of
+# a kernel that was removed, does not name a later kernel.
 _numbers = itertools.count(1)
 
 
@@ -78,7 +78,8 @@ class Kernels:
     def add(self, spec: KernelSpec, resources: Resources, own: Any, pointer: int = 0) -> Entry:
         """Adds a loaded kernel and returns its Entry.
 
-        `own` is the backend's object for it. `pointer` is the backend's number, 0 for a new number.
+        `own` is the backend's object for the kernel. `pointer` is the number of the kernel if the
+        backend has chosen one; 0 asks for a new number.
         """
         codes = "".join("Q" if t.endswith("*") else SCALARS[t] for t in spec.args)
         layout = struct.Struct("@" + codes)  # with "@", struct aligns as C does
@@ -111,7 +112,7 @@ class Kernels:
         return rc
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns the reason why the kernel cannot run this dispatch (TellsRefusal)."""
+        """Returns why the kernel cannot run this dispatch, for the ability TellsRefusal."""
         del rc
         for _, command in decode(record):
             if isinstance(command, Dispatch) and (entry := self.find(command.kernel)) is not None:

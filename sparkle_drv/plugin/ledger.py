@@ -46,7 +46,7 @@ class Ledger:
         return self._times.get(value)
 
     def fault(self, value: int) -> tuple[int, str]:
-        """Returns (-errno, text) of the failure that a wait for `value` reports; else (0, "").
+        """Returns (-errno, text) of the failure that a wait for `value` reports; (0, "") if none.
 
         A failure of `value` itself comes first, then the oldest failure of an earlier submission.
         """
@@ -59,7 +59,8 @@ class Ledger:
     def tell(self, value: int, newest: int) -> int:
         """Returns the -errno of `fault` and marks the failure as reported.
 
-        `newest` is the last submission, up to which waits still report the failure.
+        `newest` is the last submission so far. If the failure is that of a submission before
+        `value`, waits for submissions up to `newest` still report it, and later waits do not.
         """
         rc = self.fault(value)[0] if self._faults else 0
         for fault in self._faults if rc else ():

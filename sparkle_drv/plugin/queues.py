@@ -1,14 +1,16 @@
 """The queue half of the Backend protocol for backends written in Python: timelines, epochs, waits,
 refusals, and which waits report which failure.
 
-A backend defines how its device gets commands (`start`) and the state of such work (`Work`). The
-class `Queues` has all other methods that the protocol demands of a queue:
+A backend defines two things: how its device gets commands (`start`), and how to ask for the state
+of such work (`Work`). The class `Queues` has all other methods that the protocol demands of a
+queue:
 
     self._queues = queues = Queues(self.kernels_loaded, self._start)
     self.launch, self.submit, self.wait = queues.launch, queues.submit, queues.wait   # and so on
 
-This file starts no thread. A query of a queue's progress polls the work in flight. A wait polls
-repeatedly. Between polls it sleeps, up to a millisecond, or until the backend's `News` arrives.
+This file starts no thread. Each query of a queue's progress polls the work in flight. A wait polls
+repeatedly. Between polls, a wait sleeps for a millisecond at most, or until the backend's `News`
+arrives.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
-_FULL_NS = 100_000_000  # how long a submission waits for room before -EAGAIN
+_FULL_NS = 100_000_000  # how long a submission waits for room until it fails with -EAGAIN
 _SPINS = 20  # polls of a wait before its first sleep
 _NAP_S = (20e-6, 1e-3)  # the first sleep and the longest
 
@@ -57,10 +59,10 @@ class Work(Protocol):
     """
 
     def ended(self) -> int | None:
-        """Returns None while the work runs, 0 or -errno when all of it has ended.
+        """Returns None while the work runs; 0 or -errno once all of it has ended.
 
-        Never blocks, and may be called again. -ENODEV means that the device is lost, with all work
-        in flight.
+        Never blocks, and may be called again. -ENODEV means that the device and all work in flight
+        are lost.
         """
 
     def running(self) -> tuple[int, float]:
@@ -98,7 +100,7 @@ class News(Protocol):
     def wait(self, own: Any, mark: int, seconds: float) -> None:
         """Waits for a notification after `mark`, at most `seconds`; may return early.
 
-        `own` is the backend's part of the queue that is waited for.
+        `own` is the backend's part of the queue whose work the caller waits for.
         """
 
 
@@ -159,7 +161,7 @@ class Queues:
         self._closed = False
         self._said = threading.local()
 
-    # Calls by the backend itself
+    # The methods from here on are for the backend itself.
 
     def lose(self, words: str) -> None:
         """Marks the device as lost; `words` is the reason.
@@ -176,7 +178,7 @@ class Queues:
     def forked(self) -> bool:
         """True in a forked child of the process that opened the device.
 
-        A child must not use the driver.
+        A forked child must not use the driver.
         """
         return os.getpid() != self._pid
 
@@ -207,7 +209,7 @@ class Queues:
         """Returns whether all submitted work has ended and more may be submitted."""
         return not self._refusal(queue) and self.reached(queue) == queue.submitted
 
-    # Methods of the protocol, under its names
+    # The methods from here on are those of the Backend protocol.
 
     def close_queue(self, queue: Timeline, timeout_ns: int) -> int:
         if self.forked:
@@ -252,8 +254,9 @@ class Queues:
         return queue.submitted
 
     def settled(self, queue: Timeline) -> int:
-        # Waiting for the lock could deadlock. A finalizer may call this method while `start` runs
-        # in the same thread, or while `start` in another thread waits for this thread.
+        # This method must not wait for `queue.lock`, which is held while `start` runs. A finalizer
+        # may call this method while `start` runs in the same thread, or in a thread that waits for
+        # this one.
         return -errno.EAGAIN if queue.lock.locked() and not self.forked else queue.submitted
 
     def reached(self, queue: Timeline) -> int:
@@ -265,7 +268,7 @@ class Queues:
         """Polls the queue. Returns False, without a poll, if another thread is polling it."""
         if queue.looking.locked():
             return False
-        # An interrupt just after acquire(False) would leave the lock held; `with` avoids that.
+        # acquire(False) is not used: an interrupt just after it would leave the lock held.
         with queue.looking:
             self._look(queue)
         return True
@@ -340,7 +343,8 @@ class Queues:
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
-        if rc := self._refusal(queue) or self._stale(epoch):  # on -ESTALE core checks again
+        # If the epoch is stale (-ESTALE), core checks the commands again and repeats the call.
+        if rc := self._refusal(queue) or self._stale(epoch):
             return rc
         rc, given = self._judge(data)
         return rc if given is None else self._give(queue, given, epoch)
@@ -365,8 +369,8 @@ class Queues:
                 if error.code == errno.ENODEV:
                     self.lose(str(error))
                 return -error.code
-            # There is no call between `start` and this line, because an interrupt during a call
-            # would lose the running work.
+            # There is no call between `start` and this line. An interrupt during a call would lose
+            # the work that `start` has begun.
             queue.submitted = begun.value
             queue.flight.append(begun)
             return begun.value
@@ -383,14 +387,14 @@ class Queues:
         for wait in given.waits:
             other = self._open.get(wait.queue)
             if other is None:
-                continue  # the queue is freed, so all its work had ended
+                continue  # the handle is gone: its work had ended
             with other.looking:
                 self._look(other)
                 found += [f.work for f in other.flight if f.value <= wait.value][-1:]
         return found
 
     def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
-        """Waits until submission `value` has ended. Returns 0, also if it failed, or -ETIMEDOUT."""
+        """Waits until submission `value` has ended. Returns 0, even if it failed, or -ETIMEDOUT."""
         deadline = time.monotonic_ns() + timeout_ns
         looks, nap = 0, _NAP_S[0]
         news = self._news
@@ -412,7 +416,7 @@ class Queues:
         return 0
 
     def _look(self, queue: Timeline) -> None:
-        """Updates `reached` and the ledger for work that has ended; needs the lock `looking`."""
+        """Updates `reached` and the ledger for work that has ended. The caller holds `looking`."""
         while queue.flight:
             first = queue.flight[0]
             rc = first.work.ended()

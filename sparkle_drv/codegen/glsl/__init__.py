@@ -5,8 +5,8 @@
 A host, such as the egl backend, must do the following to run a shader:
 * It binds the k-th pointer argument to storage block k and sets the j-th scalar at uniform location
   j.
-* For an optional pointer that is null it binds any small buffer, and sets bit k of `sp_null` (uint,
-  at NULL_LOCATION) for each such pointer k.
+* If the optional pointer k is null, it binds any small buffer to block k. It also sets bit k of
+  `sp_null` (uint, at NULL_LOCATION).
 * It cuts a grid of more than 65535 groups along an axis into several dispatches. The shader adds
   `sp_group_offset` (uvec3, at GROUP_OFFSET_LOCATION) to gl_WorkGroupID; it is zero without a cut.
 * Every shader declares both uniforms. If a shader does not use one, setting it has no effect.
@@ -14,9 +14,9 @@ A host, such as the egl backend, must do the following to run a shader:
 
 The text depends on these fields of DeviceInfo. kind and software choose defaults. max_group_size
 and max_shared_nbytes are limits. "f64" among the features means that doubles exist. isa "essl 310"
-is OpenGL ES 3.1, which may have only four storage blocks; its shaders have no vec4 view of a block.
-This folder writes GLSL and never calls a driver. codegen/kernels.py calls `provides` and
-`generate`.
+is OpenGL ES 3.1, which may have only four storage blocks. So its shaders never bind a block a
+second time as an array of vec4. This folder writes GLSL and never calls a driver.
+codegen/kernels.py calls `provides` and `generate`.
 
     kit.py                                      a shader's frame: bindings, uniforms, arguments
     gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory

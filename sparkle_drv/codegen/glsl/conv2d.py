@@ -8,8 +8,8 @@
 Each algorithm numbers the n * oh * ow pixels of the batch in one sequence. The terms of an output
 are numbered in the order of w: channels of the convolution's group, kh, kw. With plan.levels[0] =
 (bm, bn, bk) a group of threads computes bm output channels x bn pixels. levels[1] = (tm, tn, 1) is
-a thread's part. With plan.vector = 4 a load takes four weights if each output channel has a
-multiple of four.
+a thread's part. With plan.vector = 4 a load takes four weights, if the number of weights of an
+output channel is a multiple of four.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The common text of the conv2d shaders: sizes and strides of both layouts, positions of a thread's
 outputs, and their stores.
 
-Positions left of or above the image are unsigned numbers that wrapped around, so one comparison
-finds them. conv2d.py and conv2d_shared.py call this.
+Positions are unsigned. Those left of or above the image wrap around to large numbers. So one
+comparison finds all positions outside the image. conv2d.py and conv2d_shared.py call this.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ uint channel = group.y % tiles * {tile.bm}u{local};
 def pixel_origin(tile: Tile) -> str:
     """Returns text that sets rowT, columnT and fromT for each pixel T of the thread.
 
-    rowT and columnT are where the filter starts in the image; fromT is the index of that element in
-    x.
+    rowT and columnT are the position in the image where the filter of pixel T starts. fromT is the
+    index of this position in x.
     """
     lines = [f"uint pixel = group.x * {tile.bn}u + gl_LocalInvocationID.x;"]
     for t in range(tile.tn):
@@ -73,8 +73,8 @@ def pixel_origin(tile: Tile) -> str:
 def store(tile: Tile, registers: Registers) -> str:
     """Returns text that adds the bias, stores the sums and applies the activation.
 
-    The activation is a second pass over this thread's stores, because unrolled it would be most of
-    the shader.
+    A loop then applies the activation to the results that this thread has stored. Unrolled code for
+    the activation of every sum would be most of the shader.
     """
     width, apart = registers.width, tile.columns * registers.width
     lines = [f"uint first = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;"]

@@ -1,7 +1,7 @@
 """Default algorithms and tile sizes of gemm and conv2d, for software and for hardware devices.
 
-Kernels that are loaded by name, without a plan, use them. ops/tiles makes better plans, because it
-knows the sizes of the operation. gemm.py and conv2d.py call this.
+Kernels that are loaded by name, without a plan, use these defaults. ops/tiles makes better plans,
+because it knows the sizes of the operation. gemm.py and conv2d.py call this.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .tile import Tile
 Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 NAIVE: Levels = ((8, 8, 1), (1, 1, 1))
-# A software device runs the threads of a vector one after another at each load and store. So a
-# thread computes many outputs per load. Shared memory would only add a copy.
+# A software device runs threads as lanes of a CPU's vector, but does their loads and stores one
+# after another. So a thread computes many outputs per load. Shared memory would only add a copy.
 SOFTWARE: Levels = ((8, 64, 4), (8, 8, 1))
 HARDWARE: Levels = ((64, 64, 16), (4, 4, 1))
 CONV_HARDWARE: Levels = ((32, 64, 16), (4, 4, 1))

@@ -23,7 +23,9 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
-_MOST_FAST = 8  # up to this bk the loop with scalar loads takes one term per iteration
+# If bk is at most this, an iteration of the loop with scalar loads takes one term, otherwise bk
+# terms.
+_MOST_FAST = 8
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
@@ -85,7 +87,7 @@ def origin(tile: Tile, registers: Registers) -> str:
         f"uint column = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;",
     ]
     if width > 1:
-        # `wide`: the rows of b consist of whole vectors. `fast`: the rows of a and b do.
+        # `wide`: the rows of b consist of whole vectors. `fast`: the rows of both a and b do.
         lines.append(f"bool wide = csb == 1u && ((rsb | n) & {width - 1}u) == 0u;")
         lines.append(f"bool fast = wide && csa == 1u && (rsa & {width - 1}u) == 0u;")
     return "\n".join([*lines, registers.zeros(), ""])
@@ -102,7 +104,7 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    if tile.bk > _MOST_FAST:  # fewer iterations: llvmpipe ends loops after 65535
+    if tile.bk > _MOST_FAST:  # bk terms per iteration: llvmpipe ends loops after 65535
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
             lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]
@@ -125,7 +127,7 @@ def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
 def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     """Returns the loop that loads vectors along k from a and along n from b.
 
-    The loop ends when fewer terms are left than one step takes.
+    One iteration takes several terms. The loop ends when fewer terms are left than that.
     """
     width, apart = registers.width, tile.columns * registers.width
     step = max(width, tile.bk // width * width)
@@ -157,8 +159,8 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 def store(tile: Tile, registers: Registers) -> str:
     """Returns text that adds the bias, stores the sums and applies the activation.
 
-    The activation is a second pass over this thread's stores, because unrolled it would be most of
-    the shader.
+    A loop then applies the activation to the results that this thread has stored. Unrolled code for
+    the activation of every sum would be most of the shader.
     """
     width, apart = registers.width, tile.columns * registers.width
     lines = ["if ((sp_null & 8u) == 0u) {"]
@@ -192,7 +194,9 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += ["} else {", indented("\n".join(scalar)), "}"]
     else:
         lines += scalar
-    # The text counts the elements: a compiler may assume that an ended loop ran all iterations.
+    # The shader counts the elements that got the activation, because llvmpipe may end the loop
+    # early. A comparison of loop variables would not show this: compilers assume that a loop runs
+    # to its end.
     columns = registers.clipped("column", "n", apart)
     lines.append(f"""\
 if (act != 0u) {{

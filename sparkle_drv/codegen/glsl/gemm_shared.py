@@ -1,7 +1,8 @@
 """The loop of a matrix product whose operands are staged in shared memory, bk terms at a time.
 
-The blocks hold vectors as a thread reads them: a vector has several rows of a or columns of b.
-gemm.py calls this for the algorithm "shared".
+The staged blocks consist of vectors, in the form in which a thread reads them. A vector has one
+term of several rows of a, or of several columns of b. gemm.py calls this for the algorithm
+"shared".
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
     b_values = ", ".join(
         f"b[min(p, k - 1u) * rsb + min(j + {lane}u, n - 1u) * csb]" for lane in range(width)
     )
-    # Terms beyond k are zero in both blocks, because zero times a leftover infinity would be NaN.
-    # Neighbouring threads stage neighbouring terms of a row of a, and neighbouring columns of b.
+    # Terms beyond k are zero in both blocks, because a zero times an old infinity in the other
+    # block would be NaN. Neighbouring threads stage neighbouring terms of a row of a, and
+    # neighbouring columns of b.
     stage_a = f"""\
 uint p = first + at % {tile.bk}u;
 uint i = group.y * {tile.bm}u + at / {tile.bk}u * {width}u;

@@ -65,12 +65,16 @@ class Kit:
     group_size: tuple[int, int, int]
     types: dict[str, str] = field(default_factory=dict)
     views: list[tuple[str, str]] = field(default_factory=list)
-    uses: list[str] = field(default_factory=list)  # functions of vmath.py
+    uses: list[str] = field(default_factory=list)  # functions of vmath.py to add
     shared: list[str] = field(default_factory=list)  # declarations
-    extensions: list[str] = field(default_factory=list)  # enabled if their macros are defined
+    extensions: list[str] = field(default_factory=list)  # each is enabled if its macro is defined
 
     def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
-        """Returns the shader with `body` in main(). `functions` may use the arguments."""
+        """Returns the shader, whose main() is `body`.
+
+        `functions` is the text of functions that `body` calls. They may read the kernel's
+        arguments.
+        """
         x, y, z = self.group_size
         size = f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;"
         shared = [f"shared {declaration};" for declaration in self.shared]

@@ -1,9 +1,10 @@
 """Writes the loads of operands that neighbouring threads share: those of a thread's tm rows.
 
-In the plain form each thread loads every operand. A software device runs a load for the threads of
-a vector one after another. There eight threads can load eight rows with one load: each thread loads
-one row, and all read the row from that thread (ARB_shader_ballot). The driver knows at compile time
-whether a vector has eight threads, and removes the other form.
+In the plain form each thread loads every operand. A software device does a load for the threads of
+a vector one after another. There, eight threads can share the work: each thread loads one row, and
+the other threads read the row from that thread (ARB_shader_ballot). A shader may contain both
+forms. The driver knows at compile time whether a vector has eight threads, and removes the form
+that is not used.
 
 gemm.py and conv2d.py call this for their algorithms without shared memory.
 """
@@ -40,7 +41,8 @@ class Rows:
     def each(self, text: str) -> list[str]:
         """Returns `text` once per load of this thread.
 
-        {row} in `text` becomes the name of the load, {offset} the number of its row.
+        {row} in `text` becomes the name of the load's variable. {offset} becomes an expression for
+        the row that this thread loads, counted from the thread's first row.
         """
         lane = " + gl_SubGroupInvocationARB" if self.lanes > 1 else ""
         return [
@@ -51,7 +53,8 @@ class Rows:
     def load(self, kind: str, text: str) -> str:
         """Returns text that loads the operands.
 
-        `text` is the expression for the operand of {row}. `kind` is the operand's type.
+        `text` is the expression for one operand; {row} in it becomes the name of the load. `kind`
+        is the operand's type.
         """
         if self.lanes == 1:
             return "\n".join(f"{kind} v{r} = {text.format(row=f'h{r}')};" for r in range(self.tm))

@@ -10,8 +10,9 @@ from .tile import group_threads
 
 NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 
-# Independent chains of FMAs per thread, FMAs of a chain per iteration, elements of a vector. The
-# chains hide the latency of an FMA if a core runs several subgroups, and fit into the registers.
+# The number of independent chains of FMAs per thread, of FMAs of a chain per iteration, and of
+# elements of a vector. The chains hide the latency of an FMA if a core runs several subgroups, and
+# fit into the registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
 _ROUND = 1024  # unrolled steps of busy_u32 on a software device
@@ -74,9 +75,9 @@ def _peak(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     """Returns the shader of peak_fma: chains of FMAs, and a count of the operations.
 
     The count is threads that ran * rounds * steps * chains * lanes * 2, in 64 bits. The chains
-    converge, without infinities or denormals, to a value that is never 0. After the loop the shader
-    stores if their sum is 0. The sum is never 0, but the compiler cannot know that, so it keeps all
-    chains.
+    converge, without infinities or denormals, to a value that is never 0. After the loop, the
+    shader stores a number if the sum of the chains is 0. The sum is never 0. The compiler cannot
+    know that, so it keeps all chains.
     """
     vector, number = ("vec4", "float") if name.endswith("f32") else ("dvec4", "double")
     size = group_threads(plan, info, default=64 if info.software else 256)

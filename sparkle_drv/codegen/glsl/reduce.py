@@ -1,10 +1,10 @@
 """reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
 
 A group has `cols` x `rows` x `outs` threads: `cols` neighbouring columns i (256 at most), `rows`
-threads that share the elements of one column, and `outs` outputs o if threads are left. Each of the
-`rows` threads reduces 16 elements or more. Their results are combined in shared memory, pair by
-pair. `_groups` repeats this arithmetic in the language of core/abi/extent.py, so change both
-together.
+threads that share the elements of one column. If threads are left, the group computes `outs`
+outputs o. Each of the `rows` threads reduces 16 elements or more. Their results are combined in
+shared memory, pair by pair. `_groups` repeats this arithmetic in the language of
+core/abi/extent.py, so change both together.
 
 Sums of i32 are i64, stored as pairs of words, low word first. max and min are NaN if an element is
 NaN.
@@ -40,7 +40,7 @@ _START = {
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     _, op, dtype = name.split("_")
-    # One group reduces a whole column. On hardware a larger group has more loads in flight.
+    # One group reduces a whole column. On hardware, a larger group has more loads in flight.
     threads = group_threads(plan, info, default=256 if info.software else 1024)
     kit = Kit(name, info, (threads, 1, 1))
     total = "uvec2" if (op, dtype) == ("sum", "i32") else ELEMENTS[dtype]
@@ -48,8 +48,8 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if op != "sum" and dtype != "i32":
         kit.uses.append(vmath.use(op, dtype))
     kit.shared.append(f"{total} partial[{threads}]")
-    # If a column is contiguous, a thread loads vectors and keeps four sums. That takes fewer loads,
-    # and rounding errors add up over fewer terms.
+    # If a column is contiguous, a thread loads vectors and keeps four sums. Vectors take fewer
+    # loads, and each of the four sums adds up the rounding errors of fewer terms.
     vector = plan.vector != 1 and dtype != "f64" and not is_es(info)
     if vector:
         kit.views.append(("x", "vec4" if dtype == "f32" else "ivec4"))

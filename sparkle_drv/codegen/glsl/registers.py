@@ -1,4 +1,4 @@
-"""The tile of sums that one thread keeps in registers: rows of named vectors, without indexing.
+"""The tile of sums that one thread keeps in registers: rows of vectors, each a variable of its own.
 
 The accumulator of row r, vector j is `s{r}_{j}`. A step adds products of tm scalars and tn / width
 vectors, whose names the caller gives. gemm and conv2d call this.

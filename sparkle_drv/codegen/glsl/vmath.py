@@ -1,9 +1,9 @@
 """exp, tanh, log and others in GLSL, for one f32 or f64 element.
 
 A driver's functions may be wrong by thousands of ulp: GLSL allows exp(x) an error of 3 + 2|x| ulp.
-A driver may also assume that no NaN occurs, so these functions recognise NaN by its bits.
-Comparisons that must pass NaN on compare integers. Values that depend on the order of roundings are
-`precise`. Drivers may flush denormals.
+A driver may also assume that no NaN occurs, so these functions recognise NaN by its bits. Where a
+comparison must not lose a NaN, it compares the bits as integers. Values that depend on the order of
+roundings are `precise`. Drivers may flush denormals.
 
 `text(names)` returns the named functions and those that they call. f64 functions are overloads of
 the f32 names. kit.py calls `text`.
@@ -15,8 +15,8 @@ from collections.abc import Iterable
 
 _LN2_HI, _LN2_LO = "0.693359375", "-2.12194440e-4"
 
-# name -> (names of the functions that it calls, text). The Taylor and atanh series below end where
-# the next term is less than a quarter ulp on the reduced range.
+# name -> (names of the functions that it calls, text). The Taylor and atanh series below leave out
+# all terms from the first that is less than a quarter ulp on the reduced range.
 _F32: dict[str, tuple[tuple[str, ...], str]] = {
     "nan": (
         (),

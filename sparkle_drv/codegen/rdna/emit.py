@@ -51,7 +51,8 @@ class Emitted:
 def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitted:
     """Returns the kernel that runs a plan's program.
 
-    Raises ValueError for an invalid program, DoesNotFit if only the interpreter can run it.
+    Raises ValueError for an invalid program. Raises DoesNotFit if the program cannot become code,
+    so that the manifest's kernel must interpret it.
     """
     if name not in DTYPES:
         raise DoesNotFit(f"kernel: expected {' or '.join(DTYPES)}, got {name}")
@@ -118,7 +119,7 @@ def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:
 
 
 def _image(words: Sequence[int], gen: int) -> Image:
-    """Returns the code with the padding that the instruction prefetch may read.
+    """Returns the code with padding behind it, which the instruction prefetch may read.
 
     LLVM pads kernels in the same way: s_code_end fills the last cache line and three more lines.
     """

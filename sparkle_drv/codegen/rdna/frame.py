@@ -3,8 +3,9 @@
 A group of 128 threads computes 128 * V elements; a thread has V neighbouring ones (V is 4, 2 or 1).
 All groups but the last load and store V elements at once. Their addresses need only the alignment
 of single elements, because the kernel driver sets SH_MEM_CONFIG.ALIGNMENT_MODE to unaligned. A last
-group that is not full loads and stores one element at a time, masked by EXEC. The lines between the
-loads and the stores are the same for both kinds of groups.
+group that is not full loads and stores one element at a time. EXEC then turns off the lanes that
+have no such element. The lines between the loads and the stores are the same for both kinds of
+groups.
 
     SGPRs                                             VGPRs
     s0..s15    initial values, later f64 constants    v0        byte offset in the group
@@ -49,7 +50,10 @@ class Written(NamedTuple):
 
 
 class DoesNotFit(Exception):
-    """Raised if only the interpreter can run the expression; the message says why."""
+    """Raised if the expression cannot become code; the message says why.
+
+    The manifest's kernel must then interpret the expression's program.
+    """
 
 
 class _TooManyLines(Exception):
@@ -57,7 +61,7 @@ class _TooManyLines(Exception):
 
 
 def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
-    """Returns the kernel of a graph. Raises DoesNotFit if only the interpreter can run the graph.
+    """Returns the kernel of a graph. Raises DoesNotFit if the graph cannot become code.
 
     `offsets` has the offsets of the arguments "y", "x0", "consts" and "n" in the kernarg segment.
     """
@@ -143,7 +147,7 @@ class _Kernel:
             line(f"s_addc_u32 s{low + 1}, s{low + 1}, s{OFFSET + 1}")
         line(f"s_lshr_b32 s{FULL}, s{COUNT}, {self.log_elements}")
         line(f"s_cmp_gt_u32 {group}, s{FULL}")
-        line("s_cbranch_scc1 end")  # a group without elements
+        line("s_cbranch_scc1 end")  # the group has no elements
         line(f"s_cmp_lt_u32 {group}, s{FULL}")
         line(f"s_cselect_b32 s{FULL}, 1, 0")
         line("s_cbranch_scc0 partial_load")
@@ -153,8 +157,9 @@ class _Kernel:
             base = _pair(self.pointer(f"x{slot}"))
             name = self.wide("global_load", self.vector)
             self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
-        # partial_load jumps here after it has written the same registers and `index`. The allocator
-        # does not see the lines of partial_load, so this label counts as the write of `index`.
+        # partial_load jumps to this label, after it has written the same registers and `index`. The
+        # allocator does not see the lines of partial_load. So the line of the label claims to write
+        # `index`.
         self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
         if self.graph.constants:
             self.code.line("s_waitcnt lgkmcnt(0)")
@@ -197,8 +202,8 @@ class _Kernel:
     def partial_load(self) -> list[str]:
         """Returns the lines that load a last group that is not full.
 
-        From here on EXEC masks the lanes that have no element. Missing elements of other lanes are
-        0.
+        After these lines, EXEC has only the lanes that have a first element. If such a lane lacks
+        later elements, their registers are 0.
         """
         mask = (1 << self.log_elements) - 1
         lines = [

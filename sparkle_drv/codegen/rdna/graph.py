@@ -1,8 +1,8 @@
 """Reads the words of a map program (native/include/sp_map.h) as a graph of values for emit.py.
 
-Only this file of the folder knows how `ops` writes programs. A value that a program computes twice
-is one node, so inputs are loaded once. Nothing else is rearranged, so every result is rounded as
-numpy rounds it.
+No other file of this folder knows the form in which `ops` writes programs. A value that a program
+computes twice is one node, so inputs are loaded once. Nothing else is rearranged, so every result
+is rounded as numpy rounds it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ I32 = frozenset(ARITY) - {
 
 @dataclass(frozen=True)
 class Node:
-    """One value: `op` is "input" or "const" (of `slot`), or an operation on the nodes `args`.
+    """One value: `op` is "input" or "const" (number `slot`), or an operation on the nodes `args`.
 
     The operations "where_lt" to "where_ne" combine a comparison with "where". They take the two
     operands of the comparison, then the two values to choose from.

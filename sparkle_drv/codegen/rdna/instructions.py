@@ -8,9 +8,9 @@
 
 Code has no loops: later lines read the results of earlier ones, and branches only skip downwards.
 `allocate` is a linear scan over the lines. A register is allocated at the line that first writes
-it, and freed at the line that last reads it. That line may write its own result there, because an
-instruction reads all operands before it writes. Consecutive registers (`block`), which wide loads
-and f64 need, are allocated together and freed one by one.
+it, and freed at the line that last reads it. That last line may write its own result to the freed
+register, because an instruction reads all operands before it writes. Consecutive registers
+(`block`), which wide loads and f64 need, are allocated together and freed one by one.
 
 Only VGPRs are allocated. SGPRs are few, and frame.py lists them. The text goes through
 isa.assemble, so a listing shows exactly the assembled code.
@@ -18,9 +18,9 @@ isa.assemble, so a listing shows exactly the assembled code.
 Hazards: gfx10.3 and gfx11 interlock all dependencies of this code, except one on gfx11. The next
 few VALU instructions after a transcendental instruction must not read its result (LLVM's
 GCNHazardRecognizer, fixVALUTransUseHazard: 5 VALU or 1 other transcendental in between). `text`
-inserts an s_waitcnt_depctr before an instruction that would. Lines that a branch may skip count as
-executed. That is safe, because enough VALU instructions precede the only branch of the operations
-(sin_cos_pow.py).
+inserts an s_waitcnt_depctr before an instruction that would read such a result too early. `text`
+counts all lines as executed, also those that a branch may skip. That is safe, because enough VALU
+instructions precede the only branch of the operations (sin_cos_pow.py).
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ class Code:
 
     def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
         """Appends a selection and returns its VGPR: `yes` in the lanes `lanes`, `no` in others."""
-        if is_sgpr(yes) and is_sgpr(no):  # an instruction reads two SGPRs at most; `lanes` is one
+        # An instruction reads two SGPRs at most, and `lanes` is one of them.
+        if is_sgpr(yes) and is_sgpr(no):
             yes = self.op("v_mov_b32", yes)
         return self.op("v_cndmask_b32", no, yes, lanes, into=into)
 
@@ -235,7 +236,7 @@ class Code:
     def text(self) -> str:
         """Returns the assembly text; `allocate` must have run."""
         made: list[str] = []
-        # of earlier VALU lines: (is it transcendental, numbers of the VGPRs that it writes)
+        # For each earlier VALU line: (is it transcendental, numbers of the VGPRs that it writes).
         recent: list[tuple[bool, set[int]]] = []
         for line in self.lines:
             name = line.mnemonic

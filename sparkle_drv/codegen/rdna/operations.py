@@ -1,7 +1,7 @@
 """The instructions of each operation of a map: f32 and i32, one element at a time.
 
 Sources. The sequences for division, sqrt, exp and log follow LLVM's lowering of fdiv, llvm.sqrt,
-llvm.exp and llvm.log for targets with f32 denormals on; the constants are computed here. tanh uses
+llvm.exp and llvm.log for targets with f32 denormals on. The constants are computed here. tanh uses
 the minimax polynomial of shaders/rdna/vmath.h. The edge cases of instructions are from the RDNA2
 and RDNA3 ISA documents. v_exp_f32, v_log_f32, v_rcp_f32 and v_sqrt_f32 are accurate to 1 ulp, and
 neither read nor return denormals. Errors: add sub mul div sqrt floor are rounded correctly, the
@@ -70,8 +70,9 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
 def _sqrt(k: Code, x: Value) -> Reg:
     """Computes sqrt(x), rounded correctly.
 
-    The signs of the remainders choose between the hardware's estimate and its two neighbouring
-    f32. For 0, -0, infinity and NaN the estimate is chosen.
+    The result is the hardware's estimate or one of the two f32 next to the estimate. The signs of x
+    minus the estimate times a neighbour decide. For 0, -0, infinity and NaN the result is the
+    estimate.
     """
     x = in_vgpr(k, x)
     small = k.compare("v_cmp_gt_f32", lit(2.0**-96), x)
@@ -89,7 +90,8 @@ def _sqrt(k: Code, x: Value) -> Reg:
 def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
     """Computes e**x for x between -104 and 89; NaN gives NaN.
 
-    The formula is 2**(x log2(e)). The whole part of that power goes to the exponent of the result.
+    The formula is 2**(x log2(e)). The whole part of x log2(e) is added to the exponent of the
+    result.
     """
     high, low = _LOG2E
     product = k.op("v_mul_f32", high, x)
@@ -104,7 +106,7 @@ def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
 
 def _exp(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
-    y = exp_between(k, x)  # not valid outside that range; NaN for infinities
+    y = exp_between(k, x)  # not valid outside -104 .. 89; NaN for infinities
     y = k.select(k.compare("v_cmp_gt_f32", lit(_EXP_LEAST), x), "0", y)
     return k.select(k.compare("v_cmp_nlt_f32", lit(_EXP_MOST), x), y, k.op("v_mov_b32", INFINITY))
 
@@ -135,7 +137,8 @@ def _tanh(k: Code, x: Value) -> Reg:
     near = k.op("v_mul_f32", near, z)
     near = k.op("v_fma_f32", near, x, x)
     twice = k.op("v_add_f32", Abs(x), Abs(x))
-    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)  # for NaN the polynomial is selected
+    # v_min_f32 loses a NaN, but for NaN the last selection takes `near`.
+    twice = k.op("v_min_f32", lit(_EXP_MOST), twice)
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")
     y = k.select(k.compare("v_cmp_le_f32", lit(0.625), Abs(x)), far, near)

@@ -85,7 +85,7 @@ def _turned(k: Code, x: Reg, quarters: int) -> Reg:
 def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
     """Returns (x minus whole quarter turns, the number of these turns as an i32).
 
-    The first is NaN if x is not finite.
+    The first number is NaN if x is not finite.
     """
     wide = k.op64("v_cvt_f64_f32", x)
     whole = k.op64("v_rndne_f64", k.op64("v_mul_f64", wide, k.double(2 / math.pi)))
@@ -98,7 +98,9 @@ def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
     k.line(f"s_cbranch_vccz {near_enough}")
     _far(k, x, near, quadrant)
     k.line(f"{near_enough}:")
-    k.doubles.clear()  # the SGPRs are not set if the lines were skipped
+    # The branch may skip _far. Then the SGPRs of _far's constants are not set, so later code must
+    # not use them.
+    k.doubles.clear()
     return near, quadrant
 
 
@@ -145,12 +147,12 @@ def power(k: Code, x: Value, y: Value) -> Reg:
     finite = k.op("v_max_f32", "0xff7fffff", y)
     finite = k.op("v_min_f32", "0x7f7fffff", finite)
     product = k.op64("v_mul_f64", k.op64("v_cvt_f64_f32", finite), _log2(k, x))
-    product = k.op64("v_max_f64", product, "0xc0690000")  # 2**-200 gives 0, 2**200 infinity
+    product = k.op64("v_max_f64", product, "0xc0690000")  # f32: 2**-200 is 0, 2**200 infinity
     product = k.op64("v_min_f64", product, "0x40690000")
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))
     result = k.op("v_ldexp_f32", k.op("v_exp_f32", part), k.op("v_cvt_i32_f64", whole))
-    # A negative x to an odd power is negative; to a power that is not an integer the result is NaN.
+    # For a negative x the result is negative if y is odd, and NaN if y is not an integer.
     half = k.op("v_fract_f32", k.op("v_mul_f32", "0.5", y))
     odd = k.select(k.compare("v_cmp_eq_f32", "0.5", half), x, "0")
     result = k.op("v_bfi_b32", MAGNITUDE, result, odd)
@@ -171,7 +173,7 @@ _HUGE = 0x7E37E43C  # upper half of 1e300
 
 
 def _log2(k: Code, x: Reg) -> Block:
-    """Computes log2|x| in f64, with +-1e300 in place of infinities. For NaN it is undefined."""
+    """Computes log2|x| in f64, with +-1e300 in place of infinities. For a NaN x it is undefined."""
     wide = k.op64("v_cvt_f64_f32", Abs(x))
     m = k.op64("v_frexp_mant_f64", wide)
     below = k.compare("v_cmp_gt_f64", f"{0x3FE6A09E:#x}", m)  # sqrt(1/2)

@@ -1,8 +1,8 @@
 """Bits that say which array elements a pointer argument takes.
 
 An Array has the bit of its dtype. A Buffer, which is bytes, has all bits. A pointer argument has
-the bits that it takes. Integers of one size match whatever their sign. bf16, which numpy does not
-have, matches any 16-bit integer. Pointers to bytes (u8*, i8*) take any elements.
+the bits that it takes. Signed and unsigned integers of one size have the same bit. bf16, which
+numpy does not have, matches any 16-bit integer. Pointers to bytes (u8*, i8*) take any elements.
 
 READONLY says that the memory must not be written. BORROWED says that the memory lives only as long
 as the pointer object, so a launch keeps that object until the launch has ended. All these bits are

@@ -29,7 +29,7 @@ def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int,
     steps: list[tuple[int, int, int, int]] = []
 
     def operand(node: ast.expr) -> tuple[int, int, int]:
-        """Returns the offset, mask and constant of a struct sp_extent_step."""
+        """Returns the operand `node` as (offset, mask, constant) of a struct sp_extent_step."""
         match node:
             case ast.Constant(int(number)):
                 return 0, 0, number

@@ -72,7 +72,10 @@ def fields(kind: int, record: bytes) -> tuple[int, ...]:
 
 
 def decode(kind: int, record: bytes) -> str:
-    """Returns one line of text for a record. core/describe.py does so for a dispatch."""
+    """Returns one line of text for a record that is not a dispatch.
+
+    core/describe.py writes the text of a dispatch.
+    """
     if kind not in _SAYS:
         return f"record of kind {kind}"
     return _SAYS[kind].format(*fields(kind, record))

@@ -145,12 +145,15 @@ class Operators:
 
     @property
     def T(self) -> Self:
-        """The array with its dimensions reversed; a copy if two or more are longer than 1."""
+        """The array with its dimensions reversed.
+
+        The result is a copy if two or more dimensions are longer than 1.
+        """
         return provider(self._PROVIDER).transpose(self, ())
 
     @property
     def mT(self) -> Self:
-        """The array with its last two dimensions exchanged; ValueError for fewer dimensions."""
+        """The array with its last two dimensions exchanged; ValueError if it has fewer than two."""
         x: Any = self
         if x.ndim < 2:
             raise ValueError(f"mT: expected 2 dimensions or more, got shape {x.shape}")

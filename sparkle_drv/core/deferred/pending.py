@@ -1,9 +1,10 @@
 """Pending: the arrays of one device that are not computed yet, and when they are computed.
 
-In this file an array "waits" from its expression to its computation. While arrays wait, launches
-send an old epoch, so the backend refuses every launch, prepared call and list as stale. Each of
-them then calls `Device._renew`, which computes the arrays first. So no launch overtakes an earlier
-expression, and launches cost nothing more if no array waits.
+In this file an array "waits" from the making of its expression until its computation. While arrays
+wait, launches send an old epoch. So the backend refuses every launch, prepared call and command
+list as stale. The refused launch then calls `Device._renew`, which computes the arrays first. So no
+launch overtakes an earlier expression. If no array waits, launches take no more time than without
+this mechanism.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .provider import Thunk
 
 
 class Array(Protocol):
-    """The part of core.Array that is used here; this folder cannot import core.Array."""
+    """The part of core.Array that this file uses; this folder cannot import core.Array."""
 
     _thunk: Thunk | None
     _fence: Any
@@ -28,7 +29,7 @@ class Array(Protocol):
 
 
 class Device(Protocol):
-    """The part of core.Device that is used here; this folder cannot import core.Device."""
+    """The part of core.Device that this file uses; this folder cannot import core.Device."""
 
     _backend: Any
     _epoch: int
@@ -67,7 +68,8 @@ class Pending:
         with self._lock:
             key = id(array)
             arrays = self._arrays
-            # The finalizer does not take the lock: it may run amid another change by this thread.
+            # The callback of the weak reference takes no lock: it may run in the middle of another
+            # change by this thread.
             arrays[key] = weakref.ref(array, partial(arrays.pop, key))
             if not self.stale:
                 self.stale = True
@@ -76,7 +78,8 @@ class Pending:
     def epoch(self, device: Device) -> int:
         """Computes the arrays that wait, and returns the epoch for a launch refused as stale.
 
-        Launches of that computation get the true epoch, which other threads do not see.
+        The launches of that computation call this too: they get the true epoch, which other threads
+        do not see.
         """
         if self.stale:
             with self._lock:
@@ -89,8 +92,8 @@ class Pending:
     def settle(self, device: Device, *, wait: bool = True) -> None:
         """Computes every array that waits.
 
-        With `wait` the call returns when the arrays are done, for work that no queue orders after
-        them. An error is kept; reading the array raises it.
+        With `wait` the call returns when the launches have ended. The caller needs this if no queue
+        orders its work after them. An error of a computation is kept; reading the array raises it.
         """
         if not self.stale:
             return
@@ -142,7 +145,7 @@ class Pending:
             self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """Sets the epoch after a computation: the true one if no array waits, else an old one."""
+        """Sets the epoch that launches send: the true one if no array waits, else an old one."""
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()

@@ -29,7 +29,10 @@ class Thunk(Protocol):
     def device(self) -> Any: ...
 
     def run(self) -> Any:
-        """Computes the array. Returns an Array with its own memory and the last launch's fence."""
+        """Computes the array and returns it.
+
+        The result has memory of its own and the fence of the last launch.
+        """
 
     def explain(self) -> str:
         """Returns one line that says how this array will be computed."""

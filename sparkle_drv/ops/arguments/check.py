@@ -72,7 +72,7 @@ def size(name: str, value: int, most: int = U32) -> int:
 
 
 def index(given: Any) -> int | None:
-    """Returns `given` as an int, or None if it is a bool or no whole number."""
+    """Returns `given` as an int; None if `given` is not a whole number, or is a bool."""
     try:
         return None if isinstance(given, (bool, np.bool_)) else operator.index(given)
     except TypeError:

@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 
 
 def short(text: str) -> str:
-    """Returns a text, without its end if it is longer than MOST characters."""
+    """Returns `text`; the end is cut off if it is longer than MOST characters."""
     return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
 
 
@@ -20,13 +20,13 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = MOST
 
     def repr_int(self, x: int, level: int) -> str:
-        # Python raises ValueError for the text of a number of thousands of digits.
+        # Python raises ValueError when it converts an int of thousands of digits to text.
         large = type(x) is int and x.bit_length() > 512
         return f"a number of {x.bit_length()} bits" if large else repr(x)
 
 
 def shown(value: object) -> str:
-    """Returns the shortened repr of a value. Of a large value only a small part is read."""
+    """Returns the shortened repr of a value. If the value is large, only a small part is read."""
     try:
         return short(_repr.repr(value))
     except Exception:  # the caller's __repr__ may raise any exception

@@ -2,7 +2,7 @@
 
 The standard says what each function does. docs/api.md says which kinds of functions exist here.
 Results are on the device of the operands. New arrays are on `device`, an open Device, or on the cpu
-device of this process. If no kernel computes a function, numpy computes it on the host, and
+device of this process. If no kernel computes a function, numpy computes the result on the host, and
 `explain()` of the result says so. Wrong arguments raise TypeError or ValueError, as the methods of
 an Array do.
 """
@@ -54,7 +54,7 @@ def _unary(ufunc: str) -> Callable[[Array], Array]:
     def function(x: Array, /) -> Array:
         if ufunc in _ROUNDING and array_of(x).dtype.kind in "iu":
             return views.copy(x)
-        if ufunc in ("imag", "real"):  # functions of numpy that are not ufuncs
+        if ufunc in ("imag", "real"):  # not ufuncs in numpy
             return on_host(array_of(x).device, ufunc, (x,))
         return numpy_api.ufunc(ufunc, (array_of(x),))
 

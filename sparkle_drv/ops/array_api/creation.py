@@ -24,7 +24,7 @@ _opened: list[Device] = []
 
 
 def cpu_device() -> Device:
-    """Returns the cpu device for new arrays. It is opened once, and again after a close."""
+    """Returns the cpu device for new arrays, which is opened at first use and after a close."""
     if not _opened or _opened[0].closed:
         _opened[:] = [open_device("cpu")]
     return _opened[0]
@@ -101,6 +101,6 @@ def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     device: Device | None = None,
 ) -> Array:  # fmt: skip
-    """Returns the numbers from `start` to `stop`, without `stop`. One number alone is `stop`."""
+    """Returns the numbers from `start` to `stop`, without `stop`. A single number is `stop`."""
     given = (0, start, step) if stop is None else (start, stop, step)
     return _new(np.arange(*given, dtype=dtype), device)

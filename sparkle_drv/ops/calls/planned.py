@@ -24,8 +24,8 @@ from . import table
 class Plan(CallableBase):
     """The base class of prepared calls.
 
-    A subclass has `bind`, and `__call__` for calls that are not in the table. `kernel` runs on
-    `queue`. `tile` is the kernel's TilePlan; `tile.source` says whether the plan was tuned.
+    A subclass has `bind`, and `__call__` for calls that the call table does not have. `kernel` runs
+    on `queue`. `tile` is the kernel's TilePlan; `tile.source` says whether the plan was tuned.
     """
 
     __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
@@ -49,7 +49,8 @@ class Plan(CallableBase):
         `Queue.launch`.
         """
         kernel, queue = self.kernel, self.queue
-        # Operands are converted once, so the pointers that are compared are those of the launch.
+        # Operands are converted to pointers once. So the check compares the same pointers that the
+        # launch gets.
         pointers = queue._pointers(kernel, self._pointers(*operands))
         _check_apart(*pointers)
         args = (*pointers, *self._tail)
@@ -61,7 +62,7 @@ class Plan(CallableBase):
 
     def _prepare(self, *operands: Any) -> Any:
         given = self._pointers(*operands)
-        with suppress(AttributeError):  # `prepare` then raises the error: not a pointer
+        with suppress(AttributeError):  # not a pointer: `prepare` raises the error
             _check_apart(*given)
         return self.queue.prepare(self.kernel, *given, *self._tail)
 
@@ -78,5 +79,5 @@ def _check_apart(out: Any, *operands: Any) -> None:
 
     The arguments are pointers of a launch, or None. Anything else raises AttributeError.
     """
-    if out is not None and staging.meets(out, operands):  # if it is None, the launch raises
+    if out is not None and staging.meets(out, operands):  # for None the launch raises
         raise ValueError("out: it overlaps an operand, which a plan reads while it writes")

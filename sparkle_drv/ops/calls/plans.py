@@ -1,9 +1,9 @@
 """Chooses the tile plan of an operation and loads its kernel.
 
-The plan is the one that `bench.py tune` found for this device and shape (tuned.py). If there is
-none, the plan is the model's (blocking.py, tiles/conv2d.py). A plan is chosen once per device and
-shape and kept with the device, so a call costs one lookup. An algorithm given by name is never
-replaced.
+The plan is the one that `bench.py tune` found for this device and shape (tuned.py). If `tune` found
+none, the tile model makes the plan (blocking.py, tiles/conv2d.py). A plan is chosen once per device
+and shape and kept with the device, so a call costs one lookup. If the caller names an algorithm,
+the plan has that algorithm.
 
 A device opened with `deterministic=True` uses the model's plan for one thread and no tuned plan.
 Then neither the algorithm nor the order of additions depends on the number of threads. gemm, conv2d
@@ -40,8 +40,8 @@ def gemm(
 ) -> Chosen:  # fmt: skip
     """Returns gemm_f32 or gemm_f64 (by `tag`) for these sizes, and its plan.
 
-    blocking.gemm explains stays, a_rows and b_rows. On a deterministic device `stays` is always
-    True, so that the bits of a result do not depend on it.
+    blocking.gemm explains stays, a_rows and b_rows. On a deterministic device `stays` counts as
+    True, so that the bits of a result do not depend on `stays`.
     """
     stays = stays or dev.deterministic
     shape = tuned.gemm_shape if algo == "auto" else None
@@ -50,7 +50,7 @@ def gemm(
 
 
 def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
-    """Returns the variant of a kernel with this plan that reads packed weights."""
+    """Returns the form of `kernel` that reads packed weights, with this plan."""
     return staging.kernel(dev, kernel.name, replace(plan or TilePlan(), pack=True))
 
 
@@ -71,8 +71,8 @@ def _chosen(
 ) -> Chosen:  # fmt: skip
     """Returns the kernel and plan for these sizes, chosen now or in an earlier call.
 
-    named(*sizes) is the key of the tuned plans; if `named` is None, no tuned plan is used.
-    model(info, *sizes, *how) makes a plan.
+    named(*sizes) is the key under which a tuned plan is looked up; if `named` is None, no tuned
+    plan is used. model(info, *sizes, *how) makes the plan if there is no tuned plan.
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how
@@ -86,7 +86,7 @@ def _chosen(
     if entry is not None:
         try:
             found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return found  # kept[key] may be gone: another thread may clear `kept`
+            return found  # not kept[key]: another thread may clear `kept`
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
@@ -97,7 +97,10 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """Returns the model's plan. On a deterministic cpu it does not depend on the thread count."""
+    """Returns the model's plan.
+
+    On a deterministic cpu device, the plan does not depend on the number of threads.
+    """
     if not dev.deterministic or dev.info.kind == "gpu":
         return plan(dev.info, *what)
     return replace(plan(replace(dev.info, compute_units=1), *what), threads=0)

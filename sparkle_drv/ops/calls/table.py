@@ -35,7 +35,8 @@ from sparkle_drv.ops.shapes import space
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
 """Returns the key of a call by types and shapes alone (native/hot/calls/key.c), for sched."""
-SETS, SETS_OF_CONSTANT = 256, 8  # table sizes: of a device, of a constant. A set: four rows
+# Sets in the table of a device, and in that of a constant. A set has four rows.
+SETS, SETS_OF_CONSTANT = 256, 8
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
 _PATCH, _NUMBER = struct.Struct("=i3Iq"), struct.Struct("=4I")
@@ -69,7 +70,7 @@ def meaning(
 
 
 def operation(kind: type[T]) -> T:
-    """Returns an object of class `kind`; C tries to answer its calls before Python does.
+    """Returns an object of class `kind`, whose calls C tries to repeat before Python runs.
 
     The signature of the object is that of `kind.__call__(self, dev, ...)`.
     """
@@ -90,11 +91,12 @@ def again(dev: Device, call: tuple[Any, ...]) -> Any:
 class Call:
     """A call for the table: `site` is the called function, `values` its arguments after the device.
 
-    sources: for each pointer argument of the kernel, the index of the value that has the memory;
-    or BLOCK; or None if the pointer does not depend on the call. out: the index of the value for
-    the result; RESULT if every call makes a new result. inplace: see staging.Stage.target. block: a
-    template of the memory with the constants of a map. numbers: (index of the value, struct code,
-    offset in the block) for each constant that comes from a value.
+    sources: for each pointer argument of the kernel, the index in `values` of the object that has
+    the memory. It is BLOCK for the constants of a map, None if the pointer does not depend on the
+    call. out: the index in `values` of the array for the result; RESULT if every call makes a new
+    result. inplace: see staging.Stage.target. brief: see is_brief. block: the bytes of the
+    constants of a map, in which each call fills in its numbers. numbers: (index in `values`, struct
+    code, offset in the block) for each constant that a call fills in.
     """
 
     site: object
@@ -120,7 +122,7 @@ class Call:
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
             elif i in typed and type(x) not in _NUMBERS:
-                return None  # conversion of this value may run the caller's code
+                return None  # its conversion may run the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):
@@ -176,7 +178,7 @@ class Call:
                 source, base = _FIXED, 0
                 kept.append(pointer)
             elif pointer is not given:
-                return None  # the pointer is a copy that the call made
+                return None  # a copy that the call made
             else:
                 flags, base = flags | _POINTER, pointer._address
                 flags |= _SAME_PLACE * self._in_place(given, source)
@@ -200,9 +202,9 @@ def remember(
 ) -> Any:  # fmt: skip
     """Returns `result`. If the call was one launch on numpy arrays, C repeats it from now on.
 
-    With `arrays` the launch must have been on Arrays instead, also for `out`. Rows do not compare
-    the shapes of Arrays, so `site` must differ for different shapes. The other arguments are those
-    of Call.
+    With `arrays`, the operands and `out` must be Arrays instead. A row does not compare the shapes
+    of Arrays, so the caller must give a different `site` for different shapes. The other arguments
+    are those of Call.
     """
     constants = [x for x in values if isinstance(x, Constant)]
     if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:

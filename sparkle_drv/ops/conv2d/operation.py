@@ -53,15 +53,16 @@ class Conv2d(CallableBase):
     oh = ceil(h / stride), and an odd rest of the padding goes to the bottom and right. activation
     is None, "relu", "tanh" or "sigmoid".
 
-    algo is "auto", "naive" (the oracle), "direct" or "im2col". The cpu also has "winograd" (output
-    tiles of 4 x 4) and "winograd2" (2 x 2), for filters of 3 x 3 with stride 1 or 2 in both
-    directions, dilation 1 and one group. With stride 1 it also has "winograd6" (6 x 6).
+    algo is "auto", "naive" (the oracle), "direct" or "im2col". For some convolutions the cpu also
+    has "winograd" (output tiles of 4 x 4) and "winograd2" (2 x 2). They need filters of 3 x 3,
+    stride 1 or 2 in both directions, dilation 1 and one group. With stride 1 the cpu also has
+    "winograd6" (6 x 6).
 
     "auto" uses Winograd's algorithms if they are faster. With stride 1 their largest error is about
     1e-5 of the output's rms, ten times the error of "direct"; with "winograd6" it is up to 7e-5.
-    With stride 2 the error is about that of "direct". Values that are not finite spread: a NaN or
-    infinity in x can make NaN of every output of each tile that reads this element. A NaN or
-    infinity in w can make NaN of every output of its channel.
+    With stride 2 the error is about that of "direct". With these algorithms, values that are not
+    finite spread. If a tile of outputs reads a NaN or infinity in x, every output of the tile can
+    become NaN. A NaN or infinity in w can make every output of its channel NaN.
 
     With numpy arrays a call is synchronous and returns a numpy array. If an operand is an Array,
     the call runs asynchronously on dev.default_queue and returns an Array with `.fence` and
@@ -69,7 +70,7 @@ class Conv2d(CallableBase):
 
     Each call reads its arrays again, even read-only ones. w may be a Constant (`ops.constant`): the
     cpu device packs a Constant once for each shape of x, if the algorithm reads packed weights. Any
-    other w is packed in each call.
+    other w is packed in each call, if the algorithm reads packed weights.
 
     Raises TypeError (not arrays, not float32) and ValueError (shapes, an output without pixels).
 
@@ -164,7 +165,7 @@ class Conv2d(CallableBase):
     ) -> Conv2dPlan:
         """Returns a Conv2dPlan for images of `x_shape` and these weights.
 
-        Checks and choices are made once, here.
+        The arguments are checked and the kernel is chosen once, here.
 
         w and bias are copied to the device now, so later changes have no effect. w is packed if the
         kernel reads packed weights. A Constant is not copied and must stay open. Raises TypeError,
@@ -279,7 +280,7 @@ def _check_algo(dev: Device, shape: Geometry, algo: str) -> None:
 def packs(dev: Device) -> bool:
     """Returns whether this device can pack weights for the algorithms in PACKED.
 
-    A device that cannot does not have the algorithms in WINOGRAD.
+    A device that cannot pack weights does not have the algorithms in WINOGRAD.
     """
     return dev.provides(_PACK)
 
@@ -287,7 +288,7 @@ def packs(dev: Device) -> bool:
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
-    """Returns the kernel, its plan and its weights, packed if the algorithm reads them packed."""
+    """Returns the kernel, its plan, and the weights in the form that the algorithm reads."""
     depthwise = shape.groups == shape.c == shape.oc  # reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)

@@ -1,7 +1,8 @@
-"""Makes nodes of operators and ufuncs, or computes them at once by numpy on the host.
+"""Makes nodes of operators and ufuncs, or computes their results at once.
 
-A step is computed later if a map of the device can compute it in numpy's types, and nobody else can
-write to the memory of its operands. Any other step is computed at once.
+If no map of the device can compute a step in numpy's types, numpy computes it at once on the host.
+If others can write to the memory of an operand, a map computes the step at once. Any other step is
+computed later.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
     operands: list[Any] = []
     kinds: list[Any] = []
     shapes: list[Shape] = []
-    private = True  # True if nobody else can write to the memory of the Arrays
+    private = True  # can only this package write to the Arrays?
     for x in given:
         kind = type(x)
         if kind is float or kind is int:
@@ -77,12 +78,12 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
         return Array._deferred(new, new.dtype, shape)
     made = new.run()
     if made.fence is not None:
-        made.fence.wait()  # others who write to the operands do not wait for this fence
+        made.fence.wait()  # others may write to the operands without waiting for this fence
     return made
 
 
 def update(name: str, x: Array, operand: object) -> Array:
-    """Does `x op= operand` and returns x. An x that is not computed yet gets a new expression.
+    """Does `x op= operand` and returns x. If x is not computed yet, it gets a new expression.
 
     Raises the errors of `expression`, and TypeError if the result has another kind of dtype.
     """
@@ -101,7 +102,7 @@ def update(name: str, x: Array, operand: object) -> Array:
             thunk.run(x)
             thunk.made = None
             if x.fence is not None:
-                x.fence.wait()  # other views of this memory do not have this fence
+                x.fence.wait()  # readers of other views of x do not wait for this fence
             return x
     from .views import assign
 
@@ -152,7 +153,8 @@ def _operand(given: tuple[object, ...], x: object) -> Any:
 def number(besides: str, x: object) -> Any:
     """Returns a number in the form that expressions use.
 
-    Raises TypeError if `x` is not a number. `besides` names in the message what else is allowed.
+    Raises TypeError if `x` is not a number. `besides` is a part of the message: it says what is
+    allowed besides numbers.
     """
     if isinstance(x, (bool, int, float, complex, np.generic)):
         return np.bool_(x) if isinstance(x, bool) else x
@@ -189,7 +191,7 @@ def node(
     dtype, op, tag = step
     if not op:
         return None
-    if op == "ne" and len(operands) == 1:  # a ufunc in INVERTS
+    if op == "ne" and len(operands) == 1:  # one operand: a ufunc in INVERTS
         operands = (*operands, np.True_)
     elif arrays < len(operands):
         for x in operands:
@@ -208,8 +210,8 @@ def node(
 def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
     """Returns what types.typed returns, for this device. `key` is a name and the operands' kinds.
 
-    The kind of an Array is its dtype. A Node has a kind of its own. The kind of a numpy scalar is
-    (dtype,); that of a Python number is its class.
+    The kind of an Array is its dtype, the kind of a Node its member `kind`. The kind of a numpy
+    scalar is (dtype,); that of a Python number is its class.
     """
     kept: dict[Any, types.Typed] | None = device.kept.get("ops steps")
     found = None if kept is None else kept.get(key)

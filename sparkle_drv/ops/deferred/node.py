@@ -33,8 +33,8 @@ MOST_STEPS, MOST_LEAVES = 24, 8
 class Node:
     """The operation `op` of `operands` (Nodes, Arrays, numbers).
 
-    `tag` is the type in which a map computes the step, also if the result is bool. `made` is the
-    result, if the node was computed on its own. `kind` is (dtype, tag).
+    `tag` is the type in which a map computes the step, even if the type of the result is bool.
+    `made` is the result if `run` has computed this node, else None. `kind` is (dtype, tag).
     """
 
     __slots__ = (
@@ -60,12 +60,12 @@ class Node:
 
     @staticmethod
     def reads_truths(device: Any) -> bool:
-        """Do maps of this device read truths that are computed? Only fused maps do."""
+        """Can maps of this device read a bool array in memory? Only fused maps can."""
         return fuses(device)
 
     @property
     def readable(self) -> bool:
-        """Do maps read its result, once it is computed?"""
+        """Can maps read the result of this node, once it is computed?"""
         return self.dtype != types.BOOL or self.reads_truths(self.device)
 
     def run(self, out: Array | None = None) -> Array:
@@ -106,7 +106,7 @@ class _Written:
         self._known: dict[int, tuple[str, int]] = {}
 
     def value(self, x: Any) -> tuple[str, Any]:
-        """Returns the name of an operand in a step: ("", step), ("x", leaf) or ("s", number)."""
+        """Returns the name of operand `x`: ("", its step), ("x", its leaf) or ("s", its number)."""
         if isinstance(x, Node) and x.made is not None:
             x = x.made if x.readable else x
         if not isinstance(x, (Node, Array)):
@@ -145,7 +145,7 @@ def map_text(written: _Written, operand: Any) -> str:
 def _graph(
     steps: tuple[Step, ...], kinds: tuple[tuple[Shape, np.dtype[Any]], ...], numbers: int
 ) -> Graph:
-    """Returns the graph of the steps. Equal arguments give the same object, as map.again needs."""
+    """Returns the graph of the steps, the same object for equal arguments, as map.again needs."""
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}
@@ -189,7 +189,7 @@ def bindable(x: Array) -> Array:
 
 
 def is_bindable(x: Array) -> bool:
-    """Returns whether a launch can take `x`, by the offset at which its memory begins."""
+    """Returns whether a launch can take a view that begins at the offset of `x`."""
     offset = x.buffer.offset
     return not (offset and offset % x.device.info.offset_alignment)
 

@@ -33,7 +33,7 @@ def called(
 ) -> Any:  # fmt: skip
     """Computes a call of numpy's ufunc `given`.
 
-    `by` is the class of the arrays, and functions that compute ufuncs, matmul and setitem for it.
+    `by` has the class of the arrays, then its functions for ufuncs, matmul and setitem.
     """
     kind, ufunc, matmul, setitem = by
     name = str(given.__name__)

@@ -1,6 +1,6 @@
 """Reductions of Arrays, and products of matrices.
 
-Kernels of this package compute them if numpy's result type is that of a kernel; else numpy does.
+A kernel of this package computes the result if it has numpy's result type; otherwise numpy does.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
 
 
 def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Reduces x and computes its expression in the same pass; x itself is still not computed."""
+    """Reduces x in the pass that computes its expression; x itself stays not computed."""
     device, thunk, real = x.device, x._thunk, op == "mean" and x.dtype.kind in "iub"
     if not isinstance(thunk, Node):
         given: Any = lazy("x * 1.0", x) if real else bindable(x)
@@ -78,7 +78,7 @@ def matmul(a: Any, b: Any) -> Array:
         if not x.ndim:
             raise ValueError(f"{name}: expected 1 dimension or more, got a 0-d array")
     samples = (np.zeros((1, 1), x.dtype) for x in (a, b))
-    dtype = np.matmul(*samples).dtype  # numpy's product of bfloat16 is float32
+    dtype = np.matmul(*samples).dtype  # for bfloat16 it is float32
     left, right = (device.array(x) if isinstance(x, np.ndarray) else bindable(x) for x in (a, b))
     first = left.reshape(1, -1) if left.ndim == 1 else left
     second = right.reshape(-1, 1) if right.ndim == 1 else right
@@ -99,7 +99,7 @@ def matmul(a: Any, b: Any) -> Array:
         made._origin = f"numpy on the host: matmul of {dtype} has no kernel on {device.uri}"
         return made
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
-    if second.ndim == 2 and first.ndim > 2:  # all use the same b, so one product suffices
+    if second.ndim == 2 and first.ndim > 2:  # one b for all, so one product suffices
         product: Array = gemm(device, first.reshape(-1, k), second)
         return _shaped(product, final)
     if not stack:

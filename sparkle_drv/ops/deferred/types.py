@@ -32,14 +32,14 @@ HOST = frozenset(
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # numpy computes these for whole numbers
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # for whole numbers, numpy computes them
 
 
 class Typed(NamedTuple):
     """A step of an expression.
 
     `dtype` is the dtype of the result. `op` is the map's operation, "" if no map computes the step.
-    `tag` is the type in which the map computes, "" if all operands are bool.
+    `tag` is the type in which the map computes; "" if all operands are bool, or no map computes it.
     """
 
     dtype: np.dtype[Any]
@@ -75,7 +75,7 @@ def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
 def fits(value: float, tag: str) -> bool:
     """Returns whether a map can take this number in a step that computes in `tag`.
 
-    If not, numpy computes the step.
+    If the map cannot, numpy computes the step.
     """
     if tag == "bool":
         return True

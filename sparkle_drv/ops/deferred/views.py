@@ -65,7 +65,7 @@ def _made(x: Array, view: View) -> Array:
             src_strides=view.strides,
             src_offset=view.offset,
         )
-    except (staging.NotThere, ValueError) as error:  # no kernel, as for elements of 1 byte
+    except (staging.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
         host = x._host()
         flat = np.lib.stride_tricks.as_strided(
             host.reshape(-1)[view.offset :],
@@ -83,7 +83,7 @@ def setitem(x: Array, key: object, value: object) -> None:
 
 
 def assign(x: Array, key: object, value: object) -> None:
-    """Does `x[key] = value` and waits for its end, because other views of x do not get a fence."""
+    """Does `x[key] = value` and waits for its end, because other views of x get no fence."""
     device = x.device
     if x.readonly:
         raise ValueError("x[...] = value: expected a writable Array, got a read-only one")

@@ -1,9 +1,9 @@
 """The grammar of `map`: parses a text such as "relu(a*x + y)" into a graph.
 
 A tokenizer feeds a Pratt parser that adds nodes as it reads. So a chain of any length needs no
-recursion. Only nesting recurses, and nesting is limited. Python never evaluates the text.
-program.py and typed.py define what a step computes on a device, ref what it computes in float64.
-map and ref call this.
+recursion. Only nested parts recurse, and the depth of nesting is limited. Python never evaluates
+the text. program.py and typed.py define what a step computes on a device, ref what it computes in
+float64. map and ref call this.
 
     whole   = sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)?       # no chains
     sum     = product (("+" | "-") product)*
@@ -134,8 +134,8 @@ class _Parser:
             if binding < least:
                 break
             at = self.take().at
-            # Only parentheses, signs and powers count as nesting. Between two of them at most a
-            # comparison, a sum and a product recurse.
+            # Only parentheses, signs and powers count as nesting. Between two nested ones of these,
+            # the recursion grows by three levels at most: a comparison, a sum and a product.
             right = self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             left = self.builder.add(op, (left, right), at=at)
             if binding == _COMPARED and self.ahead.text in COMPARISONS:
@@ -163,7 +163,8 @@ class _Parser:
         value = float(token.text)
         if value == float("inf"):
             self.fail(token.at, "the number is too large")
-        # A whole number stays an int, because i32 takes only ints and has more digits than f32.
+        # A whole number stays an int, because maps in i32 take only ints, and a float in f32 has
+        # fewer digits than i32.
         whole = int(token.text) if token.text.isdigit() else value
         return self.builder.add("number", (), whole, token.at)
 

@@ -99,11 +99,12 @@ class Builder:
     def add(
         self, op: str, args: tuple[int, ...] = (), value: str | int | float = "", at: int | str = 0
     ) -> int:
-        """Returns the number of a node with these fields, which is added if there is none.
+        """Returns the number of the node with these fields; adds the node if there is none.
 
-        x**2 becomes a square. x**2.0 does not, because it makes a float of a whole number. The
-        condition of `where` is compared with 0, because the type of the computation may not hold a
-        condition such as 0.5 (in i32). Raises ValueError for too many nodes.
+        x**2 becomes a square. x**2.0 does not, because its result is a float even if x is a whole
+        number. The condition of `where` is compared with 0 unless it is always 0 or 1. The reason:
+        the map may compute in a type, such as i32, that cannot hold a condition such as 0.5. Raises
+        ValueError for too many nodes.
         """
         if op == "pow" and distinct(self.nodes[args[1]].value) == (2, int):
             op, args = "square", args[:1]

@@ -4,8 +4,8 @@
 allocates registers. It uses no device and no arrays. `fused.py` calls `typed.py`, then this file.
 
 Pairs: a product that only one sum uses becomes a fused multiply-add, whose product is not rounded
-(the variant `ref` rounds it). The result differs from that of two operations by at most half an ulp
-of the product. It is never farther from the exact value.
+(the variant `ref` rounds it). The result differs by at most half an ulp of the product from the
+result of two operations. The fused result is never farther from the exact value.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .typed import TYPES, Value
 class Lowered:
     """A program for fused_map: `words` (u32, read-only).
 
-    Input slot i is the array named `inputs[i]`, of type `input_types[i]`. `cells` has the constants
-    that are known. `filled` lists the cells that take a scalar of a call: (cell, node, type).
-    `cell_types` are the types of all cells. `result` is the type of the result, `types` are the
-    types of the operations before the last conversion. `operations` counts the operations:
-    ((operation, type), times).
+    Input slot i is the array named `inputs[i]`, of type `input_types[i]`. `cells` are 64-bit words
+    for the constants and scalars; those of constants are filled in. `filled` lists the cells that
+    each call fills with a scalar: (cell, node, type). `cell_types` are the types of all cells.
+    `result` is the type of the result, `types` are the types of the operations before the last
+    conversion. `operations` counts the operations: ((operation, type), times).
     """
 
     words: npt.NDArray[np.uint32]
@@ -86,7 +86,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
             read += [0, TYPES[values[v.args[0]].type]]
         op = getattr(lib, f"SP_MAP_{v.op.upper()}")
         words += [op | TYPES[v.type] << 8 | registers[i] << 16, *[*read, 0, 0][:3]]
-    if not steps:  # the result is an input, unchanged
+    if not steps:  # the result is an unchanged input
         words = [lib.SP_MAP_CONVERT | TYPES[result] << 8, place[order[0]], 0, TYPES[result]]
     cells = np.zeros(len(consts), np.uint64)
     filled: list[tuple[int, int, str]] = []
@@ -168,8 +168,8 @@ def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], i
     taken = 0
     for i in steps:
         ended = [found[a] for a in set(values[i].args) if last[a] == i and a in found]
-        # A step may write the register that it reads. A conversion must not, because its elements
-        # have two sizes.
+        # A step may write its result to the register of an operand. A conversion must not, because
+        # operand and result have elements of different sizes.
         if values[i].op != "convert":
             free += ended
             ended = []

@@ -1,8 +1,8 @@
 """Compiles a graph to the program that the map_* kernels run (native/include/sp_map.h).
 
 Each name gets an input slot or a constant slot. A graph raises an error if the kernel cannot run
-it: an operation that the type lacks, too many inputs, or too deep a stack. This file uses no device
-and no arrays. map calls it; ref reads programs back with `decode`.
+it. The reason is an operation that the type lacks, too many inputs, or too deep a stack. This file
+uses no device and no arrays. map calls it; ref reads programs back with `decode`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .grammar import parse
 from .graph import OF_TRUTHS, Graph, steps
 from .promote import REAL
 
-# The operations of the i32 kernel. Quotients and powers of whole numbers need not be whole.
+# The operations of the i32 kernel. It has no quotients and powers, because those of whole numbers
+# may not be whole.
 I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
 
 
@@ -63,7 +64,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
         elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # remove the word of the exponent
+            words.pop()  # drop the exponent, which the last word loads
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))

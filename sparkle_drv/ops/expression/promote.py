@@ -2,8 +2,8 @@
 
 The kind of a value is a tag ("f32" to "bf16"), the name of another numpy dtype (for scalars), or
 "int" or "float" for a Python number. Python's numbers are weak: they take the type of the other
-operand (NEP 50), with every version of numpy. This file uses no device; `typed.py` and `scalars.py`
-call it.
+operand (NEP 50). These rules hold here with every version of numpy. This file uses no device;
+`typed.py` and `scalars.py` call it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAGS = (*_NAMES, "bool")
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
 """Functions whose results are floats, also for integers."""
-# Kind of an operand of exp, sqrt, ... -> kind of the result, for small integers, bool and int.
+# For exp, sqrt and the like: kind of a small integer, bool or int -> kind of the result.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "u8"), "f16"),
     **dict.fromkeys(("int16", "uint16"), "f32"),
@@ -66,8 +66,9 @@ def summed(kind: str) -> np.dtype[Any]:
 def converts(before: str, after: str) -> bool:
     """Returns whether a map converts `before` to `after` with numpy's result.
 
-    A map's result may differ in two cases. Real numbers that do not fit into whole numbers are
-    undefined in numpy. numpy rounds float64 to 16 bits once, a map twice.
+    A map's result may differ in two cases. If a real number does not fit into the whole numbers,
+    its conversion is undefined in numpy. From float64 to a type of 16 bits, numpy rounds once, a
+    map twice.
     """
     real = before in ("f32", "f64", *COMPUTED_IN)
     twice = before == "f64" and after in COMPUTED_IN

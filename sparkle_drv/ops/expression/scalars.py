@@ -33,7 +33,7 @@ def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
 
 
 def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
-    """Computes `node.op` of numbers. Python's whole numbers are computed exactly."""
+    """Computes `node.op` of numbers. If all are Python's whole numbers, the result is exact."""
     met, result = rule_of(graph, node, tuple(kind_of(v) for v in operands))
     if node.op == "where":
         return _cast(operands[1] if operands[0] else operands[2], met)

@@ -69,7 +69,8 @@ class Symbol:
             if not _is_truth(self):
                 refuse(self._builder, f"~: expected a comparison; maps have {_OPERATORS}")
             return apply("ne", self, apply("eq", self, self))
-        if ufunc in _OF_COMPARISONS:  # & | ^ of truths (0 or 1) compute as numpy's for bool
+        # For truths (0 or 1), & | ^ give what numpy gives for bool.
+        if ufunc in _OF_COMPARISONS:
             sign, op = _OF_COMPARISONS[ufunc]
             if not all(map(_is_truth, inputs)):
                 what = f"{sign}: expected two comparisons, because maps have no bits; maps have "
@@ -104,9 +105,9 @@ class Symbol:
 
 
 def _give_operators() -> None:
-    """Gives Symbol Python's operators, each a numpy function, and methods that raise an error.
+    """Gives Symbol Python's operators, each a numpy function, and the methods of _NO_VALUE.
 
-    The latter are those of _NO_VALUE.
+    The methods of _NO_VALUE raise an error.
     """
     methods = vars(NDArrayOperatorsMixin)
     for name, method in methods.items():
@@ -163,14 +164,16 @@ def node(builder: Builder, x: Any) -> int:
     if isinstance(x, np.ndarray) and x.ndim:
         refuse(builder, "a traced function uses an array: pass the array as an argument")
     if isinstance(x, (np.generic, np.ndarray)):
-        x = x.item()  # as a constant of the function it has no type of its own
+        # A constant of the function has no type of its own, so a numpy number becomes a Python
+        # number.
+        x = x.item()
     if not isinstance(x, (int, float)):
         refuse(builder, f"expected real numbers in a traced function, got {type(x).__name__}")
     return builder.add("number", (), int(x) if isinstance(x, bool) else x, where_called())
 
 
 def called(name: str, *operands: Any) -> Any:
-    """Does the work of functions.py: adds a node for symbols, computes other operands."""
+    """Applies a function of functions.py: adds a node if an operand is a symbol, else computes."""
     if len(operands) != ARITY[name]:
         raise TypeError(f"{name}: expected {ARITY[name]} argument(s), got {len(operands)}")
     if any(isinstance(x, Symbol) for x in operands):

@@ -2,7 +2,8 @@
 
 The function's operations on the symbols (symbol.py) become a graph, which runs as one pass over
 memory. The function never sees a value, so it cannot branch on a value; it chooses with `where`.
-`traced` keeps the graph with the function. A plain function is traced at each call of `map`.
+`traced` traces a function once and keeps the graph with it. A plain function is traced at each call
+of `map`.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def traced(function: Callable[..., Any]) -> Traced:
 
     The function's parameters are the names for `map`. A parameter that has a number as default is a
     constant. Values that the function takes from outside its arguments are constants too. All
-    constants, also numpy's, take the type of the other operand, like numbers in a text. Pass a
-    number as an argument if it must keep its type. Raises the errors of `map` for a function that
-    cannot be traced.
+    constants, even numbers of numpy, take the type of the other operand, like numbers in a text.
+    Pass a number as an argument if it must keep its type. Raises the errors of `map` for a function
+    that cannot be traced.
 
     >>> @sp.ops.traced
     ... def blend(x, y, t=0.25):

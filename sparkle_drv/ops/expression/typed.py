@@ -21,8 +21,8 @@ from .graph import OF_TRUTHS, Graph, Node
 
 TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
 """The types of elements, with their numbers in sp_map.h."""
-# The largest whole exponent for which a power of reals becomes products, whose error is at most
-# (n - 1) / 2 ulp.
+# The largest whole exponent n for which a power of real numbers becomes products. The error of
+# these products is at most (n - 1) / 2 ulp.
 MOST_POWER = 8
 
 
@@ -65,9 +65,10 @@ def typed(
                 and kinds == ("bool", "int")
                 and graph.nodes[node.args[1]].value == 0
             ):
-                made.number[i] = made.number[node.args[0]]  # a `where` condition that is 0 or 1
+                made.number[i] = made.number[node.args[0]]  # a bool condition
                 continue
-            if node.op == "where" and met in promote.WEAK:  # numpy's result is an array with a type
+            # numpy's result is an array, which has a type, so the result is not weak.
+            if node.op == "where" and met in promote.WEAK:
                 met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
             if met not in TYPES:
                 what = f"{node.op} is {promote.dtype_name(met)} here, and there are "
@@ -106,7 +107,8 @@ class Typed:
     def converted(self, value: int, kind: str) -> int:
         """Returns the number of a value in type `kind`, which may add conversions.
 
-        Types in promote.COMPUTED_IN are converted by way of the type that they compute in.
+        A type in promote.COMPUTED_IN has a wider type in which it is computed. Conversions from and
+        to it go by way of that wider type.
         """
         own = self.values[value].type
         if own == kind:
@@ -120,13 +122,13 @@ class Typed:
     def operand(self, i: int, kind: str) -> int:
         """Returns the value of node i as an operand of a step that computes in `kind`.
 
-        The node is an element, a number of the expression, or a scalar of each call. For a type in
-        promote.COMPUTED_IN the value has the type that this type computes in.
+        The node is an element, a number of the expression, or a scalar of each call. If `kind` is
+        in promote.COMPUTED_IN, the value has the wider type in which `kind` is computed.
         """
         found = self.number.get(i)
         if found is not None:
             small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
-            if not small:  # the value may have to be rounded to `kind`
+            if not small:  # round to `kind`, if it is narrower
                 found = self.converted(found, kind)
             return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
@@ -136,7 +138,8 @@ class Typed:
 
     def operation(self, node: Node, met: str) -> int:
         op = node.op
-        if met == "bool":  # bool is 0 or 1 in the type of the comparison
+        # A bool is stored as 0 or 1, in the type in which its comparison computed.
+        if met == "bool":
             elements = (self.number[a] for a in node.args if a in self.number)
             met = self.values[next(elements)].type
             met = promote.COMPUTED_IN.get(met, met)

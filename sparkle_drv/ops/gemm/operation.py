@@ -52,8 +52,8 @@ class Gemm(CallableBase):
 
     Each call reads its arrays again, even read-only ones. b may be a Constant (`ops.constant`): the
     cpu device packs a large Constant only in the first call. Any other large b is packed in each
-    call. If a has few rows, b is read in place instead, provided that the rows of b are contiguous,
-    or its columns as in `x @ W.T`.
+    call. If a has few rows, b is not packed but read in place, provided that its rows are
+    contiguous, or its columns, as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
 
@@ -119,7 +119,9 @@ class Gemm(CallableBase):
                 lambda a: convert(dev, self(dev, a, b, **how), tag, out),
             )  # fmt: skip
         c = stage.target((m, n), a.dtype, rows=True)
-        if not k:  # the sums are empty: multiply zeros instead, because no array may be empty
+        # With k = 0 the sums are empty. Multiply zeros instead, because a kernel takes no empty
+        # array.
+        if not k:
             a, b, k = np.zeros((m, 1), a.dtype), np.zeros((1, n), a.dtype), 1
         if m and n:
             (pa, *sa), (pb, *sb) = stage.matrix(a), stage.matrix(b)
@@ -150,8 +152,9 @@ class Gemm(CallableBase):
         algo: GemmAlgo = "auto",
         b: Any = None,
     ) -> GemmPlan:
-        """Returns a GemmPlan for products of this shape. Checks and choices are made once, here.
+        """Returns a GemmPlan for products of this shape.
 
+        The arguments are checked and the kernel is chosen once, here.
         m, n and k are 1 or more. If b is given, it is the right operand [k, n] of all calls, which
         then pass None for b. An array is copied now, so later changes have no effect. A Constant is
         not copied and must stay open. The cpu device packs b once for all calls. Raises TypeError,
@@ -245,7 +248,7 @@ def outline(
 def _packed(
     dev: Device, b: Constant, m: int, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, Array]:
-    """Returns the kernel and its right operand, packed if packing pays, otherwise row-major."""
+    """Returns the kernel and its right operand b: packed if packing pays, otherwise row-major."""
     k, n = b.shape
     pack_kernel = f"pack_{function.name}"
     if (
@@ -254,7 +257,7 @@ def _packed(
         or not dev.provides(pack_kernel)
     ):
         return function, b.array("b", dev)
-    kc = tile.levels[0][2] if tile.levels else 0  # the packed form depends only on kc
+    kc = tile.levels[0][2] if tile.levels else 0  # the packed form of b depends only on kc
     packing = TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))
     blob = weights.packed(dev, b, kc, pack_kernel, packing, n, k, n, 1)
     return plans.packed(dev, function, tile), blob

@@ -1,4 +1,4 @@
-"""Changes of layout as strided copies: elements of any type, whose bytes move as they are.
+"""Changes of layout as strided copies, which move the bytes of elements of any type unchanged.
 
 float32 has kernels of its own (operation.py, which calls this).
 """
@@ -45,7 +45,7 @@ def _bare(x: Any) -> Any:
 
 
 def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[Move, bool]]:
-    """Yields (a copy, True if its source is zeros)."""
+    """Yields (a copy, True if the copy fills padding with zeros)."""
     n, c, pixels = sizes[0], sizes[1], sizes[2] * sizes[3]
     block = max(blocks)
     whole, rest = divmod(c, block)
@@ -53,7 +53,7 @@ def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[
     for first, count, together in ((0, whole, block), (whole, 1, rest)):
         if not count or not together:
             continue
-        # For both sides: the strides of image, block, pixel and channel, and the first position.
+        # For each side: (strides of image, block, pixel and channel), and the first position.
         blocked = (image, pixels * block, block, 1), first * pixels * block
         plain = (planes, block * pixels, 1, pixels), first * block * pixels
         shape = n, count, pixels, together

@@ -98,8 +98,8 @@ def layout(
     a is float32, float64, int32, int64, float16, bfloat16, uint8 or bool. If a device does not move
     elements of 1 or 2 bytes (egl), the host converts them to float32 and back.
 
-    The layout of `a` is its own `.layout` if it is an Array that has one, otherwise `source`.
-    Without both, five dimensions mean a blocked layout. Four dimensions mean NHWC for target
+    The layout of `a` is its own `.layout` if it is an Array that has one, otherwise `source`. If
+    neither is given, five dimensions mean a blocked layout. Four dimensions mean NHWC for target
     "NCHW", NCHW for other targets. channels: the number of real channels in a blocked array, by
     default all. Further channels are padding and are dropped.
 

@@ -86,7 +86,7 @@ def launch(
     stage: staging.Stage, code: lower.Lowered, cells: Any, place: space.Space,
     y: Any, inputs: list[Any], kind: str, *, fold: str = "", cube: Any = (0, 0, 0),
 ) -> None:  # fmt: skip
-    """Launches the program once over `place`, which has the strides of y, then of the inputs.
+    """Launches the program once over `place`, which has the strides of y and of the inputs.
 
     y and the inputs are already in the device's memory. `kind` is the element type of y.
     space.geometry explains `fold` and `cube`.
@@ -110,7 +110,7 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """Returns the program's words in the device's memory, to which they are copied once.
+    """Returns the program's words in the device's memory; copies them there at the first launch.
 
     A device keeps PROGRAMS programs at most.
     """

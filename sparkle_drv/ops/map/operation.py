@@ -77,16 +77,18 @@ def map(
     a function, comparisons may also be joined by & | ^ ~.
 
     Arrays are float32, float64, int32, int64, uint8, bool, float16 or bfloat16. The cpu computes in
-    all of them. Other devices compute in one of the first three, and the host converts. Shapes
-    broadcast and types are promoted as in numpy: Python's numbers take the type of the other
-    operand, numpy's numbers have their own type. Any other type in the expression raises TypeError.
-    float16 and bfloat16 are computed in float32, and each step is rounded to nearest even.
+    all of them. Other devices compute in one of the first three, and the host converts the other
+    types. Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of
+    the other operand, numpy's numbers have their own type. Any other type in the expression raises
+    TypeError. float16 and bfloat16 are computed in float32, and each step is rounded to nearest
+    even.
 
     With numpy arrays and numbers a call is synchronous and returns a numpy array. If a value is an
     Array, the call is asynchronous and returns an Array with `.fence`. `out` may be an input, or
-    overlap an input. On the cpu device no array is copied, whatever its strides, and a product and
-    a sum are rounded once if the CPU can do that. On other devices, arrays that are broadcast or
-    converted are copied, and the whole expression must have one type.
+    overlap an input. On the cpu device no array is copied, whatever its strides. There, a product
+    that is added to something is rounded only with the sum, if the CPU can do that. On other
+    devices, arrays that are broadcast or converted are copied, and the whole expression must have
+    one type.
 
     Raises ValueError (an invalid expression, with a caret; shapes), TypeError (names without a
     value, values without a name, dtypes, a function that branches on values), AttributeError (a
@@ -125,7 +127,8 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
     shapes and dtypes. The launch overtakes Arrays that are not computed yet
     (core/deferred/pending.py). Raises the errors of `map`.
     """
-    epoch = dev._backend.epoch()  # read before the checks, so that a later close makes it stale
+    # Read before the checks, so that a close during or after them makes this epoch stale.
+    epoch = dev._backend.epoch()
     queue, calls = dev._default_queue, dev._calls
     for x in (*values, out):
         fence = x._fence if isinstance(x, Array) else None
@@ -143,7 +146,7 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
 def _compute(
     dev: Device, graph: Graph, values: Named, out: Any
 ) -> tuple[Any, staging.Stage | None, Code | None]:
-    """Returns the result of a map, its Stage, and the program that it launched; None if none."""
+    """Returns the result of a map, its Stage, and the program that was launched, or None."""
     arrays, numbers = sorted_out(values, dev)
     if not arrays:
         return _fill(dev, graph, numbers, out), None, None
@@ -162,7 +165,7 @@ def _remember(
 ) -> Any:  # fmt: skip
     """Returns `made`, and calls table.remember unless the host computes a number of the program.
 
-    `names` are the names of the values `given`, the last of which is `out`.
+    `given` are the values of the call, `out` last. `names` are their names.
     """
     place = {name: i for i, name in enumerate(names)}
     numbers, block, used = [], b"", set(code.inputs)
@@ -175,7 +178,7 @@ def _remember(
         block = code.cells.tobytes()
     written = any(
         isinstance(given[at], (np.ndarray, Array)) for at, _, _ in numbers
-    )  # a 0-d array counts as a number, but its value may change
+    )  # 0-d arrays count as numbers, but a later call may find another value in the same array
     if written or len(used) != len(graph.names):
         return made
     inputs = [place[name] for name in code.inputs]
@@ -300,14 +303,14 @@ def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
     host = x._host() if isinstance(x, Array) else x
     with np.errstate(all="ignore"):
         if host.dtype == np.float64 and kind == "u8":
-            host = host.astype(np.int64)  # numpy's result is undefined if it does not fit
+            host = host.astype(np.int64)  # in numpy float64 to u8 is undefined if out of range
         return stage.copy(host.astype(dtype), getattr(x, "layout", None))
 
 
 def through(dev: Device, op: str, x: Any, kind: str, call: Callable[[Any], Any]) -> Any:
     """Converts `x` to type `kind` and returns the result of `call` with it.
 
-    If the result is an Array, its `explain()` mentions the conversion.
+    If the result is an Array, its `explain()` says that `x` was converted.
     """
     made = call(convert(dev, x, kind))
     if isinstance(made, Array):
@@ -326,7 +329,8 @@ _ONE = grammar.parse("x")
 def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
     """Returns the memory order of dimensions that all inputs of `shape` have, for the result.
 
-    numpy's results have this order too. Returns [] if it is row-major, or differs among inputs.
+    numpy's results have this order too. Returns [] if this order is row-major, or differs among
+    inputs.
     """
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
     if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:
@@ -430,7 +434,7 @@ def run(
 def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
     """Returns the kernel that interprets programs, or a kernel made for this program.
 
-    The tile model chooses.
+    The tile model chooses between them.
     """
     plan = tiles_gpu.map(dev.info, tuple(code.words.tolist()), n)
     if plan is None:

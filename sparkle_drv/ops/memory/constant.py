@@ -97,7 +97,10 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self._array
 
     def array(self, name: str, dev: Device) -> Array:
-        """Returns the unpacked elements, for a launch; errors: see `check_here` (@private)."""
+        """Returns the unpacked elements, for a launch (@private).
+
+        Raises the errors of `check_here`.
+        """
         check_here(name, self, self._array, dev)
         return self._array
 
@@ -107,7 +110,9 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
             found = self._blobs.get(key)
             if found is None:
                 if len(self._blobs) >= MOST:
-                    self._forget()  # without closing: another thread may be about to launch
+                    # The packed copies are not closed: another thread may be about to launch with
+                    # them.
+                    self._forget()
                 found = self._blobs[key] = pack(self._open())
             return found
 

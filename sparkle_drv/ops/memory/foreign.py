@@ -27,7 +27,7 @@ def is_foreign(given: Any) -> bool:
 def place_of(name: str, given: Any) -> tuple[int, int]:
     """Returns DLPack's (type, number) of the device that has the memory of `given`.
 
-    Raises TypeError if `given` does not say.
+    Raises TypeError if `given` does not name a device.
     """
     try:
         kind, number = given.__dlpack_device__()
@@ -58,7 +58,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: {error}") from error
-    if found is None:  # `given` named another DLPack device than a moment ago
+    if found is None:  # `given` named another device in this export
         raise TypeError(f"{short(name)}: expected one DLPack device, got another on a second call")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)

@@ -1,15 +1,14 @@
 """Memory of former results, used again for new results.
 
-Returning the memory of a large array to the system is expensive: the system then zeroes and maps
-the next array page by page, which can take longer than the computation. So numpy results of LEAST
-bytes or more use blocks that are kept when the array and all views of it are gone
-(native/hot/numpy/blocks.c). `limit` sets how many bytes are kept, `release` frees them. Smaller
-results use plain `numpy.empty`.
+If the memory of a large array goes back to the system, the system zeroes and maps the next array
+page by page. That can take longer than the computation. So numpy results of LEAST bytes or more use
+blocks that are kept when the array and all views of it are gone (native/hot/numpy/blocks.c).
+`limit` sets how many bytes are kept, `release` frees them. Smaller results use plain `numpy.empty`.
 
 A memory handler of numpy (NEP 49, native/hot/numpy/result.c) allocates the blocks. With a handler a
 result is a normal array whose `base` is None. Its block can be used again exactly when numpy frees
-it. Views of blocks would be worse: a view does not own its data, so it cannot be resized, and
-counting references is unreliable with threads and other interpreters.
+it. Results that are views of blocks would be worse. A view does not own its data, so it cannot be
+resized. And counting references to a block is unreliable with threads and other interpreters.
 
 If C does not know this numpy, or the program has its own memory handler, results use numpy's normal
 memory. staging.py and the call table call this.

@@ -88,12 +88,13 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
 
     The device's table keeps `most` objects.
     """
-    # A global table would keep devices alive, because kernels refer to them.
+    # The table belongs to the device. A global table would keep devices alive, because kernels
+    # refer to their device.
     there: dict[Any, Any] = dev.kept.setdefault(table, {})
     found = there.get(key)
     if found is None or found.closed:
         if len(there) >= most:
-            there.clear()  # launches in flight keep their kernels alive
+            there.clear()  # safe: launches in flight keep their kernels
         found = there[key] = make()
     return found
 
@@ -123,7 +124,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed")
     most = dev.info.memory_nbytes
-    if most and nbytes > most:  # the system might overcommit such memory
+    if most and nbytes > most:  # the system might promise more than it has
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
         return recycled.empty(shape, dtype, nbytes)
@@ -134,8 +135,8 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
 class Stage:
     """One call of an operation. `inputs` are its operands by name.
 
-    The operand named `optional` may be None. A Constant becomes an array of its elements, except
-    the operand named `packs`.
+    The operand named `optional` may be None. A Constant among the operands becomes an array of its
+    elements, except the operand named `packs`.
     """
 
     def __init__(
@@ -158,7 +159,8 @@ class Stage:
         self.in_place = self.unified and not self.on_device  # host memory is passed uncopied
         for name, x in arrays.items():
             check_here(name, x, x, dev)
-            # This call waits for work on another queue; its own queue runs in order.
+            # Work on the queue of this call is in order anyway, so the call waits only for work on
+            # other queues.
             fence = x.fence
             if fence is not None and fence.queue is not self.queue and not fence.done:
                 self.queue.submit(Commands().wait(fence))
@@ -194,7 +196,7 @@ class Stage:
         return made
 
     def constant(self, x: Host) -> Any:
-        """Returns the argument of a launch for an internal array that never changes."""
+        """Returns the argument of a launch for `x`, an array of this package that never changes."""
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
@@ -211,7 +213,8 @@ class Stage:
         return self.finish(Target(made))
 
     def _copied(self, to: Array, x: Array) -> None:
-        if to.nbytes:  # of the arrays' bytes only: their buffers may be longer
+        # The copy takes only the bytes of the arrays, because their buffers may be longer.
+        if to.nbytes:
             made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
             self.fence = self.queue.submit(made)
 
@@ -231,9 +234,10 @@ class Stage:
     ) -> Target:  # fmt: skip
         """Returns the memory for the result: `out`, or a temporary that `finish` copies to `out`.
 
-        rows: the kernel takes a row stride. inplace: the kernel reads element i of all inputs
-        before it writes element i, so `out` may be an input. strided: the kernel takes any strides.
-        order: the dimensions of a new host array, outermost first; row-major by default.
+        rows: True if the kernel takes a row stride. inplace: True if the kernel reads element i of
+        all inputs before it writes element i, so that `out` may be an input. strided: True if the
+        kernel takes any strides. order: the memory order of the dimensions of a new host array,
+        outermost first; row-major by default.
         """
         out = self.out
         if out is not None:
@@ -330,8 +334,8 @@ def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
 def shares_itself(x: Host) -> bool:
     """Returns whether elements of `x` share memory, or its axes interleave.
 
-    Such an `out` is copied from a temporary, as numpy does. The last of the elements that share
-    memory stays.
+    An `out` for which this is True is copied from a temporary, as numpy does. Of the elements that
+    share memory, the last one that is copied stays.
     """
     extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):
@@ -356,8 +360,8 @@ def plain(dev: Device, x: Host) -> Host:
 def overlap(x: Any, y: Operand) -> bool:
     """Returns whether the memory ranges of `x` and `y` overlap, from first to last byte.
 
-    Only bounds are compared, because an exact answer can take forever. The result is False for a
-    numpy array and an Array, because a call with both copies the numpy array.
+    Only bounds are compared, because an exact answer can take forever. If one is a numpy array and
+    the other an Array, the result is False, because a call with both copies the numpy array.
     """
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return np.may_share_memory(x, y)
@@ -367,9 +371,9 @@ def overlap(x: Any, y: Operand) -> bool:
 def meets(x: Any, others: Sequence[Any]) -> bool:
     """Returns whether a pointer of a launch shares a byte with one of `others`, pointers or None.
 
-    Addresses are compared, which identify memory on every device, whoever allocated or wrapped it.
-    The result is False for memory that is closed or of another device, which a launch refuses.
-    Raises AttributeError if an argument is not a pointer.
+    The function compares addresses. They identify memory on every device, whoever allocated or
+    wrapped the memory. The result is False for memory that is closed or of another device, because
+    a launch refuses such memory. Raises AttributeError if an argument is not a pointer.
     """
     start = x._address
     end = start + x.nbytes
@@ -397,7 +401,10 @@ def element_strides(x: Host) -> tuple[int, int] | None:
 
 
 def span(dev: Device, x: Host) -> tuple[HostSpan, int]:
-    """Returns (the memory of all elements of `x`, the bytes in it before the first element)."""
+    """Returns (the memory of all elements of `x`, the offset of the first element in it).
+
+    The offset is in bytes; it is not 0 if `x` has negative strides.
+    """
     below, nbytes = space.reach(x.shape, x.strides, x.itemsize)
     return HostSpan(dev, x, below, nbytes), below
 

@@ -1,6 +1,6 @@
 """Weights that stay on a device: `constant` copies them to the device, `blob` packs them.
 
-A packed operand of gemm or conv2d, called a blob, has its elements in the order in which a kernel
+A packed operand of gemm or conv2d is called a blob. Its elements are in the order in which a kernel
 of the cpu device reads them (native/cpu/gemm/packed.h). A `pack_*` kernel makes a blob for exactly
 one plan, and a Constant keeps it. gemm, conv2d and users of `sparkle_drv.ops` call this.
 """
@@ -33,8 +33,8 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
     """Returns the packed form of `source`, made by `kernel`, a loaded pack_* kernel.
 
     `source` is an Array or a C-contiguous aligned numpy array. The blob is an Array of the same
-    dtype with one dimension. `scalars` are the arguments that the consuming kernel takes for
-    `source`. Waits until the blob is complete.
+    dtype with one dimension. `scalars` are the scalar arguments of the pack_* kernel: those by
+    which the consuming kernel describes `source`. Waits until the blob is complete.
     """
     given = HostPointer(dev, source) if isinstance(source, np.ndarray) else source
     queue = dev.default_queue

@@ -1,7 +1,7 @@
 """reduce: sums, extremes and means over axes of an array, or of a map while it is computed.
 
-operation.py reduces arrays, one run of axes after the other. fold.py reduces maps in one pass, and
-orders the axes for both. map/ has fused maps. Users and sched call this folder.
+operation.py reduces arrays, one run of neighbouring axes after the other. fold.py reduces maps in
+one pass, and orders the axes for both. map/ has fused maps. Users and sched call this folder.
 """
 
 __all__ = ["operation"]  # the part that the API reference shows

@@ -37,7 +37,7 @@ Run = tuple[int, bool]  # (elements along neighbouring axes, True if these axes 
 
 
 class Lazy:
-    """An expression that `lazy` made and nothing computed yet: a graph and its inputs by name."""
+    """An expression from `lazy` that is not computed yet: its graph, and its values by name."""
 
     __slots__ = ("graph", "values")
 
@@ -78,7 +78,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     code, values = fused.program(given.graph, kinds, numbers)
     result = code.result
     if op == "mean" and result in promote.SUMMED_IN:
-        return None  # `reduce` then raises the error
+        return None  # whole numbers have no mean: `reduce` raises
     narrow = result if result in promote.COMPUTED_IN else ""
     if narrow:
         code, _ = fused.program(given.graph, kinds, numbers, wide=True)
@@ -129,7 +129,8 @@ def kept(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
 def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
     """Returns the dimensions, outermost first, in the memory order of an array.
 
-    The array is the first one that is not broadcast.
+    The array is the first of `strides` that is not broadcast. If there is none, the order is 0, 1,
+    2, ...
     """
     for own in strides:
         if all(s or d == 1 for s, d in zip(own, shape, strict=True)):
@@ -138,7 +139,10 @@ def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
 
 
 def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
-    """Merges neighbouring axes that are both reduced or both kept; skips axes of length 1."""
+    """Returns runs: neighbouring axes of `order` that are all reduced or all kept.
+
+    Axes of length 1 are left out.
+    """
     found: list[Run] = []
     for i in order:
         size, reduced = shape[i], i in axes
@@ -151,7 +155,7 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
-    """Returns `order`, or an order with the axes to reduce last if `order` has several runs."""
+    """Returns `order`, or one with the reduced axes last if `order` has several runs of them."""
     if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
         return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
     return order
@@ -169,7 +173,8 @@ def cube_of(given: list[Run]) -> tuple[int, int, int]:
 def arranged(result: Any, rest: list[int], axes: Shape, keepdims: bool) -> Any:
     """Returns a host result with its dimensions in the order that they have in the operand.
 
-    `rest` has the present order of dimensions. An Array is returned unchanged.
+    `rest` lists the operand's dimensions in the present order of the result. An Array is returned
+    unchanged.
     """
     if isinstance(result, Array):
         return result

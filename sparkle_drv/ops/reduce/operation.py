@@ -1,7 +1,7 @@
 """reduce: sum, max, min or mean over any axes.
 
-The kernels reduce n of [outer, n, inner]. Axes that are neighbours in memory form one n. If the
-axes to reduce form several such runs, the runs are reduced one after the other, innermost first.
+The kernels reduce n of [outer, n, inner]. Axes that are neighbours in memory form one n. The axes
+to reduce may form several such runs. These are reduced one after the other, innermost first.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def reduce(
     float16, bfloat16, uint8 or bool, on the cpu also int64. The result has the dtype of a, except
     that sums of whole numbers are int64 (of uint8: uint64) as in numpy. Whole numbers have no mean.
     float16 and bfloat16 are summed in float32 or wider and rounded once. For devices without
-    kernels for float16, bfloat16, uint8 and bool the host converts (`explain()` of an Array says
-    so). max and min are NaN if an element is NaN. With keepdims, reduced axes stay, with length 1.
-    For a numpy array the call is synchronous and returns a numpy array, 0-d if no axis is left. For
-    an Array the call is asynchronous and returns an Array with `.fence`.
+    kernels for float16, bfloat16, uint8 and bool the host converts (`explain()` of a result that is
+    an Array says so). max and min are NaN if an element is NaN. With keepdims, reduced axes stay,
+    with length 1. For a numpy array the call is synchronous and returns a numpy array, 0-d if no
+    axis is left. For an Array the call is asynchronous and returns an Array with `.fence`.
 
     a may also be an expression or a function of `names`, as in
     reduce(dev, "relu(x) * y", x=x, y=y), or the result of `ops.lazy`. The cpu device computes the
@@ -148,7 +148,8 @@ def reduce(
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
         return stage.moved(nothing) if stage.on_device else nothing
-    if tag == "i64":  # too many dimensions for one pass: reduce one axis first
+    # `fold` returned None: there are too many dimensions for one pass. Reduce one axis first.
+    if tag == "i64":
         longer = [i for i in axes if shape[i] > 1]
         a = reduce(dev, a, op, longer[-1], keepdims=True) if longer else np.ascontiguousarray(a)
         return reduce(dev, a, op, axis, keepdims=keepdims)
@@ -159,7 +160,9 @@ def reduce(
             lambda a: convert(dev, reduce(dev, a, op, axis, keepdims=keepdims), kind),
         )  # fmt: skip
     order = memory_order(shape, [a.strides] if isinstance(a, np.ndarray) else [])
-    if dtype != a.dtype:  # must be one pass, because no kernel sums int64 results of a first pass
+    # The result is int64, so reduce in one pass: no kernel can sum the int64 results of a first
+    # pass.
+    if dtype != a.dtype:
         side_by_side = together(shape, axes, order)
         a = a._host() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
@@ -196,7 +199,8 @@ def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, n
 def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array, int]:
     """Reduces a long row in parts. Returns (the results of the parts, their number).
 
-    Returns (x, n) if the row is short. int32 has no parts, because no kernel adds its int64 sums.
+    Returns (x, n) if the row is short. The caller does not call this for int32, whose sums are
+    int64: no kernel can add up the sums of the parts.
     """
     parts = tiles_gpu.reduce_parts(stage.dev.info, n)
     if parts == 1:
@@ -216,7 +220,7 @@ def _passes(
 ) -> staging.Target:
     """Launches a kernel for each run to reduce, innermost first; returns the result's memory.
 
-    If there is no run, one launch copies.
+    If there is no run to reduce, one launch copies the elements.
     """
     current = stage.pointer(a)
     while True:

@@ -1,8 +1,9 @@
 """Reference results of every operation and every kernel of the manifest, in float64 numpy.
 
-The references are independent of the C code on purpose, slow, and never part of a result. The tests
-use them. The scheduler validates results with them (sched/check/validate.py). `tools/bench.py`
-shows no time before a result agrees with its reference. Users may check a device with them.
+The references are independent of the C code on purpose. They are slow, and no operation computes
+its result with them. The tests use them. The scheduler validates results with them
+(sched/check/validate.py). `tools/bench.py` shows no time before a result agrees with its reference.
+Users may check a device with them.
 
 close.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
 manifest. operations.py has gemm, conv2d and the others.

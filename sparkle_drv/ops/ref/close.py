@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from sparkle_drv.ops.expression.elementwise import Array
 
-# Tolerances in units of eps, for operations that round a fixed number of times. 0: the operation
-# moves values and must be exact. saxpy, axpby: the products and the sum may each be a few times the
-# result. exp, tanh: a polynomial on a reduced argument is wrong by a few ulp. map: several such
-# steps in one expression.
+# Tolerances in units of eps, for operations that round a fixed number of times. 0 means that the
+# operation moves values and must be exact. saxpy, axpby: the terms of the sum may be a few times
+# larger than the result, and so are their rounding errors. exp, tanh: a polynomial on a reduced
+# argument is wrong by a few ulp. map: an expression has several such steps.
 _ULPS = {
     **dict.fromkeys(("copy", "fill", "relu", "abs", "neg", "max", "min", "layout"), 0),
     **{"vecadd": 1, "saxpy": 4, "axpby": 6, "exp": 8, "tanh": 8, "map": 64},
 }
-# Tolerances of sums of k terms: (units of eps, units of eps * sqrt(k)).
+# Tolerances of sums of k terms: (a, b) stands for eps * (a + b * sqrt(k)).
 _SUMS = {
     **dict.fromkeys(("gemm", "conv2d", "reduce_sum", "sum", "mean"), (16, 4)),
     **dict.fromkeys(("winograd", "winograd2"), (64, 6)),
@@ -39,10 +39,10 @@ def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
 
     A sum of k terms rounds k times, each time by at most eps/2 of a partial sum. Partial sums of i
     independent terms with mean zero grow as sqrt(i), and roundings are independent. So the error
-    grows as `eps/2 * sqrt(sum_i i) = 0.35 * eps * k`, for an output of size sqrt(k). That is
-    `0.35 * eps * sqrt(k)` of the output, and the same for terms with another mean. The tolerance
-    has the factor 4 in place of 0.35: eleven standard deviations, for the worst of millions of
-    outputs. The 16 units of eps added to that cover bias, activation and small k.
+    grows as `eps/2 * sqrt(sum_i i) = 0.35 * eps * k`, for an output of size sqrt(k). Relative to
+    the output that is `0.35 * eps * sqrt(k)`. For terms with another mean it is the same. The
+    tolerance has the factor 4 in place of 0.35: eleven standard deviations, for the worst of
+    millions of outputs. The 16 units of eps added to that cover bias, activation and small k.
 
     "winograd" is a conv2d by that algorithm. Its sums are half as large again, and its transforms
     multiply by up to 10 before they round (measured: 40 eps at k = 9). "winograd2" has the same
@@ -51,7 +51,8 @@ def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
     k = 9 after a relu.
 
     A saturating activation makes outputs small or equal. Then compare the inputs of the activation.
-    Or compare the results with an rms of 1 and `tolerance` times the rms of the sums.
+    Or pass rms=1 to `mismatch`, and as tolerance the result of this function times the rms of the
+    sums.
 
     >>> ref.tolerance("gemm", np.float32, k=256) < 1e-4
     True
@@ -90,8 +91,9 @@ class Mismatch:
 def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None) -> Mismatch:
     """Compares a result with its reference. `rms` is the scale of errors.
 
-    By default `rms` is the root mean square of `want`. Give it if there are few outputs, which may
-    be small by chance. For a single sum of k terms give the rms of the terms times sqrt(k).
+    By default `rms` is the root mean square of `want`. Give `rms` if there are few outputs, because
+    all of them may be small by chance. For a single sum of k terms give the rms of the terms times
+    sqrt(k).
 
     NaN must match NaN, an infinity must match the same infinity. Raises ValueError if the sizes
     differ.
@@ -107,14 +109,15 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
     wide = np.result_type(wanted.dtype, given.dtype, widest)
-    with np.errstate(all="ignore"):  # signaling NaNs would warn too
+    with np.errstate(all="ignore"):  # even signaling NaNs would cause a warning
         equal, whole = given == wanted, wanted.dtype.kind + given.dtype.kind in ("ii", "uu")
         wanted, given = wanted.astype(wide), given.astype(wide)
         finite = wanted[np.isfinite(wanted)]
         scale = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
         off = np.abs(given - wanted) / np.maximum(max(scale, rms or 0.0), np.abs(wanted))
     same = equal | (np.isnan(given) & np.isnan(wanted))
-    # float64 cannot hold all bits of a u64, so equal floats may still differ as integers.
+    # float64 cannot hold all bits of a u64. So `off` may be 0 for integers that differ; such
+    # elements are wrong too.
     off = np.where(same, 0.0, np.where(np.isnan(off) | (whole & (off == 0)), np.inf, off))
     beyond = np.flatnonzero(~(off <= tolerance))
     at = int(beyond[0]) if beyond.size else None

@@ -25,11 +25,11 @@ Oracle = Callable[..., "Array | None"]
 def kernel(name: str) -> Oracle:
     """Returns the oracle of a manifest kernel, a function of the launch's arguments in their order.
 
-    Pointers are numpy arrays of any shape, or None for an absent optional pointer. An output
-    argument has its contents before the launch. The oracle returns the contents expected after the
-    launch: flat, float64 for f32 and f64, otherwise exact integers. It returns None for noop and
-    peak_fma, which have no defined result. Raises KeyError for a kernel without an oracle, such as
-    pack_*, whose output only the cpu's kernels read.
+    Pointers are numpy arrays of any shape, or None for an absent optional pointer. The array of an
+    output argument has the contents before the launch. The oracle returns the contents expected
+    after the launch: flat, float64 for f32 and f64, otherwise exact integers. It returns None for
+    noop and peak_fma, which have no defined result. Raises KeyError for a kernel without an oracle,
+    such as pack_*, whose output only the cpu's kernels read.
 
     >>> fill = ref.kernel("fill_f32")
     >>> fill(np.zeros(3, np.float32), 2.0, 3)
@@ -97,7 +97,8 @@ def _gemm(c: Array, a: Array, b: Array, bias: Array | None, *sizes: int) -> Arra
 
 def _conv2d(y: Array, x: Array, w: Array, bias: Array | None, *sizes: int) -> Array:
     n, c, h, w_in, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups, nhwc, act = sizes
-    # Filters of the last outputs may reach beyond the image, below and to the right: pad that much.
+    # The filters of the last outputs may reach beyond the image, below it and to its right. So pad
+    # the image by as many pixels as they reach beyond it.
     below = max(0, (oh - 1) * sh + (kh - 1) * dh + 1 - ph - h)
     right = max(0, (ow - 1) * sw + (kw - 1) * dw + 1 - pw - w_in)
     out = conv2d(

@@ -62,7 +62,7 @@ def conv2d(
     n, _, oh, ow, *_ = seen.shape
     weights = f64(w).reshape(groups, oc // groups, per_group, *kernel)
     y = np.zeros((n, groups, oc // groups, oh * ow))
-    for i, j in np.ndindex(*kernel):  # shift the image, weigh its channels, add
+    for i, j in np.ndindex(*kernel):  # add the image, shifted and weighted
         y += weights[..., i, j] @ seen[..., i, j].reshape(n, groups, per_group, oh * ow)
     y = y.reshape(n, oc, oh, ow)
     y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)

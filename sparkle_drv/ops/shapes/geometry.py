@@ -122,7 +122,8 @@ def _padding(
         check.one_of("padding", given, ("same", "valid"))
         if given == "valid":
             return [(0, 0)] * 2
-        # "same" gives ceil(extent / step) outputs. Of odd padding, bottom and right get one more.
+        # "same" gives ceil(extent / step) outputs. If the padding is odd, the bottom or right gets
+        # one pixel more.
         axes = zip(extents, reach, stride, strict=True)
         totals = [max(0, (-(-n // step) - 1) * step + span - n) for n, span, step in axes]
         return [(total // 2, total - total // 2) for total in totals]

@@ -1,8 +1,8 @@
 """The loops of a fused map: few dimensions, and strides in bytes for each array.
 
-Broadcasting is a stride of 0. Neighbouring dimensions are merged if in every array their strides
-allow it, so contiguous arrays of one shape become a single row. The result has the layout of struct
-sp_map_geometry (native/include/sp_map.h). map/fused.py calls this.
+A dimension in which an array is broadcast has the stride 0. Two neighbouring dimensions are merged
+if the strides of every array allow it. So contiguous arrays of one shape become a single row. The
+result has the layout of struct sp_map_geometry (native/include/sp_map.h). map/fused.py calls this.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Space:
 def common(shapes: Sequence[Shape]) -> Shape:
     """Returns the shape to which `shapes` broadcast, with any number of dimensions and any size.
 
-    numpy's broadcast_shapes takes at most 32 dimensions, half as many as numpy's arrays may have.
+    numpy's broadcast_shapes takes at most 32 dimensions. numpy's arrays may have twice as many.
     Raises ValueError if `shapes` do not broadcast.
     """
     found: list[int] = []
@@ -79,7 +79,7 @@ def common(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast(x: Any, shape: Shape) -> Shape:
-    """Returns the strides in bytes of an array broadcast to `shape`; core.Arrays are row-major."""
+    """Returns the strides in bytes of `x`, an array or a core.Array, broadcast to `shape`."""
     given = x.strides if isinstance(x, np.ndarray) else row_major(x.shape, x.dtype.itemsize)
     own = tuple(0 if d == 1 else s for d, s in zip(x.shape, given, strict=True))
     return (0,) * (len(shape) - len(own)) + own
@@ -104,8 +104,8 @@ def order_of(strides: Shape) -> list[int]:
 def reach(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
     """Returns the extent of an array in memory, as two numbers of bytes.
 
-    The first is from the lowest element to the first element. The second is from the lowest element
-    to the end of the highest.
+    Both are distances from the element with the lowest address. The first is that of element [0, 0,
+    ...]. The second is that of the end of the element with the highest address.
     """
     if 0 in shape:
         return 0, 0

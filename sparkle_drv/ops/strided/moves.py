@@ -19,13 +19,13 @@ from sparkle_drv.ops.shapes.view import View
 DIMS = 4
 """The number of dimensions of the kernels."""
 _WIDTHS = 8, 4, 2, 1
-_MOST_WORK: Any = 10_000  # Any, because numpy's stubs know only its two symbolic values
+_MOST_WORK: Any = 10_000  # Any, as numpy's stubs allow only two symbolic values
 """The limit of numpy's search for a shared byte, a few ms. Beyond it `share` returns True."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A copy of elements of `width` bytes. The strides of dst are positive and decrease."""
+    """A copy of elements of `width` bytes. The strides of dst are positive, the largest first."""
 
     width: int
     shape: Shape
@@ -35,7 +35,7 @@ class Move:
 
     @property
     def needed(self) -> tuple[int, int]:
-        """The number of elements that (dst, src) must have: the highest position plus 1."""
+        """The numbers of elements that dst and src must have: their highest positions plus 1."""
         dst, src = (
             offset + sum((n - 1) * max(s, 0) for n, s in zip(self.shape, strides, strict=True)) + 1
             for offset, strides in zip(self.offsets, self.strides, strict=True)
@@ -52,13 +52,14 @@ class Move:
 def move(
     dst: View, src: View, itemsize: int, addresses: Sequence[int], has: Callable[[int], bool]
 ) -> Move | None:
-    """Returns the Move that copies src's elements to dst, or None if no kernel can.
+    """Returns the Move that copies the elements of src to dst, or None if no kernel can do it.
 
     Both views have the same shape, without a 0 in it. `addresses` are the addresses of both arrays.
     `has(width)` says whether the device has a kernel for elements of `width` bytes.
 
-    The elements may be copied in any order. So dimensions are reversed and ordered for dst,
-    neighbouring dimensions are joined, and runs of small elements move as wide elements.
+    The elements may be copied in any order. So dimensions are reversed and sorted such that the
+    strides of dst are positive, the largest first. Neighbouring dimensions are joined, and runs of
+    small elements move as wide elements.
     """
     offsets = [dst.offset, src.offset]
     sides = [list(dst.strides), list(src.strides)]
@@ -88,7 +89,8 @@ def _widened(
 ) -> Move | None:
     """Returns the copy as a Move of elements of `width` bytes.
 
-    Returns None if the elements would not be whole and aligned.
+    Returns None if elements of this width would not be aligned, or would not divide each run of
+    contiguous bytes.
     """
     *outer, last = whole.shape
     dense = all(strides[-1] == 1 for strides in whole.strides)
@@ -105,7 +107,7 @@ def _widened(
 
 
 def interleaves(view: View) -> bool:
-    """Returns whether two indices may be one element, or the ranges of dimensions interleave.
+    """Returns whether two indices may name one element, or the ranges of dimensions interleave.
 
     The result is False for every slice and transpose of a row-major array.
     """
@@ -122,12 +124,12 @@ def share(move: Move, apart: int) -> bool:
 
     `apart` is the distance in bytes from the array of dst to that of src.
     """
-    base = abs(apart) + 1  # keeps the invented addresses positive
+    base = abs(apart) + 1  # keeps the addresses of _ghost positive
     dst = _ghost(move, 0, base)
     src = _ghost(move, 1, base + apart)
     try:
         return bool(np.shares_memory(dst, src, max_work=_MOST_WORK))
-    except RuntimeError:  # numpy's TooHardError
+    except RuntimeError:  # numpy's TooHardError: _MOST_WORK did not suffice
         return True
 
 

@@ -25,9 +25,10 @@ def strided_copy(
 
     For each index (i0, i1, ...) below `shape`, the element of `src` at src_offset + i0 *
     src_strides[0] + ... goes to dst_offset + i0 * dst_strides[0] + ... of `dst`. Strides and
-    offsets count elements from the start of each array, whatever its own shape. None means the
-    strides of a row-major array of `shape`. `View.of(x.shape).at(key)` and `.turned(axes)`
-    (`sparkle_drv.ops.shapes.view`) give the shape, strides and offset of `x[key]` and `x.T`:
+    offsets are in elements; offsets count from the start of the array. The shape of the array does
+    not matter. None means the strides of a row-major array of `shape`. `View.of(x.shape).at(key)`
+    and `.turned(axes)` (`sparkle_drv.ops.shapes.view`) give the shape, strides and offset of
+    `x[key]` and `x.T`:
 
         v = View.of(x.shape).at((slice(None), slice(2, 5)))         # x[:, 2:5], packed into y
         ops.strided_copy(dev, y, x, v.shape, src_strides=v.strides, src_offset=v.offset)

@@ -1,8 +1,9 @@
 """Tile plans: a model of the device chooses the algorithm and the blocks of an operation.
 
-These are functions of DeviceInfo and sizes, which use no device, kernel or clock. `gemm`, `reduce`
-and `map` make plans. `packs_b` decides whether b is packed, `reduce_parts` how many parts a row is
-reduced in. The other names are parts of the model.
+The model consists of functions of DeviceInfo and sizes. They use no device, kernel or clock.
+`gemm`, `reduce` and `map` make plans. `packs_b` decides whether the right operand b of a product is
+packed. `reduce_parts` decides in how many parts a row is reduced. The other names are parts of the
+model.
 
     blocking.py    products: loop blocking, packing, pieces for threads
     conv2d.py      convolutions: direct, im2col or Winograd, and their blocks

@@ -20,7 +20,7 @@ from . import gpu as tiles_gpu
 from .caches import Caches, own
 from .cores import Core, Levels, core_of, down, micro_tile, threads_for
 
-_WAYS = 16  # the usual associativity of L3, which DeviceInfo does not have
+_WAYS = 16  # the usual associativity of L3; DeviceInfo does not say it
 _LINE = 64
 MAX_PACKED = 8 << 20
 """The most bytes of b that one thread packs at a time."""
@@ -59,7 +59,8 @@ class Blocks:
 def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     """Returns the block sizes for one core and one element size.
 
-    They do not depend on the sizes of the matrices; `gemm` changes them for extreme sizes.
+    The block sizes do not depend on the sizes of the matrices; `gemm` changes them for extreme
+    sizes.
 
     >>> l1, l2 = sp.CacheLevel(1, 48 << 10, 1), sp.CacheLevel(2, 2 << 20, 1)
     >>> tiles.blocks(tiles.CORES["avx2"], (l1, l2), itemsize=4)
@@ -70,13 +71,13 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     kc = _kc(core, mr, nr, vector, itemsize, l2)
 
     # mc: the block of a, mc x kc, fills three eighths of L2. Low et al. give this block all ways of
-    # L2 except those of the micro-panel of b. Here three micro-panels share L2: the present one,
-    # the next one, which is prefetched, and the previous one, not yet evicted. Tiles of c also need
-    # room.
+    # L2 except those of the micro-panel of b. Here three micro-panels of b share L2 with the block:
+    # the one in use, the next one (prefetched), and the previous one (not evicted yet). Tiles of c
+    # need room in L2 too.
     mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
-    # nc: the block of b, kc x nc, fills the ways of this core's part of L3 that the block of a
-    # leaves. nc is bounded, because each thread packs its own block.
+    # nc: the block of b, kc x nc, fills this core's part of L3, except the ways that the block of a
+    # takes. nc is bounded, because each thread packs its own block of b.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
     way = max(_LINE, l3 // _WAYS)
     left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)
@@ -87,15 +88,15 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
 def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -> int:
     """Returns kc, the number of terms between two updates of c.
 
-    Low et al. count loads of a and b, and keep a micro-panel of b in L1. Here the update of c,
-    once per kc terms, costs more. The update reads and writes mr * nr elements at the rate of an
-    outer cache. kc is the smallest value that keeps the update below a sixty-fourth of the time of
-    the FMAs. On Zen 4 each further halving of kc costs 2 to 5 %: rows of c that are a page apart
-    evict each other from L1.
+    Low et al. choose kc by the loads of a and b, and keep a micro-panel of b in L1. Here the update
+    of c, once per kc terms, costs more than these loads. The update reads and writes mr * nr
+    elements at the rate of an outer cache. kc is the smallest value for which the update takes at
+    most 1/64 of the time of the FMAs. On Zen 4, each halving of this kc costs 2 to 5 %. The reason:
+    rows of c that are a page apart evict each other from L1.
 
-    The micro-panel of b may then be larger than L1, but not larger than an eighth of L2. Its loads
-    from L2 take nr * itemsize bytes per mr * nr / vector / fma_per_cycle cycles. That is a few
-    bytes per cycle, and L2 delivers dozens.
+    The micro-panel of b may then be larger than L1, but not larger than an eighth of L2. In mr * nr
+    / vector / fma_per_cycle cycles, nr * itemsize bytes of it are loaded from L2. That is a few
+    bytes per cycle; L2 delivers dozens.
     """
     update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
     step = mr * nr / vector / core.fma_per_cycle
@@ -120,9 +121,9 @@ def gemm(
     """Returns the plan of c[m, n] = a[m, k] @ b[k, n].
 
     stays: True if b never changes. Such a b is packed if that pays (packs_b), and read in place
-    otherwise. A packed b and a b in place use this plan, so the order of additions is the same.
+    otherwise. In both cases the kernel uses this plan, so the order of additions is the same.
     a_rows, b_rows: True if the rows of a or b are contiguous. An operand without contiguous rows is
-    packed, a slice of terms at a time.
+    packed in slices of terms, one at a time.
 
     >>> tiles.gemm(dev.info, 4, 4, 4).algo
     'blocked'
@@ -143,9 +144,9 @@ def gemm(
 
 
 def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
-    """Returns `tile`, adapted to a b of one or two panels."""
+    """Returns `tile`, adapted to a matrix b that has only one or two panels."""
     # Each row of a is read once and in place (gemm/args.c), and c is read once. Only b is read
-    # again, so its panel gets half of L2.
+    # several times, so a panel of b gets half of L2.
     half = own(info.caches, 2) // 2
     return replace(tile, kc=max(tile.kc, _multiple(half / (tile.nr * itemsize))))
 
@@ -153,14 +154,14 @@ def _narrow(info: DeviceInfo, tile: Blocks, itemsize: int) -> Blocks:
 def _for_few_rows(
     info: DeviceInfo, tile: Blocks, shape: tuple[int, int, int], itemsize: int, stays: bool
 ) -> Blocks:
-    """Returns `tile`, adapted to an a of so few rows that a large b is read only once."""
+    """Returns `tile`, adapted to a matrix a with so few rows that a large b is read only once."""
     (m, n, k), core, l2 = shape, core_of(info), own(info.caches, 2)
     packs = stays and _worth_packing(core, m, n * k * itemsize)
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
-        # b is read once and in place, from memory. With core.far_rows it is read along its rows,
-        # while c stays in L2. Otherwise it is read by panels, which stay in half of L1 until the
-        # second tile has read them.
+        # b is read once and in place, from memory. With core.far_rows, the kernel reads b along its
+        # rows, while c stays in L2. Otherwise the kernel reads b by panels. A panel stays in half
+        # of L1 until the second tile has read it.
         if core.far_rows:
             nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)
@@ -170,7 +171,9 @@ def _for_few_rows(
 
 
 def packs_b(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, plan: TilePlan) -> bool:
-    """Returns whether a packed copy of b pays; not if the kernel reads b in place (gemm/args.c).
+    """Returns whether a packed copy of b saves time.
+
+    The result is False if the kernel reads b in place anyway (gemm/args.c).
 
     >>> plan = tiles.gemm(dev.info, 1, 8, 8)
     >>> tiles.packs_b(dev.info, 1, 8, 8, 4, plan)

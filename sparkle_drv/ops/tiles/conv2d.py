@@ -5,9 +5,10 @@ this; `bench.py tune` searches around its plans.
 
 On a cpu "direct" has two micro-tiles with equally many accumulators; `levels` says which is used.
 The first, a tile of pixels, broadcasts pixels against vectors of output channels (mr = two vectors
-of channels, nr = pixels). It wastes nothing if channels fill vectors, but NCHW results must be
-transposed at the end. The second, a strip, broadcasts output channels against vectors of pixels
-(mr = channels, nr = two vectors of pixels). It wastes nothing if the pixels of a row fill vectors.
+of channels, nr = pixels). This tile wastes nothing if channels fill vectors, but NCHW results must
+be transposed at the end. The second, a strip, broadcasts output channels against vectors of pixels
+(mr = channels, nr = two vectors of pixels). A strip wastes nothing if the pixels of a row fill
+vectors.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ TERMS = 512
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     """Returns the plan of a float32 convolution: its algorithm and blocks.
 
-    On the instruction set "ref", "auto" stays "auto": the ref kernel chooses the oracle itself.
+    On the instruction set "ref", algo "auto" stays "auto" in the plan: the ref kernel itself
+    chooses the oracle.
     """
     if info.kind == "gpu":
         return tiles_gpu.conv2d(info, shape, algo)
@@ -80,9 +82,10 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
     """Returns ((mc, nc, kc), (mr, nr, 1)) of the cheaper micro-tile of "direct".
 
-    mc is the number of output channels whose packed weights each tile of pixels reads; they take
-    half of L2. nc is the number of pixels of a window, whose input rows take three quarters of L1,
-    or of panels (_panels_nbytes). kc is the number of terms.
+    mc is the number of output channels that each tile of pixels is multiplied with; their packed
+    weights take half of L2. nc is the number of pixels of a window or of panels. The input rows of
+    a window take three quarters of L1; _panels_nbytes has the size of panels. kc is the number of
+    terms.
     """
     broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)
@@ -100,7 +103,7 @@ def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
 
 
 def pixels_fmas(core: Core, shape: Geometry) -> float:
-    """Returns the cost with vectors of output channels, in vector FMAs."""
+    """Returns the cost of "direct" with vectors of output channels, in vector FMAs."""
     lanes = core.vector_nbytes // 4
     vectors = shape.groups * pieces(shape.oc // shape.groups, lanes)
     pixels = shape.n * shape.size[0] * shape.size[1]
@@ -109,7 +112,7 @@ def pixels_fmas(core: Core, shape: Geometry) -> float:
 
 
 def strips_fmas(core: Core, shape: Geometry) -> float:
-    """Returns the cost with vectors of pixels, in vector FMAs.
+    """Returns the cost of "direct" with vectors of pixels, in vector FMAs.
 
     The cost is infinite for NHWC, because the pixels of a channel are not contiguous there.
     """
@@ -130,7 +133,7 @@ def strips_fmas(core: Core, shape: Geometry) -> float:
 
 
 def _flat(shape: Geometry) -> bool:
-    """Returns whether the rows of an image are one row: kernel 1 x 1, stride 1, no padding."""
+    """Returns whether an image can be read as one long row: kernel 1 x 1, stride 1, no padding."""
     return shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.pad == (0, 0)
 
 
@@ -141,9 +144,9 @@ def _panels(shape: Geometry) -> bool:
 def _panels_nbytes(shape: Geometry, l2: int) -> int:
     """Returns the bytes of panels that are used together.
 
-    They take a quarter of L2, so that the next panels, which are prefetched, have room. If the
-    weights come from L3, panels may take more, because the weights are then read once for all
-    panels.
+    The panels take a quarter of L2, so that the next panels, which are prefetched, have room. If
+    the weights come from L3, panels may take more. The weights are read once for all panels that
+    are used together, so more panels mean fewer reads.
     """
     far = 4 * shape.oc // shape.groups * shape.terms > l2 // 2
     return min(MOST_PANELS, 4 * l2) if far else l2 // 4

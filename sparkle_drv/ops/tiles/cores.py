@@ -53,7 +53,7 @@ WORTH_A_THREAD_S = 2e-6
 
 
 def core_of(info: DeviceInfo) -> Core:
-    """Returns the core of a device; that of "ref" for an unknown instruction set.
+    """Returns the Core for the instruction set of a device; that of "ref" if the set is unknown.
 
     >>> tiles.core_of(dev.info).vector_nbytes >= 16
     True
@@ -64,10 +64,10 @@ def core_of(info: DeviceInfo) -> Core:
 def micro_tile(core: Core, itemsize: int) -> tuple[int, int, int]:
     """Returns (mr, nr, vector) of the largest tile of accumulators that the registers hold.
 
-    Low et al. require `mr * nr >= vector * latency * fma_per_cycle`, the fewest accumulators that
-    hide the latency of an FMA. Here two vectors of b and two of a (one in use, one being loaded)
-    take registers, and all other registers accumulate. Such a tile meets the requirement and needs
-    fewer loads per FMA.
+    Low et al. (see blocking.py) require `mr * nr >= vector * latency * fma_per_cycle`, the fewest
+    accumulators that hide the latency of an FMA. Here two vectors of b and two of a (one in use,
+    one being loaded) take registers. All other registers are accumulators. Such a tile meets the
+    requirement, and needs fewer loads per FMA than the smallest tile that does.
 
     >>> tiles.micro_tile(tiles.CORES["avx2"], 4)
     (6, 16, 8)

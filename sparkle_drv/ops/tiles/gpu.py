@@ -6,8 +6,8 @@ tiles. blocking.py and conv2d.py call this for devices of kind "gpu"; map and re
 
 There are two kinds of device:
 * software (llvmpipe): threads are lanes of a CPU's vector. A load is done lane by lane, and shared
-  memory only adds a copy. So the best tile does many products per load: a large tile in registers.
-  (llvmpipe keeps these registers on the stack, which a core's caches hold.)
+  memory only adds a copy. So the best tile is a large one in registers, which does many products
+  per load. (llvmpipe keeps these registers on the stack, which a core's caches hold.)
 * hardware: operands are staged in shared memory. The model takes the largest tile that fits and
   still gives the device enough threads. No GPU has confirmed this choice yet.
 """
@@ -21,19 +21,21 @@ from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
-# For sums of more terms: terms per iteration, and tiles with few outputs per thread. The shader
-# unrolls terms and outputs. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
+# For sums that would exceed this limit with one term per iteration: the terms per iteration, and
+# tiles with few outputs per thread. The tiles are small because the shader unrolls terms and
+# outputs. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
 # Costs in ns of one group on llvmpipe. Each term of a sum costs ROWS for a load that eight rows
-# share, COLUMN for a load of a column, PRODUCT for a product. Each launch costs CODE per sum,
-# because the code is not in a core's caches. The costs were fitted to 248 times of 31 products and
-# convolutions (Mesa 22.3, two cores). The chosen tile is at most 6 % slower than the best tile.
+# share, COLUMN for a load of a column, PRODUCT for a product. Each launch also costs CODE per sum,
+# because the code must first get into a core's caches. The costs were fitted to 248 times of 31
+# products and convolutions (Mesa 22.3, two cores). The chosen tile is at most 6 % slower than the
+# best tile.
 ROWS, COLUMN, PRODUCT, CODE = 20.0, 5.0, 0.75, 60.0
 
-# Larger tiles take too long to compile: a shader of 64 sums per thread takes 0.6 s, one of 256 sums
-# 3.7 s, one of 512 sums 17 s.
+# Shaders with larger tiles take too long to compile. With 64 sums per thread it takes 0.6 s, with
+# 256 sums 3.7 s, with 512 sums 17 s.
 SOFTWARE_TILES = (
     (1, 16), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8), (16, 16), (32, 8)
 )  # fmt: skip
@@ -76,8 +78,8 @@ def _terms_a_round(k: int, algo: str) -> int:
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     _check_terms("k", k, most, algo)
-    # A vector load takes four terms per iteration. Strides may forbid vector loads, so count one
-    # term per iteration.
+    # With vector loads an iteration takes four terms. But strides may rule out vector loads, so the
+    # limit is checked for one term per iteration.
     return 4 if k <= rounds else _LONG_STEP
 
 
@@ -119,7 +121,8 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     if info.software and algo != "im2col":
         sizes = channels, pixels, shape.terms
         # Four weights per iteration need four times as many registers, which is slower for all
-        # sizes. So they are used only if one weight per iteration would exceed 65535 iterations.
+        # sizes. So a shader takes four only if one weight per iteration would need more than 65535
+        # iterations.
         vector = 4 if shape.terms > _MOST_ROUNDS else 1
         return _registers("direct", info, SOFTWARE_TILES, sizes, shape.groups, vector)
     algo = "im2col" if algo == "auto" else algo
@@ -137,7 +140,7 @@ def _registers(
 ) -> TilePlan:
     """Returns the plan with the fastest of `tiles` for `parts` products of these sizes.
 
-    A group is one vector of threads, and the cores share the groups.
+    A group is one vector of threads, and the groups are divided among the cores.
     """
     m, n, k = sizes
 
@@ -168,7 +171,7 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
     """Returns the number of parts in which a device should reduce one row of n elements.
 
     1 means that the row is not cut. One group of a gpu reduces a row or part. A long row is cut so
-    that every unit has work. The parts are multiples of four elements for vector loads.
+    that every unit has work. The size of a part is a multiple of four elements, for vector loads.
 
     >>> tiles.reduce_parts(dev.info, n=1000)
     1
@@ -183,8 +186,8 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     """Returns the plan of an expression over n elements, or None if a kernel shall interpret it.
 
     The plan has the words of the program. If this package generates kernels for the device, as text
-    or machine code, an expression gets a kernel of its own. For few elements the time to make this
-    kernel (0.1 s) would never pay.
+    or machine code, an expression gets a kernel of its own. For few elements the time to make such
+    a kernel (0.1 s) would never pay.
 
     >>> tiles.map(dev.info, (0, 1), n=1000) is None
     True

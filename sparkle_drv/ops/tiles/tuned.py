@@ -1,9 +1,9 @@
 """The file of tuned tile plans: SPARKLE_HOME/tuned.json, written by `bench.py tune`, read once per
 open device.
 
-An entry is valid for only one device, driver, instruction set, number of threads, package version,
-kernel and shape. The file has the form of kept.DeviceFile; an invalid entry counts as absent.
-calls/plans.py chooses between a tuned plan and the plan of the model.
+An entry is valid for exactly one device, driver, instruction set, number of threads, package
+version, kernel and shape. The file has the form of kept.DeviceFile; an invalid entry counts as
+absent. calls/plans.py chooses between a tuned plan and the plan of the model.
 """
 
 from __future__ import annotations

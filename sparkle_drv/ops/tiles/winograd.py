@@ -1,9 +1,10 @@
 """The tile model of Winograd convolutions on a cpu: their costs and their groups of tiles.
 
 F(m x m, 3x3) makes m x m outputs with (m + 2)^2 multiplications per channel instead of 9 m^2 (A.
-Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). F(m x m) costs more
-in other places: transforms, outputs past an image's edge, and more weights. F(4x4) has 4 times as
-many weights as a direct convolution, F(2x2) 1.8 times, F(6x6) 7.1 times.
+Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, CVPR 2016). In exchange, F(m x m)
+has costs that a direct convolution does not have: transforms, outputs past an image's edge, and
+more weights. F(4x4) has 4 times as many weights as a direct convolution, F(2x2) 1.8 times, F(6x6)
+7.1 times.
 
 With stride 2, F(m x m) takes (2 m + 1)^2 multiplications for as many outputs, and F(6x6) does not
 exist; see native/cpu/conv/winograd/winograd.h. tiles/conv2d.py calls this file, and the operation
@@ -51,18 +52,19 @@ def tiles_of(shape: Geometry, m: int) -> int:
 def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
     """Returns a list of (number of matrices of weights, rows that each is multiplied with).
 
-    The rows are those of all images.
+    A row has the input channels at one point of the transformed input. The rows of all images
+    count.
     """
     if shape.stride == (1, 1):
         return [((m + 2) ** 2, tiles_of(shape, m))]
-    # With stride 2, in each dimension: the points of the even pixels, m + 1 per tile, and the odd
-    # pixels, which are multiplied without transform and share one weight.
+    # With stride 2, each dimension has two parts. The even pixels of a tile are transformed to m +
+    # 1 points. The odd pixels are multiplied without a transform and share one weight.
     height, width = ([(m + 1, -(-size // m)), (1, size)] for size in shape.size)
     return [(i * j, shape.n * rows * columns) for i, rows in height for j, columns in width]
 
 
 def frequencies(shape: Geometry, m: int) -> int:
-    """Returns the number of products of a tile, which equals that of the input pixels it reads."""
+    """Returns the number of products per tile and channel; the tile reads as many input pixels."""
     return ((m + 2) if shape.stride == (1, 1) else (2 * m + 1)) ** 2
 
 
@@ -88,7 +90,8 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 
     F(6x6) is considered only in cases in which it was faster in measurements: 64 channels or more,
     and vectors of 32 bytes or more. Also, every output must read a pixel of the image. Outputs that
-    read only padding are 0 or the bias; they lower the rms with which errors are compared.
+    read only padding are 0 or the bias. They lower the rms to which errors are compared, so the
+    errors of F(6x6) would look larger.
     """
     seen = all(size <= of + 2 for size, of in zip(shape.size, (shape.h, shape.w), strict=True))
     six = seen and lanes >= 8 and shape.c >= 64
@@ -103,9 +106,9 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """Returns ((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. Products that are not transformed yet take
-    a quarter of L2. If transformed patches (the inputs of tiles) do not fit into L2, at least WIDE
-    output channels are multiplied together.
+    `micro` is the micro-tile: tiles by output channels. The products of a group that are not
+    transformed back yet take a quarter of L2. If transformed patches (the inputs of tiles) do not
+    fit into L2, at least WIDE output channels are multiplied together.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)
@@ -119,11 +122,11 @@ def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     """Returns the number of tiles of a group, a multiple of the micro-tile's `rows` if possible.
 
     The transformed patches (inputs of the tiles) of a group take half of L2. A group has two
-    micro-tiles at least, so that weights are read half as often. With stride 2 a group has one
-    micro-tile at least, because most matrices of weights are multiplied with several rows of a
-    tile. If the weights take more than a third of L3, a group has FAR_TILES tiles at least. With
-    F(6x6), whose patches are nearly twice as large, a group has one micro-tile, because the weights
-    need the rest of L2.
+    micro-tiles at least, so that weights are read half as often. With stride 2 one micro-tile
+    suffices, because many matrices of weights are multiplied with several rows of each tile. If the
+    weights take more than a third of L3, a group has FAR_TILES tiles at least. The patches of
+    F(6x6) are nearly twice as large. So its groups have one micro-tile, because the weights need
+    the rest of L2.
     """
     tiles = tiles_of(shape, m)
     if m == 6:
@@ -134,10 +137,10 @@ def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     patch = 4 * frequencies(shape, m) * shape.c
     group = max(own(caches, 2) // 2 // patch // rows, least) * rows
     if group < tiles < 3 * group // 2:
-        return tiles  # a second, small group would read all weights again
+        return tiles  # one group: a small second one would read all weights again
     return min(group, tiles)
 
 
 def _far(caches: Caches, shape: Geometry, m: int, part: int = 8) -> bool:
-    """Returns whether the transformed weights take more than one `part`-th of L3."""
+    """Returns whether the transformed weights take more than 1 / `part` of L3."""
     return 4 * (m + 2) ** 2 * shape.c * shape.oc > level(caches, 3).nbytes // part
