@@ -1,8 +1,8 @@
 """How good the mesh planner's choice is on a network: figures for benchmarks/mesh.py and tests.
 
-Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with these
-links and ports, on their virtual clock. sim_links.py computes them, a program of fair shares that
-is independent of the planner.
+Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with the
+network's links and ports, on their virtual clock. sim_links.py computes simulated seconds from fair
+shares, independently of the planner.
 """
 
 from __future__ import annotations
