@@ -103,8 +103,8 @@ class Memory:
 
 @dataclass
 class Launch:
-    """A prepared launch: a kernel, its arguments, and for each queue number the callable that core
-    made.
+    """A prepared launch: a kernel and its arguments. `runs` has what core's `prepare` returned for
+    each queue, by the queue's number.
     """
 
     kernel: Kernel

@@ -103,7 +103,8 @@ def settings(
                 },
             },
         },
-        # Twice our limit, so that send() refuses long messages first: Zenoh drops them silently.
+        # Zenoh drops longer messages silently. The limit is twice ours, so that `send` of this
+        # package refuses a long message first.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }

@@ -205,8 +205,8 @@ def _checked(
 def _certified(
     said: dict[str, Any], whose: str, mine: Identity
 ) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """Verifies a certificate. Returns its subject and key. Only the handshake's signature then
-    proves that the sender has the private key.
+    """Verifies a certificate. Returns its subject and key. This does not prove that the sender has
+    the private key: the handshake's signature does.
     """
     certificate = certificates.parsed(said["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)

@@ -6,7 +6,7 @@ reply that the client expects, 0 for none. A node's item is a reply, {"re": numb
 
 Requests run in order. Requests of one queue (`QUEUED`) run one after another, in parallel to those
 of other queues. The client chooses the numbers of queues, prepared launches and transfers. The node
-chooses the numbers of kernels, and addresses. All of them are valid within the session only. A
+chooses addresses and the numbers of kernels. All numbers and addresses belong to one session. A
 `value` is a point of a queue's timeline: the first submission has value 1, the next one 2.
 """
 
