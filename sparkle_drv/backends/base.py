@@ -313,9 +313,9 @@ class Backend(Protocol):
         """Returns `submitted`, read while no submitting call is between its check of the epoch and
         the count of its value.
 
-        Finalizers may run this method at any point. Their thread may itself be in such a call, or
-        hold what such a call of another thread waits for. A backend whose submitting calls run
-        Python between check and count must therefore not wait, but return -EAGAIN; core asks again.
+        Finalizers may call this method at any point. Their thread may itself be in such a call, or
+        hold what such a call of another thread waits for. So this method must not wait in a backend
+        whose calls run Python between check and count. It returns -EAGAIN there; core asks again.
         """
 
     def reached(self, queue: Any, /) -> int:

@@ -2,8 +2,8 @@
 
 The C functions of sp_queue.h accept devices and queues of every family. Other functions are named
 by family, such as sp_<family>_queue_open, and are declared alike; sp_cpu.h documents them. A
-backend keeps a `Native`, which has the device, as `_native`. The descriptor `Lent` makes methods of
-`Native` methods of the backend. Memory, images and kernels are elsewhere.
+backend keeps a `Native`, which has the device, as `_native`. By the descriptor `Lent`, the backend
+offers methods of its `Native` as its own. Memory, images and kernels are elsewhere.
 """
 
 from __future__ import annotations

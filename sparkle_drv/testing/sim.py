@@ -75,8 +75,8 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
 
 
 def resume(device: Device) -> None:
-    """Ends the hanging jobs of a sim: device now, without their work, so that its queues continue.
-    If the device is closed, its memory is then freed.
+    """Ends the hanging jobs of a sim: device now. They do none of their work, and the device's
+    queues continue. If the device is closed, this frees its memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)

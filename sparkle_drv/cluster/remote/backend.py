@@ -135,8 +135,8 @@ class RemoteBackend:
         """Sends the host's changes of mapped memory to the device. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
-        # Notices ended work now, which makes room in the queue. The uploads below hold the mirrors'
-        # lock, without which no work counts as ended.
+        # Notices ended work now, which makes room in the queue. During the uploads below, the
+        # mirrors are locked, and no work can count as ended.
         self._queues.reached(queue)
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(

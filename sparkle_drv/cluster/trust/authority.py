@@ -50,7 +50,7 @@ class Authority:
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
         """Signs a request. Returns the request's subject, and the files of that machine except its
-        key. Raises Refused for a damaged request or a revoked key. Raises ValueError as `certify`.
+        key. Raises Refused for a damaged request or a revoked key, and what `certify` raises.
         """
         of, key = requests.checked(request, "request")
         self.revoked.check(key, f"request of {of}")
