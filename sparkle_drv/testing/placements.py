@@ -46,8 +46,8 @@ FORMS: dict[str, Reads] = {
 
 
 def graph(tasks: int, form: str, seed: int) -> Problem:
-    """Returns a random graph of tasks for two to four unequal devices. Moving a task's result costs
-    from little to more than the task. In a quarter of the graphs two devices share a lane.
+    """Returns a random graph of tasks for two to four unequal devices. Moving a result may take
+    much less time than its task, or more. In a quarter of the graphs two devices share a lane.
     """
     chance = random.Random(f"{tasks} {form} {seed}")
     devices = chance.choice((2, 2, 3, 4))

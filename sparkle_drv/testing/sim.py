@@ -298,7 +298,7 @@ class SimBackend:
         raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
-        if not whole:  # the bytes are not whole records, which the inner backend reports
+        if not whole:  # the last record is cut off: the inner backend reports that
             return int(self._inner.submit(queue.inner, given, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 

@@ -106,8 +106,8 @@ class Caller:
 
 
 class Answerer:
-    """The node's end of any number of handshakes, from any thread. It admits clients whose role is
-    in `callers`. Raises Refused as Caller does.
+    """The node's end of any number of handshakes; any thread may call it. It admits clients whose
+    role is in `callers`. Raises Refused if it does not accept a client's message.
     """
 
     def __init__(
