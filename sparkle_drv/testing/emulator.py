@@ -217,7 +217,7 @@ class Machine:
         return int(self._report(card).count)
 
     def lane_ops(self, card: int = 0) -> int:
-        """Returns how many instructions the card has executed, each counted once per active lane."""
+        """Returns how many instructions the card has executed, counted once per active lane."""
         return int(self._report(card).lane_ops)
 
     def evict(self, times: int = 1, card: int = 0) -> None:
