@@ -67,8 +67,8 @@ class TellsError(Protocol):
 
 
 class TellsFailure(Protocol):
-    """A backend that can return how a value ended without marking the failure as reported. `wait`
-    marks the failure.
+    """A backend that can return how a value ended and still keep a failure as unreported. `wait`
+    marks the failure as reported.
 
     >>> abilities.members(abilities.TellsFailure)
     ['failure']
@@ -205,8 +205,8 @@ class HandsOver(Protocol):
     """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """Sends more parts of a submission (BEGUN of base.py). Returns 0 if all parts are sent,
-        -EAGAIN if a part was, -ETIMEDOUT if none was.
+        """Sends more parts of a submission (BEGUN of base.py). Returns 0 when all parts are sent,
+        -EAGAIN if this call sent a part but not the last one, -ETIMEDOUT if it sent none.
         """
 
 

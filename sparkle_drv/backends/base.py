@@ -278,8 +278,8 @@ class Backend(Protocol):
 
     def advance(self) -> int:
         """Raises the epoch and returns it. Core calls `advance` after marking a buffer or kernel
-        closed, and before asking for `settled` values. Records that were packed earlier are then
-        refused with -ESTALE, or counted in those values.
+        closed, and before asking for `settled` values. A record that was packed earlier is then
+        refused with -ESTALE, unless its value is counted in the `settled` values.
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
@@ -310,12 +310,12 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted` at a moment when no call has checked the epoch but not yet counted
-        its value.
+        """Returns `submitted`, read while no submitting call is between its check of the epoch and
+        the count of its value.
 
-        Finalizers call this method at any point: inside such a call of the same thread, or while
-        another thread holds what such a call waits for. A backend that runs Python in between must
-        not wait, but return -EAGAIN; core asks again.
+        Finalizers may call this method at any point. Their thread may itself be in such a call, or
+        hold what such a call of another thread waits for. So this method must not wait in a backend
+        whose calls run Python between check and count. It returns -EAGAIN there; core asks again.
         """
 
     def reached(self, queue: Any, /) -> int:
@@ -370,7 +370,7 @@ class Waker(Protocol):
     """
 
     def set(self) -> None:
-        """Ends the wait, or lets the thread not begin it."""
+        """Ends the wait. If the wait has not begun, `wait` returns at once."""
 
     def wait(self, until_s: float) -> None:
         """Waits until `set` is called, at most until the time `until_s` of the clock."""

@@ -2,8 +2,8 @@
 
 The C functions of sp_queue.h accept devices and queues of every family. Other functions are named
 by family, such as sp_<family>_queue_open, and are declared alike; sp_cpu.h documents them. A
-backend keeps a `Native`, which has the device, as `_native`. It gets its methods from there by
-`Lent`. Memory, images and kernels are elsewhere.
+backend keeps a `Native`, which has the device, as `_native`. By the descriptor `Lent`, the backend
+offers methods of its `Native` as its own. Memory, images and kernels are elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparkle_drv.errors import check
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_FEW, _MANY = 4096, 1 << 26  # bytes of records that `describe` asks for first, and then
+_FEW, _MANY = 4096, 1 << 26  # room in bytes for the records of `describe`: first try, second try
 
 
 class Native:

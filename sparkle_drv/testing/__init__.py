@@ -16,7 +16,7 @@ It may import anything of the package. Only tools and tests import it.
     simulated.py, sim_time.py, sim_faults.py      a simulated machine's rates, times and faults
     sim_clock.py, sim_links.py                    a simulated machine's clock, links and ports
     juggler.py                                    how far the scheduler is from the best choice
-    rules.py, placements.py                       results without each rule of the scheduler
+    rules.py, placements.py                       results without one rule of the scheduler
     shards/                                       draws machines; plays plans that split work
     calls.py                                      addresses of a submission, for programs in C
 """

@@ -1,7 +1,8 @@
 """One compute dispatch as an IB for an emulated card, with every register that it needs.
 
-Tests and benchmarks of the emulator use this module for their own programs. It is made from the
-packet and register tables. The backend has another builder, with caches and policy.
+Tests and benchmarks of the emulator use this module for their own programs. It encodes by the
+packet and register tables. The backend does not use it: backends/amdgpu/template.py makes the
+backend's packets, which also handle caches.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def launch(
 ) -> list[int]:
     """Returns the dwords of a dispatch of the program at `code`.
 
-    `user` is the dwords of USER_DATA. `groups` counts groups; they are end values if `start` is not
-    0. `size` and `partial` are threads of a group and of the last group. `wave` is 32 or 64.
-    `scratch` is the address of the memory that TMPRING_SIZE describes (gfx11).
+    `user` has the dwords of USER_DATA. `groups` has the numbers of groups; if `start` is not 0, it
+    has the ends of the ranges that begin at `start`. `size` and `partial` are threads of a group
+    and of the last group. `wave` is 32 or 64. `scratch` is the address of the memory that
+    TMPRING_SIZE describes (gfx11).
     """
     threads = regs.find("COMPUTE_NUM_THREAD_X")
     last = partial or size

@@ -61,8 +61,8 @@ def _planned(fault: Fault) -> Any:
 
 
 def apply(schedule: Schedule, machine: Machine, card: int = 0) -> None:
-    """Applies the plan to this card. Jobs and ioctls are counted from now. Earlier plans still
-    apply.
+    """Adds the plan to the card's earlier plans, which stay in force. The new plan counts jobs and
+    ioctls from now on.
     """
     for fault in schedule:
         check(lib.sp_emu_plan(machine.handle, card, _planned(fault)), "sp_emu_plan")

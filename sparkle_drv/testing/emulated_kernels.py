@@ -1,8 +1,8 @@
 """Kernels of an HSA code object on an emulated card: loaded, and launched by their descriptors.
 
-For tests and benchmarks of the emulator, without policy and metadata. The kernel descriptor and the
-initial register state are those of LLVM's AMDGPU usage document, code object V3. The AQL packet is
-from the HSA platform specification.
+Tests and benchmarks of the emulator use this module. It reads no metadata of the code object. The
+kernel descriptor and the initial register state are those of LLVM's AMDGPU usage document, code
+object V3. The AQL packet is from the HSA platform specification.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Kernels:
 
     def _scratch(self, nbytes: int) -> tuple[Buffer, int]:
         """Returns scratch memory for waves of `nbytes` each, and its TMPRING_SIZE. On gfx11 this
-        register counts units of 256 bytes, and the waves of each of 6 engines. On gfx10 it counts
-        units of 1024 bytes, and all waves.
+        register has a wave's size in units of 256 bytes, and the waves of one of 6 shader engines.
+        On gfx10 it has the size in units of 1024 bytes, and the waves of the whole card.
         """
         unit, waves, engines = (256, 8, 6) if self.gfx == 11 else (1024, 32, 1)
         units = -(-nbytes // unit)

@@ -68,8 +68,8 @@ class Seam(NamedTuple):
 
 
 def seam() -> Seam:
-    """Returns the totals of all machines and threads of this process. Time beyond `ns` is the
-    driver's own.
+    """Returns the totals of all machines and threads of this process. A call's time minus its share
+    of `ns` is the time of the driver itself.
     """
     out = ffi.new("struct sp_emu_seam *")
     lib.sp_emu_seam(out)
@@ -164,8 +164,8 @@ class Machine:
 
     @property
     def ops(self) -> Any:
-        """The `const struct sp_kmd_ops *`: the seam. Raises ValueError if the machine is closed. A
-        pointer that was read before then returns ENODEV.
+        """The `const struct sp_kmd_ops *`: the seam. Raises ValueError if the machine is closed. If
+        the pointer was read before the machine was closed, its functions then return -ENODEV.
         """
         if self._machine is None:
             raise ValueError("expected an open machine, got a closed one")
@@ -205,8 +205,8 @@ class Machine:
         return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
 
     def fault_of(self, fd: int) -> Fault | None:
-        """Returns the last fault of the card of this node, or None without a fault or if anything
-        is closed.
+        """Returns the last fault of the card of the node `fd`. Returns None if there was no fault,
+        or if the node or the machine is closed.
         """
         with self._naming:
             card = -1 if self._machine is None else lib.sp_emu_fd_card(self._machine, fd)
@@ -217,7 +217,7 @@ class Machine:
         return int(self._report(card).count)
 
     def lane_ops(self, card: int = 0) -> int:
-        """Returns the instructions that the card has executed, each times its active lanes."""
+        """Returns how many instructions the card has executed, counted once per active lane."""
         return int(self._report(card).lane_ops)
 
     def evict(self, times: int = 1, card: int = 0) -> None:

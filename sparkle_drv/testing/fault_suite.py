@@ -30,8 +30,8 @@ from sparkle_drv.testing.faults import Schedule
 
 __all__ = ["BOUND_S", "Outcome", "Report", "checks", "run"]
 
-# The longest wait of the checks and the backend is 30 s. The emulated driver ends every job after
-# JOB_LIMIT_S.
+# A run whose checks have not ended after BOUND_S seconds is stuck: the longest wait of the checks
+# and the backend is 30 s. The emulated driver ends every job after JOB_LIMIT_S seconds.
 BOUND_S, JOB_LIMIT_S = 60.0, 0.25
 MIB = 1 << 20
 CHECKS_A_SCHEDULE = 3

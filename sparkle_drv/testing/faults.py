@@ -24,7 +24,7 @@ CALLS = ("any", "alloc", "map", "submit", "wait", "context")
 EVENTS = ("job", *CALLS)
 RECOVERIES = ("ring", "soft", "full", "vram_lost")
 NO_RECOVERY = "none"  # the recovery of a hang that never ends, for simulated devices only
-# The sign bit of a number, and the top bit of its exponent: a change of it exceeds any tolerance.
+# The top bit of the exponent of a float32, 2**30 in an integer: flipping it exceeds any tolerance.
 MASK = 0x4000_0000
 
 # The kinds of faults, with their parameters and defaults.

@@ -82,8 +82,8 @@ class Caller:
         return mean(self.call(learn).regret for _ in range(calls))
 
     def faster_than_one(self, calls: int) -> float:
-        """Returns the part of the time that the scheduler saves against the best single device,
-        while it learns. Each call counts by its time over the best possible one; otherwise the
+        """Returns which part of the time of the best single device the scheduler saves, while it
+        learns. Each call's time is divided by that call's least possible time; otherwise the
         largest calls would dominate.
         """
         ours = 0.0

@@ -1,8 +1,8 @@
 """How good the mesh planner's choice is on a network: figures for benchmarks/mesh.py and tests.
 
-Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with these
-links and ports, on their virtual clock. sim_links.py computes them, a program of fair shares that
-is independent of the planner.
+Predicted seconds come from the planner. Simulated seconds are those of `sim:` devices with the
+network's links and ports, on their virtual clock. sim_links.py computes simulated seconds from fair
+shares, independently of the planner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def all_reduce_s(network: Network, nbytes: int) -> float:
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:
-    """Returns the plan's predicted seconds over those of the best algorithm tried alone."""
+    """Returns the plan's predicted seconds divided by those of the best single algorithm."""
     alone = (predicted_s(program, network) for _, program in all_reduces(network, nbytes, 4))
     return all_reduce_s(network, nbytes) / min(alone)
 
@@ -49,7 +49,8 @@ def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]
     """
     machine, named = simulated(network)
     plan = plan_all_reduce(named, nbytes, 4)
-    # Deadlines are in real seconds, and a program of 30,000 simulated steps runs for minutes.
+    # A longer deadline: deadlines are in real seconds, and a program of 30,000 simulated steps runs
+    # for minutes.
     steps = tuple(replace(step, deadline_s=DEADLINE_S) for step in plan.program.steps)
     with ExitStack() as stack:
         stack.enter_context(sim.on(machine))

@@ -88,7 +88,8 @@ def _refuses(ioctl: str, error: int) -> Break:
     return Break(ioctl, lambda machine: machine.fail_ioctl(number, error, FOR_EVER))
 
 
-# Family and external_rev of another chip of the same generation. The rung `device` accepts them.
+# Family and external_rev of another chip of the same generation, gfx1033 or gfx1102. The rung
+# `device` accepts these values, so that a later rung must find the defect.
 _NEIGHBOUR = {10: (lib.AMDGPU_FAMILY_VGH, 0x01), 11: (lib.AMDGPU_FAMILY_GC_11_0_0, 0x10)}
 
 

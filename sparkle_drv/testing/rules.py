@@ -38,8 +38,8 @@ KEEPING: dict[str, Values] = {
 
 
 def predicting(machines: int, calls: int) -> dict[str, str]:
-    """Returns texts with three figures of mean regret: after `calls` calls, after `calls` calls of
-    which a tenth are disturbed, and 20 calls after the busiest device has become three times
+    """Returns texts with the mean regret in three situations: after `calls` calls; after `calls`
+    calls of which a tenth are disturbed; 20 calls after the busiest device became three times
     slower.
     """
 

@@ -75,8 +75,8 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
 
 
 def resume(device: Device) -> None:
-    """Ends the hanging jobs of a sim: device, so that its queues continue: the job ends now without
-    having done its work. For a closed device this call frees the device's memory.
+    """Ends the hanging jobs of a sim: device now. They do none of their work, and the device's
+    queues continue. If the device is closed, this frees its memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)
@@ -298,7 +298,7 @@ class SimBackend:
         raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
-        if not whole:  # the bytes are not whole records, which the inner backend reports
+        if not whole:  # the last record is cut off: the inner backend reports that
             return int(self._inner.submit(queue.inner, given, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 
@@ -358,7 +358,7 @@ class SimBackend:
         self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
     ) -> tuple[int, object]:
         """Moves bytes to or from the host, in `more_s` more seconds than usual. With `begins`, the
-        bytes go over a link instead.
+        bytes go over a link between devices: `begins(begin_s)` starts the transfer.
         """
         if code := self._called("submit"):
             return -code, None
@@ -388,14 +388,16 @@ class SimBackend:
         return lambda begin_s: Event(begin_s + seconds)
 
     def _called(self, kind: str) -> int:
-        """Counts a submitting call. Returns the errno with which the call fails, 0 for EINTR, which
-        is retried.
+        """Counts a submitting call. Returns the errno with which the call fails, or 0. EINTR also
+        gives 0, since a driver retries such a call.
         """
         code = self.faulty.call(kind)
         return 0 if code == errno.EINTR else code
 
     def _job(self, queue: _Queue, parts: list[tuple[int, bytes]], act: Any) -> int:
-        """Submits by `act`, with the planned faults and the virtual times."""
+        """Submits a job by calling `act`, with the planned faults of this job, and gives it virtual
+        times.
+        """
         if code := self._called("submit"):
             return -code
         faults = {fault.what: fault for fault in self.faulty.job()}

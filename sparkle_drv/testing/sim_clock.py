@@ -147,8 +147,8 @@ class Clock:
         return end_s
 
     def past(self, event: Event) -> bool:
-        """Returns whether the event has happened. Without lanes an event with a known time has
-        happened, since then nothing makes time wait.
+        """Returns whether the event has happened. Without lanes, time never stands still: an event
+        then counts as past as soon as its time is known.
         """
         with self.lock:
             laned = self._running or self._asleep[True]

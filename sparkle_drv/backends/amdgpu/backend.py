@@ -187,7 +187,7 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu_memory **")
         address = ffi.cast("void *", pointer)
         rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
-        # the process may not write these pages, so they are wrapped read-only
+        # If the process may not write these pages, they are wrapped read-only.
         if rc in (-errno.EFAULT, -errno.EPERM):
             rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
         check(rc, f"wrap of {nbytes} bytes", self.info.uri)

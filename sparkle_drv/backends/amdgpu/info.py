@@ -17,19 +17,20 @@ from sparkle_drv.types import CacheLevel, DeviceInfo
 
 LDS_NBYTES = 65536
 MAX_GROUP_SIZE = 1024
-# Threads of a job until a kernel was measured. Some versions of the kernel driver end jobs after 2
-# s. On the smallest chip (2 CUs, 128 waves, 2 GHz), a job of this many threads takes 0.7 s if each
-# wave takes ten million cycles. Once a kernel was measured, its jobs get as long as JOB_NS allows.
+# The most threads in one job of a kernel that was not measured yet. Some versions of the kernel
+# driver end jobs after 2 s. On the smallest chip (2 CUs, 128 waves, 2 GHz), a job of this many
+# threads takes 0.7 s if each wave takes ten million cycles. Jobs of a measured kernel have as many
+# threads as run in JOB_NS.
 JOB_THREADS = 1 << 19
 JOB_NS = 200_000_000
-# Threads from which a job is measured. Two timestamps in an IB cost a few microseconds: in smaller
-# jobs they would slow the job and tell less.
+# Jobs with at least this many threads are measured, by two timestamps in the IB. These cost a few
+# microseconds, so in a smaller job they would cost a larger part of its time and tell less.
 MEASURED_THREADS = 1 << 16
 KIB = 1024
 _LEAST_MINOR = 32  # the least minor version of KMS 3, which has timeline syncobjs
-# The least minor version with a working EMIT_MEM_SYNC. This IB flag came with 3.38, but SDMA 5.2
-# got its emit_mem_sync in Linux 5.13 (patch of April 2021). Before, L2 may hold old data when a
-# copy begins. 3.42 is the first minor that no older kernel has.
+# The least minor version of KMS 3 that has a working EMIT_MEM_SYNC. This IB flag came with KMS
+# 3.38, but rings of SDMA 5.2 heed it only from Linux 5.13 on (patch of April 2021). On an older
+# Linux, L2 may hold old data when a copy begins. No Linux before 5.13 reports KMS 3.42.
 _MEM_SYNC_MINOR = 42
 
 

@@ -29,8 +29,8 @@ _KINDS = {
     "hidden_grid_dims": lib.SP_AMDGPU_GRID_DIMS,
     "hidden_dynamic_lds_size": lib.SP_AMDGPU_DYNAMIC_LDS,
 }
-# Hidden arguments without an entry in _KINDS are zero: every group is full, so that remainders are
-# 0.
+# Hidden arguments without an entry in _KINDS are the remainders. They are 0, since every group is
+# full.
 if {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} != {*FILLED}:
     raise RuntimeError("hidden arguments: expected _KINDS to match kernarg.FILLED, got other names")
 
@@ -39,8 +39,9 @@ def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
     """Returns packets that wait for all waves, the positions of an address in them, and the
     positions of a value.
 
-    CS_PARTIAL_FLUSH returns early on old firmware. There the end of the pipe writes a value, and
-    the next packet waits for that value.
+    On old firmware CS_PARTIAL_FLUSH returns early. There a packet writes the value when all waves
+    have ended, and the next packet waits for the value. On newer firmware both lists of positions
+    are empty.
     """
     if me_feature >= RELIABLE_FLUSH[gfx]:
         return dispatch.flush(gfx), [], []

@@ -24,8 +24,8 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 log = logging.getLogger("sparkle_drv.cpu")
 
 URI = "cpu"
-_PAGES = 1 << 16  # from this size on, memory has pages of its own (native/cpu/runtime/alloc.c)
-_MUCH = 1 << 28  # from this size on, alloc checks that all allocations together fit the machine
+_PAGES = 1 << 16  # bytes from which memory has pages of its own (native/cpu/runtime/alloc.c)
+_MUCH = 1 << 28  # `alloc` of more bytes checks that all allocations together fit the machine
 MAX_GROUP_SIZE = 65536  # the limit of native/cpu/runtime/replay.c
 ISAS = {
     lib.SP_ISA_REF: "ref",
@@ -128,8 +128,9 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
-        # sp_cpu_first_touch also touches memory in the calling thread, which may be on another
-        # node. So on named cores the threads touch memory at its first use.
+        # Whether sp_cpu_first_touch places new memory. It also touches memory in the calling
+        # thread, which may be on a node without named cores. So a device on named cores does not
+        # call it: its threads touch new memory first when they use it.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)

@@ -127,7 +127,7 @@ class CudaBackend:
             raise ValueError(
                 f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
             )
-        # the process may not write these pages, so they are wrapped read-only
+        # If the process may not write these pages, they are wrapped read-only.
         if rc not in (0, -errno.ENODEV, -errno.ECHILD):
             rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)

@@ -1,8 +1,8 @@
 """Transfers: bytes in chunks. A chunk may arrive in any order and several times.
 
-The receiver grants chunks (frame GRANT) as its credit allows, and lists overdue chunks there. The
-sender sends only granted chunks. A sender that hears nothing after its last chunk sends that chunk
-again, which the receiver answers with a GRANT.
+The receiver grants chunks as its credit allows, by frames GRANT, which also list overdue chunks.
+The sender sends only granted chunks. A sender that hears nothing after its last chunk sends that
+chunk again. The receiver answers the repeated chunk with a GRANT.
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ class Channel:
     def post(self, item: Any, key: Hashable = None) -> bool:
         """Queues an item of plain data. `flush` or the next tick sends the item.
 
-        The item replaces an unsent item of the same `key`. Returns whether no other item was unsent
-        or unacknowledged, so that the caller may flush now. Raises ValueError for an item above
-        MOST_ITEM.
+        The item replaces an unsent item of the same `key`. Returns True if no other item was unsent
+        or unacknowledged: the caller may then flush at once. Raises ValueError for an item of more
+        than MOST_ITEM bytes.
         """
         return self.post_packed(pack(item), key)
 
@@ -85,7 +85,7 @@ class Channel:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key, follows)
-        # on an idle stream the caller flushes, or the next tick sends the item
+        # Not on an idle stream: there the caller flushes, or the next tick sends the item.
         if none_waits and not idle:
             self._urge()
         return idle
@@ -194,7 +194,9 @@ class Channel:
         self._give(Lane.BULK, frame)
 
     def _extend(self, transfer: int, overdue: bool = False) -> None:
-        """Grants what the credit allows, or tells the sender that the transfer is complete."""
+        """Grants the chunks that the credit allows. If the transfer is no longer expected, tells
+        the sender that it is complete.
+        """
         with self._lock:
             found = self._receiving.get(transfer)
             if found is None:
@@ -347,8 +349,8 @@ class Channel:
         return now + self._rto_s / 2
 
     def hint(self) -> None:
-        """Handles an unproven message that the other end does not know this session. The next tick
-        pings to find out.
+        """Handles a message without MAC, which says that the other end does not know this session.
+        Since anybody may have sent the message, the next tick pings to find out.
         """
         self._suspect_at = self._suspect_at or time.monotonic()
         self._urge()

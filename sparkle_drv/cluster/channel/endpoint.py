@@ -145,7 +145,7 @@ class Endpoint:
         )  # fmt: skip
         with self._lock:
             self._channels[keys.session] = (peer, channel)
-        self._urge()  # a clock thread without sessions sleeps for a second
+        self._urge()  # wakes the clock thread, which sleeps for a second while there is no session
         with self._watching:
             self.transport.watch(peer)
         return channel
@@ -238,13 +238,14 @@ class Endpoint:
                 reply = unpack(known[0], _MOST_HELLO)
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
-            if isinstance(known[1], Channel):  # the first answer was lost
+            if isinstance(known[1], Channel):  # a repeated proof: the answer to the first was lost
                 if known[1].ended:
                     raise Refused(known[1].ended)
                 known[1].speak()
                 return
             channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
-            # a proof begins one session only, since the keys serve no other session
+            # Remembers the channel: if the proof arrives again, it must not begin a second session
+            # with the same keys.
             with self._lock:
                 self._pending[number] = (known[0], channel)
             try:

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 WINDOW = 64 << 10
 """Bytes of unacknowledged items in flight at most: a receiver's share for this session."""
-AHEAD = 4096  # items beyond the next expected one that an end keeps
+AHEAD = 4096  # an end drops items whose numbers are this far beyond the expected one, or farther
 
 
 class _Item:

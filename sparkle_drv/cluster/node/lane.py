@@ -39,8 +39,8 @@ class Work(Protocol):
     """One submission of a lane."""
 
     def go(self) -> Fence | list[Fence | Exception]:
-        """Submits the work. Returns a fence, or a fence or error for each value. Raises if the work
-        cannot run.
+        """Submits the work. Returns its fence, or for work with several values a list: a fence or
+        an error for each value. Raises if the work cannot run.
         """
 
     def ended(self) -> bool:
@@ -124,7 +124,7 @@ class Lane:
                     raise work
                 went = work.go()
                 every = went if isinstance(went, list) else [went]
-            except Exception as error:  # all values of this work fail with the error
+            except Exception as error:  # every value of this work fails with this error
                 every = [error] * count
             with self._changed:
                 self._taken = first + count - 1
@@ -188,7 +188,7 @@ class Lane:
             told = self.queue.device._abilities.tells_fault
             words = told.fault(handle, came.value) if told is not None else ""
             self._fail(value, -rc, words)
-        # the lane of the other queue reports that queue's failure
+        # `wait` also raises failures of queues that this one waited for. Their lanes report them.
         with contextlib.suppress(SparkleError):
             came.wait(0)  # lets the device release what it keeps for the fence
         if self.queue.timing and (times := backend.times(handle, came.value)) is not None:
@@ -203,11 +203,11 @@ class Lane:
 
 
 class _News:
-    """The reports of one lane. A report without faults and times replaces an unsent one before it;
-    all other reports are sent.
+    """The reports of one lane. A report without faults and times replaces the report before it, if
+    that is unsent and has none, either. All other reports are sent.
 
-    `barrier` follows an item that must precede the next report. No older report is replaced then,
-    since the new one would overtake that item.
+    Call `barrier` after posting an item that must arrive before the next report. The next report
+    then replaces no older one, in whose place it would overtake that item.
     """
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -221,8 +221,8 @@ class _News:
 
     @property
     def many(self) -> bool:
-        """Counts one more ended value. Returns whether it is time to report, even if more values
-        have ended.
+        """Counts one more ended value. Returns whether so many are unreported that the lane must
+        report now, even if the next value has ended, too.
         """
         self._ends += 1
         return self._ends >= TOGETHER

@@ -59,7 +59,7 @@ class Process:
 
     def run(self, stopped: Callable[[float], object]) -> None:
         """Runs until `stopped(timeout_s)` returns a true value, then ends every session. `stopped`
-        waits.
+        waits at most `timeout_s` seconds for a reason to stop.
         """
         try:
             while not stopped(renewal.look_s(self._identity)):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from sparkle_drv.errors import OutOfDeviceMemory
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-# a full quota of these raises OutOfDeviceMemory, another one ValueError
+# Quotas that raise OutOfDeviceMemory when they are full; all others raise ValueError.
 _MEMORY = ("memory", "buffers")
 
 

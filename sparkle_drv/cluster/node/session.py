@@ -1,8 +1,9 @@
 """Session: one client's requests, in order. The session's own thread runs quick requests. The lane
 of a queue runs requests of that queue. The transport's thread only queues requests.
 
-An error goes into the reply of its request, or onto its queue's timeline. A failed request with
-neither ends the session. Otherwise the client would use objects that do not exist.
+The error of a failed request goes into its reply, or onto the timeline of its queue. If a failed
+request has neither reply nor queue, the session ends: its client would otherwise use objects that
+do not exist.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ log = logging.getLogger("sparkle_drv.cluster")
 
 END_S = 5.0
 """Seconds that work of a departed client has to end; then it is abandoned."""
-_COST = 512  # bytes that a waiting request counts in addition to its data
+_COST = 512  # bytes that a waiting request takes of the quota `waiting`, beside its data
 
 
 class Lender(Protocol):
@@ -208,7 +209,9 @@ class Session:
 
         def wait_for(number: int, value: int) -> Fence | None:
             if number == lane.number or number in self._closed:
-                return None  # earlier work on this queue runs first anyway
+                # Nothing to wait for: work of one queue runs in order, and all work of a closed
+                # queue has ended.
+                return None
             if value > given.get(number, -1):
                 raise ValueError(f"wait: expected a submitted value of queue {number}, got {value}")
             other = self.lanes.get(number)
@@ -253,7 +256,7 @@ class Session:
         return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
-        """Returns a function that returns the item's bytes, from the item or its transfer."""
+        """Returns a function that returns a request's bytes: `data`, or those of its transfer."""
         if (data is None) != bool(transfer):
             raise ValueError("expected bytes in the item or a transfer, got both or neither")
         if data is None:

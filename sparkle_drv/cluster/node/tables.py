@@ -1,8 +1,9 @@
 """What one session has made: memory at addresses that the session sees, kernels and prepared
 launches by number.
 
-These addresses are not the device's. They reveal nothing of other sessions, and the node looks up
-each of them. Two threads of a session may use a table at a time; the lock is held briefly.
+These addresses are not the device's, so they reveal nothing of other sessions. The node looks up
+every address that a client sends. Two threads of a session may use a table at a time; each holds
+the lock only briefly.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ class Memory:
 
 @dataclass
 class Launch:
-    """A prepared launch: a kernel, its arguments, and for each queue number the callable that core
-    made.
+    """A prepared launch: a kernel and its arguments. `runs` has what core's `prepare` returned for
+    each queue, by the queue's number.
     """
 
     kernel: Kernel

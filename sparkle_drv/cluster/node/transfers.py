@@ -1,7 +1,8 @@
 """Bulk of a session: bytes that arrive for a request, and bytes that leave after one.
 
 `Flight` limits the bytes in flight. It gives room in the order of requests, so that a transfer with
-room never waits for a later one. An arrival without progress for SILENT_S raises TimeoutError.
+room never waits for a later one. A transfer of which nothing arrives for SILENT_S raises
+TimeoutError.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Flight:
 class Room:
     """Host memory for one transfer. Its bytes count in Flight until the last user drops the memory.
 
-    A nonzero `transfer` is expected from the other end as soon as there is room, so that it travels
-    while earlier work runs. With 0 the memory is for bytes that this end sends.
+    `transfer` is the number of a transfer from the other end. This end accepts it as soon as there
+    is room, so that its bytes travel while earlier work runs. 0 means that this end sends.
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:

@@ -42,7 +42,7 @@ _LEAVES_S = 10.0
 _LOST_S = 0.2  # seconds that close waits for a lost session, which the node ends by itself
 _MOST_NBYTES = 1 << 62
 
-# counts of bytes in transit, which belong to this request or to earlier data
+# Counts of the node that `live_counts` leaves out: bytes of requests and transfers on their way.
 _PASSING = ("waiting", "flight")
 _OPENED = {
     "info": Field(dict, 0, 64), "kernels": Field(list, 0, 1 << 16), "clock": Field(bool),
@@ -135,7 +135,8 @@ class RemoteBackend:
         """Sends the host's changes of mapped memory to the device. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
-        # this call makes room in the queue now: making room below would need the mirrors' lock
+        # Notices ended work now, which makes room in the queue. During the uploads below, the
+        # mirrors are locked, and no work can count as ended.
         self._queues.reached(queue)
         working = any(q.reached < q.submitted for q in self._queues.queues())
         return self._mirrors.send(
@@ -178,8 +179,8 @@ class RemoteBackend:
         return b"".join(r for at, _, r in plugin.records.split(given.data) if at not in gone)
 
     def _prepared(self, line: Line, given: plugin.Given) -> bool:
-        """Asks the node once to keep the record. Returns whether the node keeps the record;
-        `given.kept` then is the request that runs it.
+        """Asks the node once to keep the record of a prepared launch. Returns whether the node does
+        so. `given.kept` is then the packed request that runs the record.
         """
         session = self._session
         if given.kept is None:
@@ -192,7 +193,7 @@ class RemoteBackend:
             forget.atexit = False
             kept = weakref.ref(given)
 
-            # the node's quota is full, so the record is sent with each launch
+            # Called if the node's quota is full; each launch then sends the record.
             def refused() -> None:
                 forget.detach()
                 if (there := kept()) is not None:

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-_KEPT = 4096  # faults, and times, of submissions that a line keeps until the caller reads them
+_KEPT = 4096  # unread faults that a line keeps at most; also the limit of unread times
 
 
 class Read:
-    """A download in progress. `value` of its line is reached once the bytes are in `into`."""
+    """A download in progress on the queue `line`. The queue reaches `value` once the bytes are in
+    `into`.
+    """
 
     __slots__ = ("into", "line", "value")
 

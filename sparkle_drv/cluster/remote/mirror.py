@@ -121,8 +121,8 @@ class Mirrors:
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                # read before `changes`, so that changes through a view that is dropped meanwhile
-                # are still found
+                # `held` is read before `changes`. A view that is dropped in between thus leaves
+                # the mirror in place, and the next call finds the view's last changes.
                 held = mirror.held
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)

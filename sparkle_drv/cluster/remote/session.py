@@ -94,7 +94,7 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # no frame is in flight, so no acknowledgement will trigger the next send
+            # No frame is in flight, so no acknowledgement will come and send this item.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
@@ -103,13 +103,14 @@ class Session:
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its value. With `again`, a
-        "run" request replaces equal unsent ones just before it: its value covers the values of the
-        replaced requests.
+        "run" request replaces equal requests just before it that are unsent. The node then launches
+        once for each of their values, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        # no call may come between: an interrupt would separate the post from the count
+        # Follows the post without a call in between: Python handles Ctrl-C at calls, and the item
+        # would be posted but its value not counted.
         line.submitted = value
         if idle:
             self.channel.flush()
@@ -218,8 +219,8 @@ class Session:
         return self._news
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Waits until a report arrives after `mark`, at most `seconds`. After SILENT_S without a
-        report, asks the node.
+        """Waits until a report arrives after `mark`, at most `seconds`. If the node has sent no
+        report on the queue `own` for SILENT_S, asks for one.
         """
         self.channel.flush(_PATIENCE_S)
         with self._changed:

@@ -290,5 +290,5 @@ class _Link:
         due = time.monotonic() + delay_s
         if aside < self._air.reorder:
             return due + self._random.uniform(0.1, 1.0) * HELD_BACK_S
-        self._last = max(due, self._last)  # a delayed message keeps its place, as in a stream
+        self._last = max(due, self._last)  # a delayed message delays those behind it, as in TCP
         return self._last

@@ -103,7 +103,8 @@ def settings(
                 },
             },
         },
-        # Twice our limit, so that send() refuses long messages first: Zenoh drops them silently.
+        # Zenoh drops longer messages silently. The limit is twice ours, so that `send` of this
+        # package refuses a long message first.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }
@@ -166,8 +167,8 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """Allows messages, subscriptions and liveliness of our keys on every link, both ways, and no
-    queries.
+    """Allows messages, subscriptions and liveliness tokens of our keys on every link, in both
+    directions. Everything else is denied, such as queries of values.
     """
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {

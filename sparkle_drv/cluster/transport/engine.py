@@ -148,7 +148,7 @@ class Engine:
         """
         with self._lock:
             self._folder = folder
-            # called only to raise ValueError
+            # Called only for its ValueError, before the old session is closed.
             config.settings(folder, self._listen, self._connect, self._node)
             if self._closed:
                 raise Stalled("the endpoint is closed")
@@ -229,8 +229,9 @@ class Engine:
     def _look(self, session: zenoh.Session, own: str = "") -> None:
         """Raises Refused if another endpoint has the same name.
 
-        A restarted node may still see its predecessor, and waits for its predecessor's lease to
-        end. If two endpoints have a token, the endpoint whose key sorts first stays.
+        A restarted node may still see the token of the process before it, until that process's
+        lease ends. So the node waits for a lease. If two endpoints have a token, the endpoint whose
+        key sorts first stays.
         """
         there: set[str] = set()
 
@@ -319,8 +320,8 @@ def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]
 
 
 def _bounded(action: Callable[[], Any]) -> Any:
-    """Runs the action in a thread. Returns its result, or None after ENDED_S, when the action
-    continues alone.
+    """Runs the action in a thread. Returns its result. After ENDED_S without a result, returns None
+    and lets the action continue.
     """
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 

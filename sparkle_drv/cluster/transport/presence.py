@@ -1,7 +1,7 @@
 """Which watched endpoints are alive, by the liveliness tokens of their sessions.
 
-An endpoint that renews its certificates is absent for a moment. It announces its absence by a token
-RENEWS. The absence is then reported only if it lasts longer than HOLD_S.
+An endpoint that renews its certificates is absent for a moment, which it announces by a token
+RENEWS. An announced absence is reported only if it lasts longer than HOLD_S.
 """
 
 from __future__ import annotations

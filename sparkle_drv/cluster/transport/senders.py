@@ -1,11 +1,11 @@
 """Calls the engine to send messages, usually in the caller's thread, without a thread switch.
 
-A put of bulk waits for room in the link, and a suspended receiver gives none. A caller of bulk can
-wait: channel/endpoint.py has a thread for bulk.
+A put of a bulk message waits for room in the link, and a suspended receiver gives none. Callers
+that send bulk can wait: channel/endpoint.py has a thread for bulk.
 
-Control never waits for room: a control message is dropped if the link accepts nothing. While a put
-of bulk takes long, a separate thread sends control, since the engine may hold locks. Once that put
-exceeds the watchdog's time, senders get Stalled.
+A control message never waits for room: it is dropped if the link accepts nothing. While a put of
+bulk takes long, the engine may hold locks, so a separate thread sends control messages. Once that
+put exceeds the watchdog's time, senders get Stalled.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class Authority:
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
-        """Signs a request. Returns the request's subject, and that machine's files except its key.
-        Raises Refused, also for a revoked key, and ValueError.
+        """Signs a request. Returns the request's subject, and the files of that machine except its
+        key. Raises Refused for a damaged request or a revoked key, and what `certify` raises.
         """
         of, key = requests.checked(request, "request")
         self.revoked.check(key, f"request of {of}")
@@ -61,8 +61,8 @@ class Authority:
     ) -> dict[str, bytes]:
         """Makes and records a certificate for a key. Returns the files that the key's owner needs.
 
-        Raises ValueError, also if a subject of another role has this name. TLS compares only names,
-        so two roles must not share a name.
+        Raises ValueError, for example if a subject of another role has this name. TLS compares only
+        names, so two roles must not share a name.
         """
         if self.on_record(key) is None:
             for known, made in self.issued():

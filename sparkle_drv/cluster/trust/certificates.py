@@ -96,7 +96,7 @@ def told(extensions: x509.Extensions) -> Subject:
 
 
 def parsed(der: bytes, whose: str) -> x509.Certificate:
-    """Parses a certificate in DER. Raises Refused for other bytes and for none."""
+    """Parses a certificate in DER. Raises Refused if the bytes are empty or no certificate."""
     if not der:
         raise Refused(f"{whose}: expected a certificate, got none")
     try:

@@ -23,8 +23,9 @@ def folder(home: str) -> Path:
 
 
 def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
-    """Reads a file. Raises Refused. For a missing file the error says `missing`, which tells the
-    user what to do. A `secret` file is refused if anyone but its owner may read it.
+    """Reads a file. Raises Refused if that fails. If the file does not exist, the error has the
+    text `missing`, which tells the user what to do. A `secret` file is refused if anyone but its
+    owner may read it.
     """
     try:
         # O_NONBLOCK: a pipe of that name must not make open() wait for a writer.

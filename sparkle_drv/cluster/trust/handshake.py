@@ -106,8 +106,8 @@ class Caller:
 
 
 class Answerer:
-    """The node's end of any number of handshakes, from any thread. It admits clients whose role is
-    in `callers`. Raises Refused as Caller does.
+    """The node's end of any number of handshakes; any thread may call it. It admits clients whose
+    role is in `callers`. Raises Refused if it does not accept a client's message.
     """
 
     def __init__(
@@ -205,8 +205,8 @@ def _checked(
 def _certified(
     said: dict[str, Any], whose: str, mine: Identity
 ) -> tuple[Subject, ec.EllipticCurvePublicKey]:
-    """Verifies a certificate. Returns its subject and key. Only the handshake's signature then
-    proves that the sender has the private key.
+    """Verifies a certificate. Returns its subject and key. This does not prove that the sender has
+    the private key: the handshake's signature does.
     """
     certificate = certificates.parsed(said["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)

@@ -45,8 +45,8 @@ class Field:
 
 
 def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
-    """Returns `message` if it has exactly `fields`. Raises Refused otherwise, also for a
-    refusal.
+    """Returns `message` if it has exactly `fields`. Otherwise raises Refused, with the other end's
+    reason if the message is a refusal.
     """
     raise_if_refusal(message, whose)
     if type(message) is not dict:

@@ -1,4 +1,4 @@
-"""Renews certificates, which are valid for a day: a new one for the same key, name, role and hosts.
+"""Renews certificates, which are valid for a day. A new one has the same key, name, role and hosts.
 
 On the machine with the CA, `renew` makes the certificate. On another machine, a session carries a
 request to the CA's machine and the answer back. node/ and remote/ send the request when `due`
@@ -42,8 +42,8 @@ def look_s(of: Identity) -> float:
 
 
 def renew(of: Identity, days: float = 1) -> Identity:
-    """Renews the certificate with the CA on this machine. Raises Refused, also for a revoked key,
-    ValueError and OSError.
+    """Renews the certificate with the CA on this machine. Raises ValueError, OSError, and Refused,
+    for example if the key is revoked.
     """
     ca = authority.load(str(of.folder.parent))
     ca.revoked.check(of.key.public_key(), f"renewal of {of.subject}")

@@ -41,8 +41,8 @@ def key_of(pem: bytes, whose: str) -> ec.EllipticCurvePrivateKey:
 
 
 def begun(folder: Path, of: Subject) -> str:
-    """Writes a request beside the key in this folder, after making a missing key. Returns the key's
-    fingerprint. Raises OSError, and Refused for a key file without a key.
+    """Writes a request beside the key in this folder. Makes the key if there is none. Returns the
+    key's fingerprint. Raises OSError, and Refused if the key file has no valid key.
     """
     path = folder / files.KEY
     if path.exists():

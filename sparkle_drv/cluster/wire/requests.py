@@ -6,7 +6,7 @@ reply that the client expects, 0 for none. A node's item is a reply, {"re": numb
 
 Requests run in order. Requests of one queue (`QUEUED`) run one after another, in parallel to those
 of other queues. The client chooses the numbers of queues, prepared launches and transfers. The node
-chooses the numbers of kernels, and addresses. All of them are valid within the session only. A
+chooses addresses and the numbers of kernels. All numbers and addresses belong to one session. A
 `value` is a point of a queue's timeline: the first submission has value 1, the next one 2.
 """
 
@@ -63,8 +63,9 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
         "nbytes": Field(int, 0, MOST_RECORDS),
     },
-    # One dispatch record, which the node keeps under a number. `run` launches the record once for
-    # each value after the queue's last value, up to its `value`.
+    # One dispatch record, which the node keeps under the number `prepared`. The request "run"
+    # launches this record several times: once for each value after the queue's last one, up to the
+    # request's `value`.
     "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
     "forget": {"prepared": _ID},
     "run": {"queue": _ID, "value": _ID, "prepared": _ID},
@@ -87,8 +88,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
 
 NEWS: Mapping[str, Mapping[str, Field]] = {
-    # How far a queue has come. `faults` are [value, errno, words] and `times` are [value, start,
-    # end]. Each report has those of values that no earlier report had.
+    # How far a queue has come. Items of `faults` are [value, errno, words], and items of `times`
+    # are [value, start, end]. A report has only items that no earlier report had.
     "timeline": {
         "queue": _ID, "reached": _NUMBER, "faults": Field(list, 0, 1024),
         "times": Field(list, 0, 4096),

@@ -21,7 +21,8 @@ import sparkle_drv as sp
 
 Array = npt.NDArray[Any]
 
-# bytes before and after each operand: the coarsest alignment that any device needs for bindings
+# Bytes of each guard band, before and after an operand. No device needs a coarser alignment of
+# bindings than this, so the operand is aligned.
 GUARD_NBYTES = 256
 GUARD_BYTE = 0xA5
 MOST_BUSY_STEPS = 2**32 - 1

@@ -118,7 +118,8 @@ def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -
         with np.errstate(all="ignore"):
             size = np.abs(want.astype(np.float64))
             got, want = got / size, want / size
-    # A sum of many terms may be small by chance. So the error is relative to terms of size 1.
+    # A sum of many terms may be small by chance. So its error is compared with the square root of
+    # their number, the typical size of a sum of random terms of size 1.
     terms = problem.terms
     scale = math.sqrt(terms) if terms > 1 and want.size < 16 else None
     miss = ref.mismatch(got, want, limit, scale)

@@ -96,8 +96,8 @@ def check_a_prepared_launch_of_something_closed(dev: sp.Device) -> None:
                 other()
             queue.fence(
                 go()
-                # another object was closed, so the prepared launch checks its own objects again and
-                # runs
+                # Closing another object makes the prepared launch check its own objects again. They
+                # are open, so it runs.
             ).wait()
         with raises(ValueError, says="closed"):
             go()

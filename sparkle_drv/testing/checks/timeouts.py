@@ -8,7 +8,7 @@ from collections.abc import Callable
 import sparkle_drv as sp
 from sparkle_drv.testing.checks.base import Busy, check, raises
 
-LONGER = (0.3, 1.2, 4.8)  # seconds of work that a wait is tried with, in order
+LONGER = (0.3, 1.2, 4.8)  # seconds of work in successive attempts to make a wait time out
 
 Attempt = Callable[[Busy, float], "sp.FenceTimeout | None"]
 
@@ -29,7 +29,7 @@ def _waited(fence: sp.Fence, timeout_s: float) -> sp.FenceTimeout | None:
     try:
         fence.wait(timeout_s)
     except sp.FenceTimeout as error:
-        # the text is empty if the work ended at the last moment
+        # `submission` is empty if the work ended at the last moment.
         return error if error.submission else None
     return None
 

@@ -5,6 +5,6 @@ Used by tests and benchmarks/shards.py.
 
     machines.py   drawn: unequal devices and work for them; wrong: the same with other rates
     player.py     played_s: the seconds of a plan on such devices, where some may stop or stall
-    stops.py      the cost of a device that stops, relative to a planner that knew in advance
-    judged.py     plans as ratios; how often split calls write a piece, and how long they decide
+    stops.py      the cost of a device that stops, relative to a planner that foresaw the stop
+    judged.py     ratios that judge plans; how often a piece is written; microseconds of a decision
 """

@@ -29,8 +29,8 @@ UNITS, UNIT_S = 4096, 1e-4
 
 
 def judged(seed: int) -> tuple[float, float]:
-    """Returns two figures of a drawn machine: the gap of its plan to the bound, and played over
-    predicted seconds.
+    """Returns two figures of a drawn machine: the gap between its plan and the bound, and the
+    player's seconds divided by the predicted ones.
     """
     m = drawn(seed)
     plan = plan_shares(m.sites, m.count, m.host)
@@ -50,8 +50,8 @@ def _planned(rates: tuple[float, ...]) -> tuple[list[Site], Shares]:
 
 
 def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
-    """Returns the share of the ideal that the player reaches: seconds if all devices worked all the
-    time, over the player's seconds. With a seed, the planner's rates are up to 20 % wrong.
+    """Returns the ideal seconds, in which all devices work all the time, divided by the player's
+    seconds. With a seed, the planner's rates are up to 20 % wrong.
     """
     sites, plan = _planned(rates)
     true: Sequence[Site] = sites if seed is None else wrong(sites, seed)

@@ -40,8 +40,7 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
     count, n = round(log(256, 8192)), chance.randint(least, most)
     whole_s = log(LEAST_S, MOST_S)
-    # The bytes of operands and results are drawn as the seconds that they take at 5 GB/s, per
-    # second of work.
+    # At 5 GB/s, the bytes of all operands and results take 0.01 to 1 times the seconds of all work.
     unit_nbytes = round(log(0.01, 1.0) * whole_s * 5e9 / count)
     in_part = chance.uniform(0.1, 0.9)
     fixed_nbytes = round(log(0.01, 0.3) * whole_s * 5e9) if chance.random() < 0.7 else 0

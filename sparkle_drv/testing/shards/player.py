@@ -171,7 +171,9 @@ class _Play:
         return self.now
 
     def _times(self) -> Iterator[float]:
-        """Yields the times at which something other than the end of a step may happen."""
+        """Yields the times of events other than the end of a step: a device becomes ready or stops,
+        or its piece becomes late.
+        """
         for uri, device in self.devices.items():
             yield device.site.ready_s
             if device.stop:
@@ -200,7 +202,9 @@ class _Play:
                 piece.done = True
 
     def _watch(self, uri: str, device: _Device) -> None:
-        """Handles a device that stops now, and a piece that becomes late."""
+        """Slows the device down if it stops now. If its piece becomes late now, takes its other
+        pieces away.
+        """
         stop = device.stop
         if stop and stop.at_s <= self.now:
             device.stop, slower = None, device.site.compute

@@ -1,5 +1,5 @@
-"""The cost of a device that stops during a run, relative to a planner that knew of the stop; by
-seed.
+"""The cost of a device that stops or slows down during a run, relative to an ideal run. A seed
+draws the devices and the stop.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
 
 
 def cost(seed: int, ratio: float, slower: float) -> float:
-    """Returns the seconds of a run with a stop, over the ideal. In the ideal all devices work until
-    the stop. Then the others do the rest, and the stopped device what it still can.
+    """Returns the seconds of a run in which a device becomes `slower` times as slow, divided by
+    those of the ideal run. In the ideal run all devices work all the time, at their true rates.
     """
     sites, count, chance = near(seed, ratio)
     plan = plan_shares(sites, count)
