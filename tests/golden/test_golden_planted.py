@@ -22,7 +22,7 @@ MODULES = ("bits", "descriptors", "pm4", "regs", "sdma", "type3")
 # what is wrong: file, text, its wrong form
 PLANTED = {
     "opcode of RELEASE_MEM": ("pm4.py", "ReleaseMem(Packet, opcode=0x49", "0x49", "0x4A"),
-    "event index": ("pm4.py", "index=bits(8, 11),  # 5: end", "11", "10"),
+    "event index": ("pm4.py", "index=bits(8, 11),  # 5 is end", "11", "10"),
     "count_sel of COPY_DATA": ("pm4.py", "count_sel=bits(16)", "16", "17"),
     "dst_sel of DMA_DATA": ("pm4.py", "dst_sel=bits(20, 21)", "20, 21", "21, 22"),
     "VALID of INDIRECT_BUFFER": ("pm4.py", "valid=bits(23)", "23", "22"),

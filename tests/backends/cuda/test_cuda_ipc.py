@@ -168,7 +168,7 @@ print(caught.value)
 """,
         FAKE_CUDA_MISSING="cuIpcGetMemHandle",
     )
-    assert "CUDA 13.0 cannot give" in said
+    assert "CUDA 13.0 cannot share" in said
 
 
 def test_exports_that_are_not_possible(cuda, tell):
