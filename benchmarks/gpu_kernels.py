@@ -194,8 +194,8 @@ def overlap(dev: sp.Device, nbytes: int) -> Row:
 
 
 def chain(iters: int) -> int:
-    """Returns what busy_u32 computes: x = 1664525 x + 1013904223, applied to 1 `iters` times, by
-    repeated squaring.
+    """Returns what busy_u32 computes: it begins with x = 1 and repeats x = 1664525 x + 1013904223
+    `iters` times. This function composes the steps by repeated squaring.
     """
     a, c, factor, term = 1, 0, 1664525, 1013904223
     while iters:

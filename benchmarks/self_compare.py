@@ -1,8 +1,8 @@
 """How often are `bench.py compare` and against.py wrong? They compare kernels with themselves and
 with a slower form, while busy loops load the machine.
 
-    python benchmarks/self_compare.py                # compare: 100 times with itself, 20 planted
-    python benchmarks/self_compare.py --against 20   # against.py: so often with itself and planted
+    python benchmarks/self_compare.py                # compare: itself 100 times, slow form 20 times
+    python benchmarks/self_compare.py --against 20   # against.py: itself and slow form, each 20
     python benchmarks/self_compare.py --load 0       # on the machine as it is
 
 `bench.py compare`: each results file comes from its own process. The kernel is compiled with cc by

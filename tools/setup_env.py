@@ -54,8 +54,8 @@ def ensure_packages(tests: bool) -> None:
 
 
 def install(names: "list[str]") -> None:
-    """Installs all packages at once. If apt refuses a package, it installs none: then all others
-    are installed.
+    """Installs all packages at once. If apt refuses one package, apt installs none. This function
+    then installs all packages that apt does not refuse.
     """
     say(f"apt-get install {' '.join(names)}")
     apt_get("update")

@@ -73,7 +73,7 @@ def case(
                 right[f"{station.name} {way}"] = (station, way)
     _timed(found, right, settings)
     for station in stations:
-        with contextlib.suppress(Lost):  # prepare() reported the loss, or the next case does
+        with contextlib.suppress(Lost):  # another request reports the lost process
             station.ask("drop")
     return found
 

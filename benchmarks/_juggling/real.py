@@ -80,7 +80,7 @@ def _over(truth: dict[str, float], uri: str) -> float:
 
 @dataclass
 class After:
-    """What was measured of one size, after the calls from which the scheduler learnt."""
+    """The measurements of one size, made after the calls from which the scheduler learns."""
 
     chosen: list[str]
     """URIs of the devices of the calls."""

@@ -4,8 +4,9 @@ each probe, in random order. The same samples give the row's time and its share 
 A probe is a kernel of roofs.py, sized for the row. One probe is a stream over as many bytes as the
 row's operands have, so that both run from the same cache or from memory. The other is a loop of
 FMAs whose launch lasts as long as the row's. On busy cores the scheduler's time slices then
-interrupt both alike. With launches of other lengths, the measured shares of one kernel were 47 % to
-200 % there. Nothing is kept from row to row. Called by engine.py; probes.py makes the probes.
+interrupt both alike. With launches of unequal lengths, the measured shares of one kernel on busy
+cores were 47 % to 200 %. Nothing is kept from row to row. Called by engine.py; probes.py makes the
+probes.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ def _pilot(
     """Returns the roofs that the row may come closest to, judged by the shortest times of a few
     rounds.
 
-    The samples of these rounds are dropped. If the row is near no roof, the reference roof is kept:
-    a kernel that hardly moves data has other delays than a stream.
+    The samples of these rounds are dropped. If the row is near no roof, returns the reference, a
+    loop of FMAs, as well. The delays of a kernel that hardly moves data differ from a stream's.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):

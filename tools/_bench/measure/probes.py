@@ -46,8 +46,8 @@ REFERENCE = "reference"  # kind of a probe that belongs to no roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` names
-    the number of threads, unless it is all threads; `roof` does not.
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` is the
+    kernel's name, with the number of threads unless all threads run it. `roof` is the name alone.
     """
 
     kernel: str

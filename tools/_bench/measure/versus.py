@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # a kernel so many times slower than another shortens the batch of both
+MOST_UNEQUAL = 100  # beyond this ratio to the fastest, the slowest kernel shortens all batches
 
 
 @dataclass

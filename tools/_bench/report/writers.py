@@ -51,8 +51,8 @@ class Outputs:
         """Updates the files during a run. If the process is killed, no file is half written. After
         a power cut the JSON file, from which a run resumes, is complete.
 
-        Device files and pipes get the text only once, at the end. A failure is reported then, when
-        the write is tried again.
+        Device files and pipes get the text only once, at the end. A failed update is not reported:
+        the write is tried again at the end, and its failure is reported then.
         """
         for path, text in self._texts():
             with contextlib.suppress(OSError, ValueError):

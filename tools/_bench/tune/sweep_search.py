@@ -48,8 +48,8 @@ class Found:
 
 @dataclass
 class SweepSearch:
-    """Spends `budget_s` seconds per device. `found` gets an entry after each size, also
-    after Ctrl-C.
+    """Spends `budget_s` seconds per device. `found` gets an entry after each size, even when Ctrl-C
+    ends the search of that size.
     """
 
     budget_s: float

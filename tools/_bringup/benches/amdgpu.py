@@ -172,8 +172,8 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no such counter. The rung `version`, or making a context,
-        # reports that.
+        # Another driver's node has no VRAM_LOST_COUNTER. The rung `version`, or making a context,
+        # reports that driver.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 
