@@ -80,7 +80,7 @@ def _missed(env: dict[str, str], work: Path) -> str:
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
     try:
-        done = subprocess.run(  # cwd, because -c also imports from the current folder
+        done = subprocess.run(  # in `work`, because -c imports from the current folder first
             command, env=env, cwd=work, capture_output=True, text=True, timeout=TRY_S
         )
     except subprocess.TimeoutExpired:

@@ -11,8 +11,8 @@ result is there; below 1 operators are faster. Then the us of `x + y` with 8 ele
 the expression returns, "run" until its fence has ended. They are medians of single calls.
 
 Ratios are medians, measured in turns, with the interval that holds the true median with 95 %. Each
-result is compared with numpy's before it is timed. Exit codes: 0 well, 1 a wrong result or more
-than one launch, 2 usage, 3 no such device.
+result is compared with numpy's before it is timed. Exit codes: 0 well, 1 a wrong result, or
+operators that made more than one launch, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations

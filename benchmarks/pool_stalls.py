@@ -17,7 +17,8 @@ surroundings:
 The OpenMP region (100 us of work) is timed, too: alone and after our gemm. The OpenMP program is
 _cpu_peers/pool_stalls.c, compiled with gcc -fopenmp. Each surrounding runs in a process of its own.
 A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
-compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
+compared with numpy's before anything is timed. The table is for people: no time makes the script
+fail.
 """
 
 from __future__ import annotations

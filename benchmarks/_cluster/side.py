@@ -5,8 +5,9 @@ client reads commands from stdin: `ask COUNT` sends requests of 100 bytes and pr
 us; `bulk MIB` sends MIB MiB and prints MB/s.
 
 With `device`, FOLDER is SPARKLE_HOME, `ask` asks for the device's clock and `bulk` is an upload.
-The client then also knows `down MIB` (a download; prints MB/s), `launch COUNT` (prints the us that
-a prepared launch costs the client) and `hundred COUNT` (100 launches and one wait; prints the us).
+The client then has three more commands. `down MIB` is a download and prints MB/s. `launch COUNT`
+prints the us that a prepared launch costs the client. `hundred COUNT` makes 100 launches and one
+wait, and prints the us.
 """
 
 from __future__ import annotations

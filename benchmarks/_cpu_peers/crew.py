@@ -19,8 +19,8 @@ LIVES = 3  # after so many deaths a peer is not started again
 
 
 class Crew:
-    """All child processes of a run. `at(threads)` returns those that are alive, this package's
-    first.
+    """All child processes of a run. `at(threads)` returns the live processes with that number of
+    threads, this package's first.
     """
 
     def __init__(

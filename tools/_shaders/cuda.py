@@ -1,10 +1,10 @@
-"""CUDA C for NVIDIA GPUs: nvcc 13.0.88 makes PTX for each target, which this module makes loadable
-by older drivers.
+"""CUDA C for NVIDIA GPUs: nvcc 13.0.88 makes PTX for each target. This module then edits the PTX,
+so that older drivers can load it.
 
 nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. These kernels only need PTX
-ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to 8.0. Removing comments
-and indentation, and shortening names of parameters, saves 8 KB of the wheel. ptxas checks that the
-file still assembles.
+ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the version is lowered to 8.0. Removing
+comments and indentation, and shortening names of parameters, saves 8 KB of the wheel. ptxas checks
+that the file still assembles.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class _Parser:
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.idle = 0  # above 0: the value is not used and raises nothing, as 1/0 in "0 and 1/0"
+        self.idle = 0  # above 0: the value cannot matter, as 1/0 in "0 and 1/0", so no error
         self.tokens = _tokens(text)
         self.at = 0
 

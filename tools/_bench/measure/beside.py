@@ -90,8 +90,8 @@ def take(
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
-    """Returns the share of the roof for a row whose own time was measured in another way: in a
-    pipeline, or in turns with rivals.
+    """Returns the share of the roof for a row whose own time did not come from these rounds, but
+    from a pipeline or from turns with rivals.
     """
     brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
     return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
@@ -115,7 +115,8 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 
 
 def _better(rates: stats.Floats) -> list[float]:
-    """Returns the rates of the variant (row) that was faster, chosen for each stretch of samples.
+    """Returns the rates of the faster variant; a variant is a row of `rates`. The choice is made
+    anew for each stretch of samples.
 
     On busy cores, all threads are sometimes faster and sometimes slower than one. A choice in each
     round would prefer chance outliers: it lowered the share of gemm_f64 beside two busy loops from

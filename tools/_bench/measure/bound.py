@@ -151,7 +151,7 @@ class Bound:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            # the kernel was made for one plan on this device, so it has its own grid
+            # a kernel that was made for one plan on this device fixes the grid
             if self.kernel.groups:
                 self.launch_options = {}
             # The times of an emulated device mean nothing, so its queue spends no packets on them.

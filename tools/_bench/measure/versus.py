@@ -1,9 +1,9 @@
 """Compares kernels in one run: the same inputs, all checked, then samples in turns. Each round has
 a random order, so that the machine's changes affect all kernels alike.
 
-A ratio is a rival's time over the job's, judged as the compare command judges two files. Without an
-oracle the outputs are compared with the job's: a kernel whose outputs differ fails. Called by
-runner.py.
+A ratio is a rival's time over the job's; its verdict follows from the medians (shift.rivals).
+Without an oracle the outputs are compared with the job's: a kernel whose outputs differ fails.
+Called by runner.py.
 """
 
 from __future__ import annotations

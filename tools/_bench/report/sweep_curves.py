@@ -21,7 +21,7 @@ LOG_FROM, TALL_FROM = 4, 20
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis in which rows of one kind differ."""
+    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows have several values."""
     groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.subject.mode, tuple(row.subject.axes)), []).append(row)

@@ -97,7 +97,7 @@ def compare(
     force: bool = False,
 ) -> list[Pairing]:
     """Pairs the rows of two results documents. Raises NotComparable when they have no row in
-    common, and, unless forced, when their devices differ.
+    common. Raises it when their devices differ, too, unless the comparison is forced.
     """
     before, after = ({key(row): row for row in document["results"]} for document in (old, new))
     for which, rows in zip(_WHICH, (before, after), strict=True):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
-FEWEST_FOR_INTERVAL = 6  # at n = 6 the extremes hold the median with 1 - 2 * 0.5**n >= 95 %
+FEWEST_FOR_INTERVAL = 6  # from n = 6 on, min and max enclose the median with 1 - 2 * 0.5**n >= 95 %
 BLOCKS = 20  # number of stretches of samples; adjacent samples of a process are not independent
 
 

@@ -180,8 +180,8 @@ class Bench:
     def _look(self, states: int, contexts: bool) -> None:
         """Raises Wrong if the GPU was reset since the last call.
 
-        The first rung that makes a GPU context causes one more context, which the ladder keeps.
-        That context shows resets during rungs without a context.
+        After the first rung that makes a GPU context, makes one more context, which the ladder
+        keeps. This context shows resets during rungs without a context of their own.
         """
         before, self._lost = self._lost, self._lost_counter()
         witness = self._witness
