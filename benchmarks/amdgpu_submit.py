@@ -63,7 +63,7 @@ class Functions(ctypes.Structure):
 
 
 class One(ctypes.Structure):
-    """The C struct `taken` of amdgpu_submit.c: what one submission took."""
+    """The C struct `taken` of amdgpu_submit.c: times and ioctls of one submission."""
 
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "inside_ns", "ioctls"))
 

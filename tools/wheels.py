@@ -71,7 +71,7 @@ def python_headers() -> Path:
     shutil.copytree(sysconfig.get_path("include"), folder)
     triple = sysconfig.get_config_var("MULTIARCH") or ""
     own = Path("/usr/include", triple, f"python{sysconfig.get_python_version()}", "pyconfig.h")
-    if own.is_file():  # Debian: the other pyconfig.h includes this file by path
+    if own.is_file():  # on Debian the copied pyconfig.h only includes this file
         shutil.copy(own, folder / "pyconfig.h")
     return folder
 

@@ -235,8 +235,8 @@ def manifest(device: sp.Device | None = None) -> dict[str, Any]:
     """Returns the kernels of shaders/manifest.json by name; with a device, only those that the
     device provides.
 
-    A plug-in's own kernels are not in the manifest. Those with a group size count as grids of such
-    groups, the others as kernels that choose their own grid.
+    The manifest does not name the backends of plug-ins. For such a backend, a kernel with a group
+    size counts as a grid of such groups, any other kernel as a routine.
     """
     from sparkle_drv import assets
 

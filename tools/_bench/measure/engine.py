@@ -198,8 +198,8 @@ def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets:
 def _take(
     bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
 ) -> tuple[Measured, Overhead | None, Share | None]:
-    # The sampler is not closed after a failure: closing would wait for the stuck launch. `bound`
-    # frees everything anyway.
+    # After a failure the sampler is not closed, because closing would wait for the stuck launch.
+    # `bound` frees the sampler's resources anyway.
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":

@@ -60,8 +60,8 @@ class Probe:
         return self.kernel.partition(",")[0]
 
     def close(self) -> None:
-        """Closes the samplers. Not called after a failure: closing would wait for the stuck launch,
-        and the Bound closes anyway.
+        """Closes the samplers. Must not be called after a failure, because closing would wait for
+        the stuck launch. The Bound frees the samplers' resources then.
         """
         for one in (self.sampler, self.warms):
             if one is not None:

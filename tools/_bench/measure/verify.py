@@ -3,8 +3,7 @@ change. Pure numpy.
 
 The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
 sparkle_drv.ops.ref. A value that is small by cancellation is judged relative to the rms, because
-its last digits are lost. A large value may be off only in proportion to its size. Called by
-bound.py.
+its last digits are lost. A large value is judged relative to its own size. Called by bound.py.
 """
 
 from __future__ import annotations

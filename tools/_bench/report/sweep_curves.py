@@ -15,8 +15,8 @@ from . import figures, sweep_table, ticks
 from .figures import Point
 from .roofline import kernels
 
-# An axis of sizes (LOG_FROM) or of times (TALL_FROM) is logarithmic if its largest value is so many
-# times its smallest. An axis of rates begins at zero.
+# An axis is logarithmic if its largest value is at least this many times its smallest: LOG_FROM for
+# sizes, TALL_FROM for times. An axis of rates begins at zero.
 LOG_FROM, TALL_FROM = 4, 20
 
 

@@ -24,7 +24,7 @@ from .csv_table import as_csv
 
 @dataclass(frozen=True)
 class Outputs:
-    """The paths of the output files. None: that output is not wanted."""
+    """The paths of the output files; None for an output that is not requested."""
 
     json: Path | None = None
     csv: Path | None = None

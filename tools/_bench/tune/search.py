@@ -20,7 +20,7 @@ from _bench.rows import stats
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
 WORTH = 0.01  # least relative advantage of a neighbour for the climb to go on
-SEARCH_SHARE = 0.75  # share of the time; the rest is for the duel
+SEARCH_SHARE = 0.75  # share of the time for the climb; the duel gets the rest
 
 P = TypeVar("P")
 

@@ -29,7 +29,7 @@ MOST_CHARS = 64_000
 
 
 def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]:
-    """Returns the dump, and those of its facts that causes use."""
+    """Returns the dump, with the facts that the conditions of causes read."""
     facts: dict[str, Any] = {}
     parts: dict[str, str] = {}
     hung = type(error).__name__ == "Hung"
