@@ -50,7 +50,7 @@ HERE = Path(__file__).resolve().parent
 BASELINE = HERE.parent / "benchmarks/_gpu_peers/baseline.c"
 SCHEMA = 1
 CHILD_S = 40.0  # limit of one repetition of one peer, in seconds
-TRIES = 2  # a peer that fails so often in a row is absent; a cold disk may cause the first failure
+TRIES = 2  # failures in a row after which a peer is absent; a cold disk may cause the first
 Runs = dict[str, list[dict[str, Any]]]  # each peer's results, one per repetition
 LIBRARY = "libcuda.so.1"
 

@@ -99,7 +99,7 @@ def ensure_venv() -> None:
     found = STAMP.read_text().splitlines() if STAMP.exists() else []
     if found == wanted:
         return
-    if found[:2] != wanted[:2]:  # another checkout or Python, or an attempt that was not completed
+    if found[:2] != wanted[:2]:  # .venv is of another checkout or Python, or is incomplete
         shutil.rmtree(VENV, ignore_errors=True)
         say(f"making .venv with {PYTHON} ({platform.python_version()})")
         run(str(PYTHON), "-m", "venv", str(VENV))

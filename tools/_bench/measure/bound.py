@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 BAND_NBYTES = (
-    # four pages: an index that is off by a row of thousands still hits the band, and views stay
-    # page-aligned
+    # Four pages. An index that is wrong by one row, of some thousand elements, still hits the band.
+    # Views stay page-aligned.
     16384
 )
 LAUNCH_TIMEOUT_S = 120.0
@@ -100,7 +100,7 @@ def timed(device: sp.Device) -> sp.Queue:
     try:
         return device.queue(timing=True)
     except sp.SparkleError as error:
-        if type(error) is not sp.SparkleError:  # a subclass of SparkleError is a real failure
+        if type(error) is not sp.SparkleError:  # a subclass does not mean "the device has no clock"
             raise
         return device.queue()
 

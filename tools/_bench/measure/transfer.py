@@ -94,7 +94,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # The six ways of moving bytes, a function each. It returns when the transfer has ended.
+    # The six ways of moving bytes. Each function returns when its transfer has ended.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
