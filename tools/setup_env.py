@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def run(*command: str) -> None:
-    """Runs a command that must succeed. It prints to our output and cannot ask questions."""
+    """Runs a command that must succeed. Its output is shown, and it cannot ask questions."""
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 

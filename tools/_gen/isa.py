@@ -32,7 +32,7 @@ def read() -> dict[int, list[isa_rows.Row]]:
 
 
 def python_table(gen: int) -> str:
-    """Returns the table in the form in the package: one row per line, without notes."""
+    """Returns the table's text for the package: one row per line, without notes."""
     lines = []
     for line in (ROOT / SOURCES[gen]).read_text().splitlines():
         if facts := " ".join(line.partition("#")[0].split()):

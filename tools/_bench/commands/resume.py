@@ -75,7 +75,7 @@ class Earlier:
             self._same(name, self.document["env"].get(name), env.get(name))
 
     def check_device(self, uri: str, device: Mapping[str, str]) -> None:
-        """Raises NotComparable when the file has rows of another device with that name."""
+        """Raises NotComparable when the file has rows of another device under this URI."""
         told = self.document.get("devices", {}).get(uri)
         for name in device if told is not None else ():
             self._same(f"{name} of {uri}", told.get(name), device[name])

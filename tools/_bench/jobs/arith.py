@@ -57,8 +57,8 @@ def evaluate(text: str, names: Mapping[str, Number] | None = None) -> Number:
 
 
 def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
-    """Returns the value of `text`, as `evaluate` does, for a whole number (1e6 is one). Raises
-    UsageError for any other value.
+    """Returns the value of `text` as an int; 1e6 counts as a whole number. Raises UsageError for a
+    value that is not whole.
     """
     value = evaluate(text, names)
     if abs(value) > _LIMIT:

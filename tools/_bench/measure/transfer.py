@@ -184,7 +184,9 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """Returns the number of transfers, used in turn, that exceed twice the last-level cache."""
+    """Returns the number of slots, used in turn, whose bytes together exceed twice the last-level
+    cache, but at most MOST_SLOTS.
+    """
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)
 

@@ -21,8 +21,8 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a check: whether it passed, and `error`, the row's "error" object: the worst
-    error, or the first wrong element.
+    """The result of a check: whether it passed, and `error`. This is the "error" object of a row,
+    with the worst error or the first wrong element.
     """
 
     ok: bool

@@ -119,8 +119,8 @@ def _load(
 
 
 def _agree(entrants: Sequence[Entrant]) -> None:
-    """Compares the outputs of the last check with those of the first kernel, for jobs without an
-    oracle.
+    """For jobs without an oracle, compares the outputs of each kernel's last check with those of
+    the first kernel.
     """
     first = entrants[0]
     if first.job.is_judged or first.is_broken or not first.bound:

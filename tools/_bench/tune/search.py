@@ -59,9 +59,9 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """The result of a search. `ratio` is the model's time over the best plan's with its 95 %
-    interval, by medians of the duel; below 1 the model's plan won. Without a complete duel all
-    three numbers are 1.
+    """The result of a search. `ratio` is the model's time over the best plan's, by medians of the
+    duel, with the two ends of its 95 % interval. Below 1 the model's plan won. Without a complete
+    duel all three numbers are 1.
     """
 
     model: P

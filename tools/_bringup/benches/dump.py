@@ -1,7 +1,8 @@
 """Reads the state after a failed rung: fences, the last IBs decoded, context state, the page fault,
 sysfs and debugfs.
 
-The module only reads. A part that is missing has the reason as its text. Nothing asks for a reset.
+The module only reads, and never asks for a reset. For a part that is missing, the text is the
+reason.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """Uses the public API on the card after all these hangs."""
+    """Uses the public API on the card after all hangs of this file."""
     import numpy as np
 
     import sparkle_drv as sp

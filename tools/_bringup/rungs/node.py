@@ -169,8 +169,8 @@ def bar(b: Bench) -> str:
 
 
 def clocks(b: Bench) -> tuple[int, int]:
-    """Returns the GPU's clock in ticks and the host's in ns at the same moment: that of the fastest
-    of five queries.
+    """Returns the GPU's clock in ticks and the host's in ns at the same moment. The moment is that
+    of the fastest of five queries.
     """
     tries = []
     for _ in range(5):
