@@ -4,8 +4,8 @@ The first way waits for each step of a frame before the next (synchronous). The 
 several frames at once (batched). The third uses a ring of three slots (triple-buffered). The table
 has for each device the time of a frame and frames per second. It also has the overhead of a kernel:
 a frame's time without the kernel's. Every way is verified against numpy first, then the ways are
-timed in turns. `--fake` replaces NVIDIA's driver by the fake one (`make fake-cuda`): its times of
-copies and kernels are made up, those of the host are real.
+timed in turns. `--fake` replaces NVIDIA's driver by the fake one (`make fake-cuda`). Its times of
+copies and kernels are made up; the host's times are real.
 """
 
 from __future__ import annotations

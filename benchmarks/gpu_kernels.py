@@ -10,8 +10,8 @@
 * overhead: the time that a kernel of 10 us takes beyond its 10 us, with a wait after each kernel,
   and in a pipeline.
 
-The host measures times around many calls and one wait: they are the cost of work that is queued
-ahead.
+The host measures a time around many calls and one wait. All times are therefore those of work that
+is queued ahead.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ surroundings:
 
     alone         nothing else
     omp between   an OpenMP region before each call, in the same thread: its threads may still spin
-    omp passive   the same with OMP_WAIT_POLICY=passive: they sleep
-    omp active    the same with OMP_WAIT_POLICY=active: they never stop spinning
-    omp beside    regions in another thread, all the time
+    omp passive   the same with OMP_WAIT_POLICY=passive: its threads sleep
+    omp active    the same with OMP_WAIT_POLICY=active: its threads never stop spinning
+    omp beside    OpenMP regions in another thread, all the time
     pool between  the same gemm on a second cpu device before each call
     pool beside   gemms on a second cpu device in another thread, all the time
     one thread    the gemm on one thread, after an OpenMP region

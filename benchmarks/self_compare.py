@@ -1,5 +1,5 @@
-"""How often are `bench.py compare` and against.py wrong? They compare kernels with themselves and
-with a slower form, while busy loops load the machine.
+"""How often are `bench.py compare` and against.py wrong? This script lets them compare kernels
+with themselves and with a slower form, while busy loops load the machine.
 
     python benchmarks/self_compare.py                # compare: itself 100 times, slow form 20 times
     python benchmarks/self_compare.py --against 20   # against.py: itself and slow form, each 20

@@ -13,8 +13,8 @@ Sections, each a module of _shards/:
   player, which simulates a run of the plan, over the predicted ones. One more machine has devices
   with rates of 100, 40, 20 and 5. It runs with the planned rates, then with rates up to 20 % off.
 * `faults`: a device freezes or becomes 100x slower during the run, compared with a plan that knew
-  of the fault; launches stall. The same with calls on simulated devices with a virtual clock.
-  Pieces that were written twice are counted.
+  of the fault; launches stall. Calls on simulated devices with a virtual clock have such faults,
+  too. Their pieces that were written twice are counted.
 * `planning`: the us of a plan of 5 devices, and what planning adds to ctx.gemm of a known shape.
 
 For ratios of times the sides are timed in turns, --rounds times, or fewer if they take long. The

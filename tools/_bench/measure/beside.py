@@ -4,9 +4,9 @@ each probe, in random order. The same samples give the row's time and its share 
 A probe is a kernel of roofs.py, sized for the row. One probe is a stream over as many bytes as the
 row's operands have, so that both run from the same cache or from memory. The other is a loop of
 FMAs whose launch lasts as long as the row's. On busy cores the scheduler's time slices then
-interrupt both alike. With launches of unequal lengths, the measured shares of one kernel on busy
-cores were 47 % to 200 %. Nothing is kept from row to row. Called by engine.py; probes.py makes the
-probes.
+interrupt row and loop alike. With launches of unequal lengths, the measured shares of one kernel on
+busy cores were 47 % to 200 %. Nothing is kept from row to row. Called by engine.py; probes.py makes
+the probes.
 """
 
 from __future__ import annotations
