@@ -83,7 +83,9 @@ WORDS = (
 
 
 def compiled(folder: Path, extra: float) -> Path:
-    """Makes a folder with work.so and its reference. Raises UsageError."""
+    """Makes a folder with work.so and its reference. The kernel computes the share `extra` of its
+    elements twice. Raises UsageError.
+    """
     compiler = shutil.which("cc")
     if compiler is None:
         raise UsageError("expected a C compiler named cc on this machine")

@@ -23,7 +23,7 @@ to the next."""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
-    """Returns the figures of this machine."""
+    """Returns the regrets, prediction errors and variation of this machine's devices, by name."""
     chance = np.random.default_rng(7)
     pairs = {n: chance.standard_normal((2, n, n)).astype(np.float32) for n in SIDES}
     with sp.init(uris, profile=False) as ctx:

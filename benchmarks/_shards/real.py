@@ -26,7 +26,7 @@ Calls = dict[str, Callable[[], object]]
 
 
 def real(options: Options) -> Figures:
-    """Returns ratios of seconds. Raises Wrong, or DeviceNotFound."""
+    """Returns ratios of seconds by name. Raises Wrong for a wrong product, or DeviceNotFound."""
     return {**_cores(options), **_unequal(options), **_shared(options)}
 
 

@@ -35,7 +35,7 @@ LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
 
 
 def unheard(kernel: str, step: str) -> None:
-    """Does nothing: the default for `announce`, which has no listener."""
+    """Does nothing: the default of `announce`, for callers that need no announcements."""
 
 
 announce = unheard
