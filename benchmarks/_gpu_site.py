@@ -80,7 +80,7 @@ def _missed(env: dict[str, str], work: Path) -> str:
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
     try:
-        done = subprocess.run(  # -c also imports from the current folder, such as a checkout
+        done = subprocess.run(  # in `work`, because -c imports from the current folder first
             command, env=env, cwd=work, capture_output=True, text=True, timeout=TRY_S
         )
     except subprocess.TimeoutExpired:
@@ -92,8 +92,8 @@ def _missed(env: dict[str, str], work: Path) -> str:
 
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
-    """Returns the environment of the steps. The machine's packages are used, unless they do not
-    work.
+    """Returns the environment of the steps. The steps use the machine's packages if these work,
+    otherwise the kit's.
     """
     if "t" in getattr(sys, "abiflags", ""):
         raise Unfit("the package's extensions cannot run in a free-threaded Python")

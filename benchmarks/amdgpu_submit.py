@@ -11,7 +11,7 @@ each side, in a new random order. It gives one number: the median of its submiss
 RADV's program is tests/radv/vk_compute.c. Ours, amdgpu_submit.c, makes the calls of
 `queue.submit(commands)` in C. It also calls two Python functions as the interpreter does: `go()`,
 which `queue.prepare` returned, and `queue.submit(commands)`, which also makes a fence. Targets are
-ratios to the first RADV that is found: the system's, if there is one.
+ratios to one RADV: the system's if there is one, otherwise the first that is found.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-# largest ratios to the first RADV that still meet the target
+# for each side the largest ratio to RADV's time that meets the target
 TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}
 N = 1000
 WARM_UP = 100  # first submissions of a process, which do not count
@@ -63,7 +63,7 @@ class Functions(ctypes.Structure):
 
 
 class One(ctypes.Structure):
-    """The C struct `taken` of amdgpu_submit.c: what one submission took."""
+    """The C struct `taken` of amdgpu_submit.c: times and ioctls of one submission."""
 
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "inside_ns", "ioctls"))
 

@@ -6,13 +6,14 @@ Copies: a transpose, a shard of columns, every second column and reversed column
 float32 matrix, and a transpose of four dimensions. Each line is numpy's time over ours; above 1 the
 device is faster. The device copies in its own memory: nothing crosses a bus.
 
-Operators: the time of `np.sin(x) + y * 2` over that of `ops.map` with the same text, each until its
-result is there; below 1 operators are faster. Then the us of `x + y` with 8 elements: "build" until
-the expression returns, "run" until its fence has ended. They are medians of single calls.
+Operators: the time of `np.sin(x) + y * 2` over that of `ops.map` with the same text, each measured
+until its result is computed; below 1 operators are faster. Two more figures are the us of `x + y`
+with 8 elements, as medians of single calls. "build" is the time until the expression returns, "run"
+the time until its fence is reached.
 
 Ratios are medians, measured in turns, with the interval that holds the true median with 95 %. Each
-result is compared with numpy's before it is timed. Exit codes: 0 well, 1 a wrong result or more
-than one launch, 2 usage, 3 no such device.
+result is compared with numpy's before it is timed. Exit codes: 0 well, 1 a wrong result, or
+operators that made more than one launch, 2 usage, 3 no such device.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The cost of a launch on cuda:0 to its caller: C, `prepare()()`, and `Queue.launch` with 0, 4 and
-16 arguments. cuda.bindings, with its own handling of arguments, is added if installed.
+"""The cost of a launch on cuda:0 to its caller: from C, by `prepare()()`, by `Queue.launch` with
+0, 4 and 16 arguments. cuda.bindings, with its own handling of arguments, is added if installed.
 
 All rows run in one process and one primary context, in turns. Launches come in bursts that are too
 short to fill a driver's ring. The wait after each burst is not counted. `--fake` uses the fake

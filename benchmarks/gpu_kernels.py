@@ -10,8 +10,8 @@
 * overhead: the time that a kernel of 10 us takes beyond its 10 us, with a wait after each kernel,
   and in a pipeline.
 
-The host measures times around many calls and one wait: they are the cost of work that is queued
-ahead.
+The host measures a time around many calls and one wait. All times are therefore those of work that
+is queued ahead.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ def overlap(dev: sp.Device, nbytes: int) -> Row:
 
 
 def chain(iters: int) -> int:
-    """Returns what busy_u32 computes: x = 1664525 x + 1013904223, applied to 1 `iters` times, by
-    repeated squaring.
+    """Returns what busy_u32 computes: it begins with x = 1 and repeats x = 1664525 x + 1013904223
+    `iters` times. This function composes the steps by repeated squaring.
     """
     a, c, factor, term = 1, 0, 1664525, 1013904223
     while iters:

@@ -50,7 +50,7 @@ HERE = Path(__file__).resolve().parent
 BASELINE = HERE.parent / "benchmarks/_gpu_peers/baseline.c"
 SCHEMA = 1
 CHILD_S = 40.0  # limit of one repetition of one peer, in seconds
-TRIES = 2  # a peer that fails so often in a row is absent; a cold disk may cause the first failure
+TRIES = 2  # failures in a row after which a peer is absent; a cold disk may cause the first
 Runs = dict[str, list[dict[str, Any]]]  # each peer's results, one per repetition
 LIBRARY = "libcuda.so.1"
 
@@ -156,7 +156,8 @@ def run(
     told: Runs | None = None,
     keep: Callable[[Runs], None] = lambda told: None,
 ) -> Runs:
-    """Returns each peer's results, one per repetition, including `told`, those of an earlier call.
+    """Returns each peer's results, one per repetition. `told` are the results of an earlier call,
+    which this call continues.
 
     A repetition does not begin if it would end after `budget_s`, judged by the longest one so far.
     `keep` is called after each run of a peer.
@@ -173,7 +174,7 @@ def run(
             if len(told[name]) > repetition or given_up(told[name]):
                 continue
             if time.monotonic() - begun > budget_s:
-                return told  # the run is at most CHILD_S late
+                return told  # one peer takes at most CHILD_S, so the run ends little after budget_s
             one = runner.once(name)
             told[name].append(one)
             keep(told)

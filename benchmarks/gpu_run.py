@@ -46,15 +46,15 @@ TOP = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Step:
-    """A script of this folder and its options. `{out}`, `{logs}`, `{kit}` and `{fake}` in its words
-    are replaced by paths.
+    """A script of this folder and its options. `{out}`, `{logs}`, `{kit}` and `{fake}` in the
+    options are replaced by paths.
     """
 
     name: str
-    limit_s: int  # on a GPU; nine minutes at most
+    limit_s: int  # the limit on a GPU: nine minutes at most
     fake_limit_s: int
     words: str
-    more: str  # words that are added on a GPU
+    more: str  # options that are added on a GPU
     fake_more: str
 
 
@@ -211,8 +211,8 @@ def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
 def alone(out: Path) -> Iterator[None]:
     """Locks the folder against other calls. Raises OSError if another call works in it.
 
-    Waits up to LOCK_S for the lock: a killed call's lock ends only with the step that it was
-    starting.
+    Waits up to LOCK_S for the lock. A step that a killed call was starting may hold the call's lock
+    until the step ends.
     """
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     until = time.monotonic() + LOCK_S
@@ -245,7 +245,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
             return child.wait(limit_s)
         except subprocess.TimeoutExpired:
             return 124
-        finally:  # also after Stopped
+        finally:  # Stopped must end the step, too
             if child.poll() is None:
                 child.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -10,16 +10,16 @@ slower.
 
 Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device.
 * The regret of the choice after the probes.
-* The regret after --calls calls: calls of each size, and as many runs of the operation on the
-  chosen device, in random order. The regret is that of these calls, including those that explore.
+* The 95th percentile of the regrets of further calls, after --calls calls. Calls that explore
+  count. As many runs of the operation itself on the usual device are mixed with them at random.
 * The error |log(predicted / measured)|: each call's plan predicts before the call; `measured` is
-  the median of those runs. The figure is the median of a size's calls, and of all sizes.
-* The machine's own variation for comparison: the same |log|, of the median of every other run and
-  the median of the rest.
+  the median of the runs. The figure is the median of a size's calls, and of all sizes.
+* The machine's own variation for comparison: |log(a / b)|, where a is the median of every other run
+  and b the median of the other half.
 
-Cost: the time of a call beyond that of `ops` on the same device, for a shape that the Context has
-seen. Both use `out` if the operation has it, and take turns. The figure is the median, with the
-interval that holds the true median with 95 %.
+Cost: the time of a call of a Context beyond that of `ops` on the same device. The Context has seen
+the shape before. Both use `out` if the operation has it, and take turns. The figure is the median,
+with the interval that holds the true median with 95 %.
 
 Trace: the share of a loop of mixed calls that the trace's spans cover, by time. One figure counts
 all spans, the other leaves out spans of whole calls. The document must be valid, and its replay
@@ -109,8 +109,8 @@ def cost(rounds: int) -> dict[str, str]:
 
 
 def keeping(rounds: int) -> dict[str, str]:
-    """Measures the us that a Context adds to a product of 16 cubed by `ops`, without the rules that
-    keep plans.
+    """Measures the us by which a product of 16 cubed takes longer through a Context than by `ops`:
+    with all rules, then without each rule that keeps plans.
     """
 
     def figures() -> str:
@@ -171,8 +171,8 @@ def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> t
 
 
 def _interval(values: list[float]) -> tuple[float, float, float]:
-    """Returns (low, median, high). low and high are the order statistics half * 1.96 * sqrt(n)
-    places beside the median.
+    """Returns (low, median, high). low and high are the sorted values that stand
+    1.96 * sqrt(n) / 2 places before and after the median.
     """
     ranked, n = sorted(values), len(values)
     beside = 0.98 * math.sqrt(n)

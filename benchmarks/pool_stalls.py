@@ -7,9 +7,9 @@ surroundings:
 
     alone         nothing else
     omp between   an OpenMP region before each call, in the same thread: its threads may still spin
-    omp passive   the same with OMP_WAIT_POLICY=passive: they sleep
-    omp active    the same with OMP_WAIT_POLICY=active: they never stop spinning
-    omp beside    regions in another thread, all the time
+    omp passive   the same with OMP_WAIT_POLICY=passive: its threads sleep
+    omp active    the same with OMP_WAIT_POLICY=active: its threads never stop spinning
+    omp beside    OpenMP regions in another thread, all the time
     pool between  the same gemm on a second cpu device before each call
     pool beside   gemms on a second cpu device in another thread, all the time
     one thread    the gemm on one thread, after an OpenMP region
@@ -17,7 +17,8 @@ surroundings:
 The OpenMP region (100 us of work) is timed, too: alone and after our gemm. The OpenMP program is
 _cpu_peers/pool_stalls.c, compiled with gcc -fopenmp. Each surrounding runs in a process of its own.
 A stall shows in the high percentiles: a scheduler's time slice is some 3 ms. The product is
-compared with numpy's before anything is timed. The table is for reading: nothing fails by time.
+compared with numpy's before anything is timed. The table is for people: no time makes the script
+fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How often are `bench.py compare` and against.py wrong? They compare kernels with themselves and
-with a slower form, while busy loops load the machine.
+"""How often are `bench.py compare` and against.py wrong? This script lets them compare kernels
+with themselves and with a slower form, while busy loops load the machine.
 
-    python benchmarks/self_compare.py                # compare: 100 times with itself, 20 planted
-    python benchmarks/self_compare.py --against 20   # against.py: so often with itself and planted
+    python benchmarks/self_compare.py                # compare: itself 100 times, slow form 20 times
+    python benchmarks/self_compare.py --against 20   # against.py: itself and slow form, each 20
     python benchmarks/self_compare.py --load 0       # on the machine as it is
 
 `bench.py compare`: each results file comes from its own process. The kernel is compiled with cc by
@@ -83,7 +83,9 @@ WORDS = (
 
 
 def compiled(folder: Path, extra: float) -> Path:
-    """Makes a folder with work.so and its reference. Raises UsageError."""
+    """Makes a folder with work.so and its reference. The kernel computes the share `extra` of its
+    elements twice. Raises UsageError.
+    """
     compiler = shutil.which("cc")
     if compiler is None:
         raise UsageError("expected a C compiler named cc on this machine")

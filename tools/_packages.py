@@ -1,8 +1,9 @@
 """The Debian packages that `make bench` and `make test` need, one row each.
 
-A package counts as present when what it is needed for is there; dpkg is not asked. setup_env.py
-installs the missing packages, or prints one line that names them. A test that needs a package calls
-tests/kits/packages.py, which reads this table and skips with the package's name.
+A package counts as present when the command, file or library that it is needed for is found; dpkg
+is not asked. setup_env.py installs the missing packages, or prints one line that names them. A test
+that needs a package calls tests/kits/packages.py, which reads this table and skips with the
+package's name.
 """
 
 import ctypes

@@ -4,8 +4,10 @@ build/gpu-kit has four parts:
 * site/: the package with its built extensions, which work with every Python from 3.10 on;
 * wheels of its dependencies for each of PYTHONS, numpy's in one archive (_kit/packed.py);
 * the GL loader's libraries from Debian;
-* the C baseline as a program. gpu_run.py uses the wheels of those packages that the machine lacks.
-  The kit has no peers: those that the machine has are measured.
+* the C baseline as a program.
+
+gpu_run.py uses the wheels of those packages that the machine lacks. The kit has no peers: those
+that the machine has are measured.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A room is a folder of sources. --tokens REV compares the tokens of the launch path's rooms with an
 earlier commit. --rooms exits 1 when a room has too many files, has no sentence that describes it,
-or breaks the order of imports. Exit code 2: an argument names nothing.
+or breaks the order of imports. Exit code 2: an argument names no checkout, commit or folder.
 """
 
 from __future__ import annotations

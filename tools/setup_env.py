@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def run(*command: str) -> None:
-    """Runs a command that must succeed. It prints to our output and cannot ask questions."""
+    """Runs a command that must succeed. Its output is shown, and it cannot ask questions."""
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
 
 
@@ -54,8 +54,8 @@ def ensure_packages(tests: bool) -> None:
 
 
 def install(names: "list[str]") -> None:
-    """Installs all packages at once. If apt refuses a package, it installs none: then all others
-    are installed.
+    """Installs all packages at once. If apt refuses one package, apt installs none. This function
+    then installs all packages that apt does not refuse.
     """
     say(f"apt-get install {' '.join(names)}")
     apt_get("update")
@@ -99,7 +99,7 @@ def ensure_venv() -> None:
     found = STAMP.read_text().splitlines() if STAMP.exists() else []
     if found == wanted:
         return
-    if found[:2] != wanted[:2]:  # another checkout or Python, or an attempt that was not completed
+    if found[:2] != wanted[:2]:  # .venv is of another checkout or Python, or is incomplete
         shutil.rmtree(VENV, ignore_errors=True)
         say(f"making .venv with {PYTHON} ({platform.python_version()})")
         run(str(PYTHON), "-m", "venv", str(VENV))

@@ -125,8 +125,8 @@ def doctor_command(args: argparse.Namespace) -> int:
     wrong = _set_aside_nonsense()
     for complaint in wrong:
         print(f"\ncpu (cpu): does not work\n  {complaint}\n  to do  unset it, or correct it")
-    # _set_aside_nonsense unset the variable, so the cpu works now in this process. For the user it
-    # does not, so it is left out.
+    # _set_aside_nonsense unset the wrong variable, so the cpu works in this process. The user still
+    # has the variable, with which the cpu does not work. The cpu is therefore left out.
     found = [node for node in sp.discover() if not (wrong and node.backend == "cpu")]
     codes = [FAILED] * bool(wrong) + [_examine(node) for node in found]
     if not wrong and not any(node.usable for node in found):

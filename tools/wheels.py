@@ -28,7 +28,7 @@ from _console.problems import FAILED, OK  # noqa: E402
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "wheels"
 GLIBC = (2, 17)  # the oldest version for which zig links and on which numpy's wheels run
-MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # zig's name of the headers for each machine
+MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # by machine: prefix of zig's header folders
 PACKAGES = (
     *("auditwheel>=6.4,<7", "cffi>=1.16", "setuptools>=77.0.3", "ziglang>=0.15,<0.18"),
     "zopfli>=0.2",
@@ -71,7 +71,7 @@ def python_headers() -> Path:
     shutil.copytree(sysconfig.get_path("include"), folder)
     triple = sysconfig.get_config_var("MULTIARCH") or ""
     own = Path("/usr/include", triple, f"python{sysconfig.get_python_version()}", "pyconfig.h")
-    if own.is_file():  # Debian: the other pyconfig.h includes this file by path
+    if own.is_file():  # on Debian the copied pyconfig.h only includes this file
         shutil.copy(own, folder / "pyconfig.h")
     return folder
 

@@ -35,8 +35,8 @@ class Issuer:
         trusts: bytes | None = None,
         server: bool = True,
     ) -> Path:
-        """Writes a folder with a certificate for `name`, and returns the folder's path. Its ca.pem
-        is this CA, or `trusts` (PEM) if given.
+        """Writes a folder with a certificate for `name`, and returns the folder's path. The file
+        ca.pem holds this CA's certificate, or `trusts` (PEM) if that is given.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

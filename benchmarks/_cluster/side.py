@@ -2,11 +2,12 @@
 
 The node sends each request back. It answers the last chunk of a bulk transfer with one byte. The
 client reads commands from stdin: `ask COUNT` sends requests of 100 bytes and prints the median in
-us; `bulk MIB` sends so much and prints MB/s.
+us; `bulk MIB` sends MIB MiB and prints MB/s.
 
 With `device`, FOLDER is SPARKLE_HOME, `ask` asks for the device's clock and `bulk` is an upload.
-The client then also knows `down MIB` (a download; prints MB/s), `launch COUNT` (prints the us that
-a prepared launch costs the client) and `hundred COUNT` (100 launches and one wait; prints the us).
+The client then has three more commands. `down MIB` is a download and prints MB/s. `launch COUNT`
+prints the us that a prepared launch costs the client. `hundred COUNT` makes 100 launches and one
+wait, and prints the us.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Bare:
 
 
 class Zenoh:
-    """A link over Zenoh without our protocol: it has our configuration, and puts to
-    the same keys.
+    """A link over Zenoh without the package's transport protocol. Zenoh's configuration and keys
+    are those of the package.
     """
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:

@@ -1,10 +1,10 @@
-"""The peers of cpu_peers.py: ways to compute the same on a CPU, one module each, behind one
-interface (base.py).
+"""The peers of cpu_peers.py: libraries that compute the same cases on a CPU, one module each,
+behind one interface (base.py).
 
-Each peer has its own process for each number of threads (child.py, station.py), which works only on
-request. A peer that is not installed is reported as absent, with the reason. The run itself is
-here, too: cases, verification, timing in turns, ratios and the report. cpu_peers.py calls
-them. against.py and tile_model.py use the cases and the statistics.
+Each peer has its own process for each number of threads (child.py, station.py). The process works
+only on request. A peer that is not installed is reported as absent, with the reason. This folder
+also has the run itself: cases, verification, timing in turns, ratios and the report. cpu_peers.py
+starts the run. against.py and tile_model.py use the cases and the statistics.
 
     sparkle.py, numpy.py, torch.py, onnxruntime.py, openvino.py, ncnn.py, numexpr.py    the peers
     launches.py, streams.py          more rows: launches that do nothing; copies of memory

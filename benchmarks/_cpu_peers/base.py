@@ -1,4 +1,4 @@
-"""The interface of a peer. For a case that a peer cannot compute, its `ways` returns nothing."""
+"""The interface of a peer. `ways` yields nothing for a case that the peer cannot compute."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class Way:
     without a function call around it. `result()` returns the result of the last run: a numpy array
     in the reference's layout, which is [m, n], NCHW or [n].
 
-    A way that computes something else has a `result()` that returns None, and that raises
-    ValueError if the values are wrong. If the first `early` calls of a way run other code than
-    later ones, the call after them is verified. `poison()` overwrites the results of earlier calls.
+    A way that has no counterpart in the reference, such as a copy, checks its own values: its
+    `result()` raises ValueError if they are wrong, and returns None. The first `early` calls of a
+    way may run other code than later calls. The first call after them is therefore the one that is
+    verified. `poison()` overwrites the results of earlier calls.
     """
 
     statement: str

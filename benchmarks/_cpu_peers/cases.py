@@ -200,7 +200,7 @@ def all_cases() -> Mapping[str, Case]:
 @dataclass(frozen=True)
 class Launch:
     """A row that only benchmarks/against.py times: the cost of a call whose kernel does almost
-    nothing. Other libraries have nothing to compare with it.
+    nothing. Other libraries have no such call.
     """
 
     name: str

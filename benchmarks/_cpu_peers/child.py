@@ -85,7 +85,7 @@ class Worker:
 
 
 def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], None]) -> None:
-    """Answers requests until `ask` has no more of them."""
+    """Answers requests until `ask` returns an empty line."""
     try:
         peer = import_module(f".{name}", __package__).PEER()
         say(json.dumps({"version": peer.start(threads)}))

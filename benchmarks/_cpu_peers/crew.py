@@ -15,12 +15,12 @@ from .cases import Case
 from .station import Lost, Station
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
-LIVES = 3  # after so many deaths a peer is not started again
+LIVES = 3  # a peer whose processes have died this often is not started again
 
 
 class Crew:
-    """All child processes of a run. `at(threads)` returns those that are alive, this package's
-    first.
+    """All child processes of a run. `at(threads)` returns the live processes with that number of
+    threads, this package's first.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Crew:
         return made
 
     def at(self, threads: int) -> list[Station]:
-        """Returns the stations with so many threads. Starts a station that has ended again, unless
-        it has used up its LIVES.
+        """Returns the stations with this number of threads. First restarts those that have died,
+        unless their peer has died LIVES times.
         """
         for (name, count), station in self._stations.items():
             if count == threads and station is not None and not station.alive:

@@ -1,7 +1,7 @@
 """The environment of the peers: variables that steer numeric libraries are removed and reported.
 
 An image of a container may set such variables. An OPENBLAS_CORETYPE for another CPU, for example,
-halves numpy's speed: the comparison would be with a library that nobody runs like that.
+halves numpy's speed. A ratio to such a slowed library would say nothing to its users.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, the peer's over ours: above 1 we are faster. `low` and `high` bound its
-    95 % interval. `of` is the peer's way.
+    """A ratio of medians, the peer's over this package's: above 1 the package is faster. `low` and
+    `high` bound its 95 % interval. `of` is the peer's way.
     """
 
     value: float

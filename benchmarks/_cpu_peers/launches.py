@@ -1,5 +1,5 @@
-"""Rows of benchmarks/against.py: what a launch costs its caller. The kernel does nothing or almost
-nothing. Other rows are small calls of a Context and of a reduction, prepared before.
+"""Rows of benchmarks/against.py: what a launch costs its caller. The kernel does almost nothing.
+Two other rows are small calls: a product by a Context, and a reduction.
 
 The rows use only names that every version of the package has. Called by sparkle.py.
 """
@@ -18,7 +18,7 @@ EACH = 64
 
 
 def ways(row: Launch, dev: Any) -> Iterable[Named]:
-    """Returns the one way of a row."""
+    """Returns the only way to compute a row, with its name."""
     return [("checked", partial(_call if row.name in _CALLS else _way, row.name, dev))]
 
 

@@ -73,7 +73,7 @@ def case(
                 right[f"{station.name} {way}"] = (station, way)
     _timed(found, right, settings)
     for station in stations:
-        with contextlib.suppress(Lost):  # prepare() reported the loss, or the next case does
+        with contextlib.suppress(Lost):  # another request reports the lost process
             station.ask("drop")
     return found
 
@@ -135,8 +135,8 @@ def _timed(
 
 
 def plan(ns: float) -> tuple[int, int, int]:
-    """Returns (calls of a block, blocks, calls to warm up) for a way that takes about
-    `ns` a call.
+    """Returns (calls per block, blocks, calls to warm up) for a way whose call takes
+    about `ns`.
     """
     ns = max(ns, 1.0)
     calls = max(1, round(BLOCK_NS / ns))

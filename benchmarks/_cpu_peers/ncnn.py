@@ -1,5 +1,5 @@
 """The peer ncnn: convolutions with one extractor per call, as its users write them. Winograd and
-packed layouts are on. ncnn has no batches: images go one by one.
+packed layouts are enabled. ncnn has no batches: images go one by one.
 """
 
 from __future__ import annotations

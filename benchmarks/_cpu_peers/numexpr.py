@@ -1,5 +1,5 @@
-"""The peer numexpr: maps, which its own compiler compiles before the timing and which it computes
-in blocks that fit the caches.
+"""The peer numexpr, which computes maps in blocks that fit the caches. Its own compiler compiles
+each expression before the timing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The peer numpy: each call has out=, and temporaries are allocated before. numpy has no
-convolution.
+"""The peer numpy: each call has out=, and temporaries are allocated before the timing. numpy has
+no convolution.
 """
 
 from __future__ import annotations

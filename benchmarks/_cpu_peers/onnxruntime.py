@@ -12,7 +12,7 @@ from typing import Any
 from .base import Named, Operands, Peer, Way
 from .cases import Case, Conv, Gemm
 
-OPSET, IR = 17, 8  # so old that every release of this decade reads it
+OPSET, IR = 17, 8  # versions that every release of this decade reads
 
 
 class OnnxRuntime(Peer):

@@ -35,7 +35,7 @@ def interpreter(name: str) -> str:
 
 @contextlib.contextmanager
 def pinned(cpus: Sequence[int]) -> Iterator[None]:
-    """While this context is open, processes that start run on `cpus` alone, with all
+    """Makes processes that start inside this context run on `cpus` alone, with all
     their threads.
     """
     before = os.sched_getaffinity(0)

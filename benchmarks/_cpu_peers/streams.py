@@ -1,8 +1,8 @@
 """Ways that only move memory. They are timed in turns with a map, which gives the copy rate of the
 same moments.
 
-A roof is measured once, at its best. On a machine with other users, the map's rate must be compared
-with copies that had the same disturbance.
+A roof is the best rate of a separate measurement. On a machine with other users, the map's rate
+must be compared with copies that had the same disturbance.
 """
 
 from __future__ import annotations

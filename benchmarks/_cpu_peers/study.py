@@ -73,7 +73,7 @@ def _interrupt(signum: int, frame: object) -> None:
 def is_whole(
     args: argparse.Namespace, parser: argparse.ArgumentParser, also: Sequence[str]
 ) -> bool:
-    """True if --only and the options in `also`, which the caller adds, have their defaults."""
+    """True if the run is complete: --only and the options named in `also` have their defaults."""
     return all(getattr(args, name) == parser.get_default(name) for name in ("only", *also))
 
 

@@ -25,7 +25,7 @@ class Torch(Peer):
         self.torch = import_module("torch")
         self.torch.set_num_threads(threads)
         self.torch.set_num_interop_threads(1)
-        # On for the whole life of this process, so that torch records no gradients.
+        # Inference mode stays on until this process ends, so that torch records no gradients.
         self._mode = self.torch.inference_mode()
         self._mode.__enter__()
         return str(self.torch.__version__)

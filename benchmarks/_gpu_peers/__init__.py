@@ -2,8 +2,8 @@
 (base.py).
 
 Each peer is measured in its own processes (child.py). A peer that is not installed is reported as
-absent. gpu_peers.py calls these modules; cuda_launch.py and gpu_kernels.py use parts. The kernels
-here do nothing.
+absent. gpu_peers.py calls these modules. cuda_launch.py and gpu_kernels.py use some of them. The
+kernels of all peers do nothing.
 
     sparkle.py, bindings.py, core.py, cupy.py, numba.py, torch.py, triton.py    the peers; bindings
                     and core are cuda.bindings and cuda.core

@@ -1,7 +1,7 @@
 """The interface of a peer: a library that the GPU benchmark compares with this package.
 
-A peer that lacks an ability does not override that method, which raises NotImplementedError. The
-peer's cell of the table stays empty.
+A peer that lacks an ability does not override its method, which then raises NotImplementedError.
+The peer's cell of the table stays empty.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
 BATCH = 100  # launches between two waits: far fewer than a driver queues
 COPY_NBYTES = 1 << 30  # approximate sum of the bytes of all copies of one size
-FIGURE_NS = 1_000_000_000  # a figure that has taken so long, in ns, gets no more rounds
+FIGURE_NS = 1_000_000_000  # ns after which a figure gets no further round
 
 
 def rss_mib() -> float:
@@ -79,8 +79,8 @@ class Figures:
 
 
 def measure(peer: Peer, born: int, jit: bytes, tag: str, quick: bool) -> dict[str, object]:
-    """Returns all figures of one peer in seconds, MiB or ns. Those of graphs and copies include the
-    wait.
+    """Returns all figures of one peer in seconds, MiB or ns. Figures of graphs and copies include
+    the wait.
     """
     found = Figures()
     first = time.clock_gettime_ns(time.CLOCK_MONOTONIC)

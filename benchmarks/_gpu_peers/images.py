@@ -36,8 +36,8 @@ def arguments(count: int, memory: list[object]) -> list[object]:
 
 
 def unseen(image: bytes, tag: str) -> bytes:
-    """Returns the PTX with one constant more, so that the driver does not find it in its cache. The
-    cache's key depends on the text.
+    """Returns the PTX with one more constant. The key of the driver's cache depends on the text, so
+    the driver compiles this PTX anew.
     """
     name = "".join(c if c.isalnum() else "_" for c in tag)
     more = f".visible .const .align 4 .b32 sparkle_{name} = 1;\n"

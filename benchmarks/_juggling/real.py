@@ -23,7 +23,7 @@ to the next."""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
-    """Returns the figures of this machine."""
+    """Returns the regrets, prediction errors and variation of this machine's devices, by name."""
     chance = np.random.default_rng(7)
     pairs = {n: chance.standard_normal((2, n, n)).astype(np.float32) for n in SIDES}
     with sp.init(uris, profile=False) as ctx:
@@ -80,7 +80,7 @@ def _over(truth: dict[str, float], uri: str) -> float:
 
 @dataclass
 class After:
-    """What was measured of one size, after the calls from which the scheduler learnt."""
+    """The measurements of one size, made after the calls from which the scheduler learns."""
 
     chosen: list[str]
     """URIs of the devices of the calls."""

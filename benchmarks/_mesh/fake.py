@@ -1,6 +1,6 @@
 """Times copies between GPUs of the fake driver (tests/fake_cuda), which models their time.
 
-    python -m _mesh.fake staged ROUNDS    a copy over the host; its upload alone; chunk after chunk
+    python -m _mesh.fake staged ROUNDS    a copy over the host; only an upload; a copy by chunks
     python -m _mesh.fake relay ROUNDS     a copy over a third GPU; a copy over the host
 
 Prints a JSON object. transports.py runs it and sets the environment.
@@ -62,7 +62,7 @@ def staged(rounds: int) -> dict[str, object]:
         pinned = to.buffer(NBYTES, memory=sp.Memory.HOST)
         here = source.buffer(CHUNK_NBYTES, memory=sp.Memory.SHARED)
         fd = here.export()
-        # the memory of `here`, page-locked for both GPUs
+        # imports the memory of `here`, which is then page-locked for both GPUs
         there = to.import_buffer(fd, CHUNK_NBYTES)
         os.close(fd)
 

@@ -58,8 +58,8 @@ def plans(options: Options) -> Figures:
 def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     """Returns ratios of an all_reduce of 64 MiB, and the seconds of planning it.
 
-    The ratios are the lower bounds over the predicted seconds and, with `simulate`, the known bound
-    over the simulated ones.
+    Two ratios are lower bounds over the predicted seconds: the plan's own bound, and the known
+    bound. With `simulate` a third ratio is the known bound over the simulated seconds.
     """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()

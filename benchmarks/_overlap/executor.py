@@ -26,8 +26,8 @@ Array = NDArray[Any]
 
 
 class Slot:
-    """The memory of one frame on host and device, and the commands that copy it there, run the
-    kernel and copy the result back.
+    """The memory of one frame on host and device, and the commands that copy the frame to the
+    device, run the kernel and copy the result back.
     """
 
     def __init__(self, work: Work) -> None:
@@ -81,8 +81,8 @@ class Work:
             raise ValueError(f"{way}: the result of frame {frame} is wrong")
 
     def kernel_s(self, count: int = 64) -> float:
-        """Returns the seconds of the kernel alone: of one run among `count` in one list, the best
-        of five lists.
+        """Returns the seconds of one run of the kernel alone. A list of `count` runs is timed five
+        times, and the shortest time is divided by `count`.
         """
         commands = sp.Commands()
         for _ in range(count):

@@ -16,7 +16,7 @@ import sparkle_drv as sp
 from _overlap.steps import Slot, Work
 
 TIMEOUT_S = 120.0
-STARVED = 0.25  # from this share of a loop's time without a core, a round is not calm
+STARVED = 0.25  # a round is calm if each loop has a smaller `starved`
 
 
 @dataclass

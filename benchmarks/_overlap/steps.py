@@ -96,7 +96,8 @@ class Work:
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
         self.passes, host = 1, self._host_s()
-        # Doubles, because the difference of two short times would be noise on a busy machine.
+        # Doubles `passes` until the host's time is long: short times are mostly noise on a busy
+        # machine.
         while host < share * device and self.passes < MOST_PASSES:
             self.passes *= 2
             host = self._host_s()

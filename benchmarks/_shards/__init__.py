@@ -2,7 +2,7 @@
 
     options.py      the arguments of every section
     real.py         seconds of products on two real devices and on one
-    simulated.py    plans for random machines: the gap to their bound, and what a player measures
+    simulated.py    plans for random machines: the gap to their bound, and their simulated runs
     faults.py       seconds of calls in which a device freezes, slows down or stalls
     planning.py     seconds of planning
 

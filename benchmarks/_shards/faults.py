@@ -3,8 +3,9 @@
 Times are compared with those of a plan that knew of the fault, or with the median. Pieces whose
 result was written twice are counted.
 
-Players of plans (sparkle_drv/testing/shards) try many machines. Calls on simulated devices, whose
-clock is virtual, show that threads, health and commits behave as the players do.
+Players (sparkle_drv/testing/shards) simulate the runs of plans on many machines. Whole calls also
+run on simulated devices with a virtual clock. These calls show that threads, health and commits
+behave as in the players.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # The time until the device has done its units, without those of the launch that froze.
+    # stop_s: the time until the device has done all its units but those of the launch that froze
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s

@@ -87,5 +87,7 @@ def _us(call: Callable[[], object]) -> float:
 
 
 def _block(call: Callable[[], object]) -> float:
-    """Returns the median us of CALLS single calls. A few of them also measure, or decide again."""
+    """Returns the median us of CALLS single calls. In a few of them the Context also measures, or
+    decides again.
+    """
     return median(_us(call) for _ in range(CALLS))

@@ -26,7 +26,7 @@ Calls = dict[str, Callable[[], object]]
 
 
 def real(options: Options) -> Figures:
-    """Returns ratios of seconds. Raises Wrong, or DeviceNotFound."""
+    """Returns ratios of seconds by name. Raises Wrong for a wrong product, or DeviceNotFound."""
     return {**_cores(options), **_unequal(options), **_shared(options)}
 
 
@@ -38,7 +38,7 @@ def _cores(options: Options) -> Figures:
 
 
 def _unequal(options: Options) -> Figures:
-    """Compares a core and a slower core with the time of the work at the sum of both rates."""
+    """Compares two unequal cores with the time that the work takes at the sum of their rates."""
     uris, side = ("cpu:c0", "cpu:c1/ref"), options.side // 2
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris})
     pairs = zip(*(taken[uri] for uri in uris), strict=True)
@@ -48,7 +48,7 @@ def _unequal(options: Options) -> Figures:
 
 
 def _shared(options: Options) -> Figures:
-    """Measures devices that share cores: is the plan right if it uses only one of them?"""
+    """Compares the plan for two devices that share cores with each device alone and with both."""
     uris, side = ("cpu", "egl:0"), options.side // SMALL
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris}, each=True)
     other = {name: median(its) for name, its in taken.items() if name != "shared"}
@@ -63,8 +63,9 @@ def _timed(
 ) -> tuple[dict[str, list[float]], str]:  # fmt: skip
     """Returns the seconds of each side, timed in turns, and the plan's text.
 
-    Side "shared" lets the planner decide. Each side of `alone` has a Context of its own. With
-    `each` there is a side "all", in which every device gets a share.
+    A side is a way to compute the product. In the side "shared" the planner decides. Each entry of
+    `alone` is a side with a Context of its own. With `each` there is a side "all", in which every
+    device gets a share.
     """
     a, b = np.random.default_rng(1).standard_normal((2, side, side)).astype(np.float32)
     want, out = a @ b, np.empty((side, side), np.float32)

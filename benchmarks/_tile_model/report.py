@@ -49,7 +49,7 @@ def lines(rows: Sequence[Row]) -> list[Line]:
 
 
 def is_judged(row: Row) -> bool:
-    """True if enough plans were tried to know the distance of the model's plan from the best."""
+    """True if enough plans were tried to say how far the model's plan is from the best."""
     return bool(row["distance_percent"]) and (row["tried"] >= FEWEST or not row["note"])
 
 

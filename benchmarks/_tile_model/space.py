@@ -1,10 +1,10 @@
 """The plans of a product on the cpu device: those near a given plan, and those far from it. Pure
 functions.
 
-A plan's blocks are counted as numbers of pieces of the matrices, so that no two candidates do the
-same work. A block larger than a matrix counts as one piece. The micro-tiles are those of the
-kernels. The kernels choose which operands they read in place, except for `pack`: a b that stays may
-be packed into a blob before.
+A plan's block sizes are compared by the numbers of pieces into which they cut the matrices, so that
+no two candidates do the same work. A block larger than a matrix counts as one piece. The kernels
+fix the micro-tiles, and choose which operands they read in place. A plan chooses only `pack`: an
+operand b that stays may be packed into a blob beforehand.
 """
 
 from __future__ import annotations

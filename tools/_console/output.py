@@ -142,7 +142,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
     an error of standard output or stderr.
     """
     before = sys.stdout, sys.stderr
-    if None in before:  # keeps descriptors 1 and 2 from files that are opened later
+    if None in before:  # fills descriptors 0 to 2, which a file opened later could get
         while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(held)

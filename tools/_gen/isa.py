@@ -18,8 +18,8 @@ SOURCES = {10: "native/emu/isa/rdna2.isa", 11: "native/emu/isa/rdna3.isa"}
 
 
 def read() -> dict[int, list[isa_rows.Row]]:
-    """Returns the rows of both tables, with promoted rows. Raises ValueError, which names the file
-    and the line.
+    """Returns the rows of both tables, and the VOP3 rows into which other rows are promoted. Raises
+    ValueError, which names the file and the line.
     """
     found = {}
     for gen, source in SOURCES.items():
@@ -32,7 +32,7 @@ def read() -> dict[int, list[isa_rows.Row]]:
 
 
 def python_table(gen: int) -> str:
-    """Returns the table in the form in the package: one row per line, without notes."""
+    """Returns the table's text for the package: one row per line, without notes."""
     lines = []
     for line in (ROOT / SOURCES[gen]).read_text().splitlines():
         if facts := " ".join(line.partition("#")[0].split()):

@@ -8,7 +8,7 @@ FORMATS = isa_formats.FORMATS
 # Codes of operands that are implied, because no field of the instruction holds them.
 FIXED = {"vcc": 106, "exec": 126}
 SECOND_WORDS = ("DPP16", "DPP8", "SDWA", "SDWAB")
-# Fields that hold an operand. decode.c requires 0 in those that a row does not use.
+# Fields that hold an operand. decode.c requires 0 in each of them that a row does not use.
 OPERANDS = {
     *("vdst", "sdst", "src0", "src1", "src2", "vsrc1", "ssrc0", "ssrc1", "sdata", "sbase"),
     *("addr", "data", "data0", "data1", "vaddr", "vdata", "srsrc"),

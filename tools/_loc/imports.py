@@ -23,8 +23,8 @@ _SEARCHED = ("native", "native/include")  # the -I options of native/build_ffi.p
 
 
 def module_name(path: str) -> str:
-    """Returns the dotted name under which a Python file is imported. The name of a tests' helper
-    has no folder.
+    """Returns the dotted name under which a Python file is imported. A helper module of the tests
+    is imported without a folder's name.
     """
     stem = re.sub(r"(/__init__)?\.pyi?$", "", path)
     for start in PATHS:

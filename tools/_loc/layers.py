@@ -61,7 +61,7 @@ PUBLIC = (
 # Layers whose rooms are alternatives, which do not import each other. Code that they share is in
 # the folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
-# Names that only users import: no lower layer and no public name imports them.
+# Parts of the package for outside users. No other part of the package may import them.
 ASIDE = (
     *("sparkle_drv/testing", "sparkle_drv/cluster", "sparkle_drv/plugin"),
     "sparkle_drv/lowlevel.py",

@@ -115,8 +115,8 @@ def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
-    """Returns for each C unit the units that it includes. A unit is x.c with x.h and x.inc of one
-    folder.
+    """Returns for each C unit the units that it includes. A unit is the files x.c, x.h and x.inc of
+    one name in one folder.
     """
     found: dict[str, set[str]] = {}
     for room in rooms.values():

@@ -1,10 +1,10 @@
-"""CUDA C for NVIDIA GPUs: nvcc 13.0.88 makes PTX for each target, which this module makes loadable
-by older drivers.
+"""CUDA C for NVIDIA GPUs: nvcc 13.0.88 makes PTX for each target. This module then edits the PTX,
+so that older drivers can load it.
 
 nvcc 13.0 writes `.version 9.0`, which a driver older than 13.0 refuses. These kernels only need PTX
-ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the line is lowered to 8.0. Removing comments
-and indentation, and shortening names of parameters, saves 8 KB of the wheel. ptxas checks that the
-file still assembles.
+ISA 8.0 (CUDA 12.0, the first that knows sm_90a), so the version is lowered to 8.0. Removing
+comments and indentation, and shortening names of parameters, saves 8 KB of the wheel. ptxas checks
+that the file still assembles.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TARGETS = ("sm_80", "sm_90a")
 ASSEMBLED_FOR = {"sm_80": ("sm_80", "sm_90a"), "sm_90a": ("sm_90a",)}
 # No fused multiply-adds except those in the source, as in the other backends' kernels.
 FLAGS = ("-ptx", "-std=c++17", "-O3", "-fmad=false", "--Werror", "all-warnings")
-# The same compiler from the Python package index, which works without the toolkit. It also needs
-# g++.
+# The same compiler as packages of the Python package index. They work without the CUDA toolkit, but
+# need g++.
 PACKAGES = (
     "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88",
     "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96",

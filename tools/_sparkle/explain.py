@@ -106,7 +106,9 @@ def explain(args: argparse.Namespace) -> int:
 def _filled(
     ctx: Any, args: argparse.Namespace, *shapes: tuple[int, ...]
 ) -> Callable[[], list[Any]]:
-    """Returns a function that makes the operands of one call, in the requested place."""
+    """Returns a function that makes the operands of one call: numpy arrays, or Arrays on the device
+    `args.place`.
+    """
     import numpy as np
 
     chance, kind = np.random.default_rng(7), np.dtype(DTYPES[args.dtype])

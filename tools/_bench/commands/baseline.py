@@ -3,7 +3,7 @@ committed file of this device.
 
 A device without a baseline gets a new one. A row that looks SLOW is measured again, up to twice,
 because medians of one machine differ between processes by more than their intervals say. A
-regression counts only if it is still there.
+regression counts only if the last measurement still shows it.
 """
 
 from __future__ import annotations

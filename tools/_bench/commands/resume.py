@@ -63,7 +63,9 @@ class Earlier:
         return seed
 
     def check(self, asked: Mapping[str, Any], env: Mapping[str, Any]) -> None:
-        """Raises UsageError for another command's file, NotComparable for another machine's."""
+        """Raises UsageError if another command wrote the file, NotComparable if another machine
+        did.
+        """
         told = self.document["request"]
         for name in dict.fromkeys((*asked, *told)):
             if told.get(name) != asked.get(name):
@@ -75,7 +77,7 @@ class Earlier:
             self._same(name, self.document["env"].get(name), env.get(name))
 
     def check_device(self, uri: str, device: Mapping[str, str]) -> None:
-        """Raises NotComparable when the file has rows of another device with that name."""
+        """Raises NotComparable when the file has rows of another device under this URI."""
         told = self.document.get("devices", {}).get(uri)
         for name in device if told is not None else ():
             self._same(f"{name} of {uri}", told.get(name), device[name])
@@ -128,7 +130,7 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Registers a device before its work is planned. Raises NotComparable."""
+        """Registers a device before its work is planned. Raises what `check_device` raises."""
         device = {"name": info.name, "driver": info.driver}
         if self.earlier:
             self.earlier.check_device(info.uri, device)
@@ -136,7 +138,7 @@ class Ledger:
 
     def plan(self, subjects: Sequence[Subject]) -> int:
         """Reserves a place for the rows of one piece of work. Fills the place if the earlier run
-        has the rows. Returns its number.
+        has the rows. Returns the number of the place.
         """
         rows = self.earlier.take(subjects) if self.earlier else []
         self.taken += len(rows)

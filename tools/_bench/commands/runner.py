@@ -59,11 +59,11 @@ class Session:
     settings: Settings
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
-    threshold: float = shift.THRESHOLD  # for the verdicts on rivals
+    threshold: float = shift.THRESHOLD  # threshold of the verdicts on rivals
     isolated: bool = False  # True: measure in a child process
     earlier: Earlier | None = None  # the file of --resume
     ledger: Ledger = field(init=False)
-    search: SweepSearch | None = None  # of the kernel command with --search
+    search: SweepSearch | None = None  # what `kernel --search` runs
 
     def __post_init__(self) -> None:
         self.outputs.check()
@@ -79,8 +79,8 @@ class Session:
         return self.guarded(lambda: self._measure(tasks_of))
 
     def guarded(self, work: Callable[[], None], more: Callable[[], None] = lambda: None) -> int:
-        """Does the work and finishes the report, also after Ctrl-C or an exception of `work`.
-        Returns the exit code.
+        """Does the work, then finishes the report. Ctrl-C or an exception of `work` does not lose
+        the report. Returns the exit code.
         """
         try:
             work()
@@ -165,7 +165,7 @@ class Session:
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document. Rates of an earlier run that are higher stay."""
+        """Puts a device's roof into the document. A higher rate of an earlier run stays."""
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
             known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))

@@ -96,7 +96,7 @@ def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[
 
 
 def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
-    """Returns the transfers that the device can do. Prints each kind that it cannot do once."""
+    """Returns the transfers that the device can do. Prints one line for each impossible kind."""
     refused: dict[tuple[Any, Any], str | None] = {}
     for point in points:
         key = point["way"], point["memory"]

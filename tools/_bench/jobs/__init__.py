@@ -1,6 +1,6 @@
 """The work: kernels with operands, costs and oracles, and the axes that give their sizes.
 
-Plain data: no device is opened and no time is taken. Called by measure/, tune/ and commands/.
+Plain data: no device is opened and nothing is timed. Called by measure/, tune/ and commands/.
 
     job.py               Job: a kernel, its operands, costs and oracle
     workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances

@@ -57,8 +57,8 @@ def evaluate(text: str, names: Mapping[str, Number] | None = None) -> Number:
 
 
 def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
-    """Returns the value of `text`, as `evaluate` does, for a whole number (1e6 is one). Raises
-    UsageError for any other value.
+    """Returns the value of `text` as an int; 1e6 counts as a whole number. Raises UsageError for a
+    value that is not whole.
     """
     value = evaluate(text, names)
     if abs(value) > _LIMIT:
@@ -101,7 +101,7 @@ class _Parser:
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.idle = 0  # above 0: the value is not used and raises nothing, as 1/0 in "0 and 1/0"
+        self.idle = 0  # above 0: the value cannot matter, as 1/0 in "0 and 1/0", so no error
         self.tokens = _tokens(text)
         self.at = 0
 

@@ -97,10 +97,11 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
 
 
 def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
-    """Returns the smallest power of two (>= 1M elements) whose operands exceed the caches. In a
-    cache, the rate of a memory-bound kernel would not be that of memory.
+    """Returns the smallest power of two (>= 1M elements) whose operands have AUTO_BEYOND_CACHES
+    times the size of the caches, but at most MOST_AUTO_NBYTES. In a cache, the rate of a
+    memory-bound kernel would not be that of memory.
 
-    On an emulated device no rate is that of memory: it gets a shorter length.
+    Returns a shorter length for an emulated device, whose rates mean nothing.
     """
     if info.emulated:
         return EMULATED_LENGTH
@@ -234,8 +235,8 @@ def manifest(device: sp.Device | None = None) -> dict[str, Any]:
     """Returns the kernels of shaders/manifest.json by name; with a device, only those that the
     device provides.
 
-    A plug-in's own kernels are not in the manifest. Those with a group size count as grids of such
-    groups, the others as kernels that choose their own grid.
+    The manifest does not name the backends of plug-ins. For such a backend, a kernel with a group
+    size counts as a grid of such groups, any other kernel as a routine.
     """
     from sparkle_drv import assets
 

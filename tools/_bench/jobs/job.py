@@ -111,9 +111,9 @@ class Job:
 
     flops and nbytes are per launch and in the problem's own terms: what must be computed and moved,
     whatever the kernel does. flops_output names an output whose first element holds the flops
-    instead. `executed` is the flops of an algorithm that multiplies less (0: there is none); only
-    the share of the roof uses it. flop_type says which roof of flops counts ("f32", "f64"). With
-    None only the roof of memory counts.
+    instead. `executed` is the flops of the algorithm that runs, if they are fewer than `flops`,
+    otherwise 0; only the share of the roof uses it. flop_type names the roof of flops that counts
+    ("f32", "f64"); None if only the roof of memory counts.
 
     `rivals` are measured in turns with the job. They use the inputs of the job whose `key` is
     `inputs_of` (versus.py). `lost` is the reason why a job must not be tried again: it crashed or

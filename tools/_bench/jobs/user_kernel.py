@@ -176,8 +176,8 @@ def _tolerance(written: Sequence[str]) -> float:
 
 
 def _flop_type(types: set[str]) -> str | None:
-    """Returns the flops roof that judges a kernel. None if the kernel uses 16-bit types, which may
-    be faster.
+    """Returns the flops roof that judges a kernel. None for a kernel with 16-bit types, which may
+    compute faster than that roof, and for a kernel without floats.
     """
     if "f64" in types:
         return "f64"

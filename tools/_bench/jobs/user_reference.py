@@ -38,8 +38,8 @@ def load_reference(text: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=8)
 def _module(file: str, changed: int) -> ModuleType:
-    """Runs the file, once for each value of `changed`, its time of change. Returns the module.
-    Raises UsageError.
+    """Runs the file and returns its module. `changed` is the file's time of change: an unchanged
+    file is not run again. Raises UsageError.
     """
     path = Path(file)
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)

@@ -16,8 +16,8 @@ from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[3]  # the checkout, if this file belongs to one
 _CPU = Path("/sys/devices/system/cpu")
-# Prefixes of variables that steer other numeric libraries, also numpy's: they are part of a
-# result's conditions.
+# Prefixes of variables that steer other numeric libraries, such as numpy's. They change times, so
+# a result's conditions include them.
 _PEER_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "NVPL_", "GOTO_")
 
 

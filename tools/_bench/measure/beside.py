@@ -4,8 +4,9 @@ each probe, in random order. The same samples give the row's time and its share 
 A probe is a kernel of roofs.py, sized for the row. One probe is a stream over as many bytes as the
 row's operands have, so that both run from the same cache or from memory. The other is a loop of
 FMAs whose launch lasts as long as the row's. On busy cores the scheduler's time slices then
-interrupt both alike. With launches of other lengths, the measured shares of one kernel were 47 % to
-200 % there. Nothing is kept from row to row. Called by engine.py; probes.py makes the probes.
+interrupt row and loop alike. With launches of unequal lengths, the measured shares of one kernel on
+busy cores were 47 % to 200 %. Nothing is kept from row to row. Called by engine.py; probes.py makes
+the probes.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def take(
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
-    """Returns the share of the roof for a row whose own time was measured in another way: in a
-    pipeline, or in turns with rivals.
+    """Returns the share of the roof for a row whose own time did not come from these rounds, but
+    from a pipeline or from turns with rivals.
     """
     brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
     return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
@@ -114,7 +115,8 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 
 
 def _better(rates: stats.Floats) -> list[float]:
-    """Returns the rates of the variant (row) that was faster, chosen for each stretch of samples.
+    """Returns the rates of the faster variant; a variant is a row of `rates`. The choice is made
+    anew for each stretch of samples.
 
     On busy cores, all threads are sometimes faster and sometimes slower than one. A choice in each
     round would prefer chance outliers: it lowered the share of gemm_f64 beside two busy loops from
@@ -131,8 +133,8 @@ def _pilot(
     """Returns the roofs that the row may come closest to, judged by the shortest times of a few
     rounds.
 
-    The samples of these rounds are dropped. If the row is near no roof, the reference roof is kept:
-    a kernel that hardly moves data has other delays than a stream.
+    The samples of these rounds are dropped. If the row is near no roof, returns the reference, a
+    loop of FMAs, as well. The delays of a kernel that hardly moves data differ from a stream's.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 BAND_NBYTES = (
-    # four pages: an index that is off by a row of thousands still hits the band, and views stay
-    # page-aligned
+    # Four pages. An index that is wrong by one row, of some thousand elements, still hits the band.
+    # Views stay page-aligned.
     16384
 )
 LAUNCH_TIMEOUT_S = 120.0
@@ -35,7 +35,7 @@ LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
 
 
 def unheard(kernel: str, step: str) -> None:
-    """Does nothing: the default for `announce`, which has no listener."""
+    """Does nothing: the default of `announce`, for callers that need no announcements."""
 
 
 announce = unheard
@@ -100,7 +100,7 @@ def timed(device: sp.Device) -> sp.Queue:
     try:
         return device.queue(timing=True)
     except sp.SparkleError as error:
-        if type(error) is not sp.SparkleError:  # a subclass of SparkleError is a real failure
+        if type(error) is not sp.SparkleError:  # a subclass does not mean "the device has no clock"
             raise
         return device.queue()
 
@@ -151,7 +151,7 @@ class Bound:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            # the kernel was made for one plan on this device, so it has its own grid
+            # a kernel that was made for one plan on this device fixes the grid
             if self.kernel.groups:
                 self.launch_options = {}
             # The times of an emulated device mean nothing, so its queue spends no packets on them.

@@ -26,7 +26,7 @@ from .stop_rule import StopRule
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-NO_TIME = float("nan")  # stands for the device's time
+NO_TIME = float("nan")  # in place of a device's time, which an emulator lacks
 
 
 def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:

@@ -84,8 +84,8 @@ def told(job: Job, settings: Settings) -> dict[str, Any]:
 def attempt(
     subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
 ) -> T | Row:
-    """Returns the result of `work`, or a failed row with the reason. Raises as `run` does. The row
-    of a Stuck also has `extra`.
+    """Returns the result of `work`, or a failed row with the reason. Raises what `run` raises. A
+    Stuck has a row with the entries of `extra`.
     """
     import sparkle_drv as sp
 
@@ -127,7 +127,7 @@ def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
 
 
 def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """Returns the number of sets of its operands that a mode uses."""
+    """Returns how many sets of the job's operands a mode uses."""
     if mode == "cold":
         return timing.cold_sets(job.footprint, info, sharers)
     return timing.PIPELINE_DEPTH if mode == "pipeline" else 1
@@ -198,8 +198,8 @@ def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets:
 def _take(
     bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
 ) -> tuple[Measured, Overhead | None, Share | None]:
-    # The sampler is not closed after a failure: closing would wait for the stuck launch. `bound`
-    # frees everything anyway.
+    # After a failure the sampler is not closed, because closing would wait for the stuck launch.
+    # `bound` frees the sampler's resources anyway.
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":

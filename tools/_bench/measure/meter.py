@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Meter(Protocol):
     """Measures the rows of a job and its rivals.
 
-    The Meter also returns the best roof so far, and with `complete` all roofs for a drawing. It
-    returns a self-test in the document's form, or None if no kernel can measure it.
+    `roof` returns the best roof so far; with `complete` it first measures the roofs that a drawing
+    still lacks. `self_test` returns the result in the document's form, or None if no kernel can
+    measure it.
     """
 
     def rows(self, job: Job, mode: str) -> list[Row]: ...

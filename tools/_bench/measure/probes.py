@@ -46,8 +46,8 @@ REFERENCE = "reference"  # kind of a probe that belongs to no roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` names
-    the number of threads, unless it is all threads; `roof` does not.
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` is the
+    kernel's name, with the number of threads unless all threads run it. `roof` is the name alone.
     """
 
     kernel: str
@@ -60,8 +60,8 @@ class Probe:
         return self.kernel.partition(",")[0]
 
     def close(self) -> None:
-        """Closes the samplers. Not called after a failure: closing would wait for the stuck launch,
-        and the Bound closes anyway.
+        """Closes the samplers. Must not be called after a failure, because closing would wait for
+        the stuck launch. The Bound frees the samplers' resources then.
         """
         for one in (self.sampler, self.warms):
             if one is not None:

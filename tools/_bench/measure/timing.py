@@ -57,8 +57,8 @@ class Sampler(Protocol):
 
 
 def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """Returns the number of copies of the operands, used in turn, that exceed twice the last-level
-    cache. `sharers` jobs share the device's memory.
+    """Returns the number of copies of the operands, used in turn, whose bytes together exceed twice
+    the last-level cache, as far as memory allows. `sharers` jobs share the device's memory.
     """
     cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)

@@ -2,8 +2,8 @@
 
 There are six ways. Four use a queue: write (from the host), read (to the host), copy and fill
 (within the device). In two the CPU moves the bytes through mapped memory: map_write and map_read,
-with the time of mapping. The bytes come from memory, not from a cache: transfers use slot after
-slot of more than twice the last-level cache.
+with the time of mapping. The bytes come from memory, not from a cache: transfers use slots in turn
+that together are larger than twice the last-level cache.
 
 Every row is checked before and after timing. Random bytes are moved over a target that held their
 complement. All bytes are compared, and the bytes around the target must not change. Called by
@@ -94,7 +94,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # The six ways. Each transfer has ended when its function returns.
+    # The six ways of moving bytes. Each function returns when its transfer has ended.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
@@ -184,7 +184,9 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """Returns the number of transfers, used in turn, that exceed twice the last-level cache."""
+    """Returns the number of slots, used in turn, whose bytes together exceed twice the last-level
+    cache, but at most MOST_SLOTS.
+    """
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)
 

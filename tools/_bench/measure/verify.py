@@ -3,8 +3,7 @@ change. Pure numpy.
 
 The error of a float array is the largest |got - want| / max(rms of want, |want|), as in
 sparkle_drv.ops.ref. A value that is small by cancellation is judged relative to the rms, because
-its last digits are lost. A large value may be off only in proportion to its size. Called by
-bound.py.
+its last digits are lost. A large value is judged relative to its own size. Called by bound.py.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a check: whether it passed, and `error`, the row's "error" object: the worst
-    error, or the first wrong element.
+    """The result of a check: whether it passed, and `error`. This is the "error" object of a row,
+    with the worst error or the first wrong element.
     """
 
     ok: bool

@@ -1,9 +1,9 @@
 """Compares kernels in one run: the same inputs, all checked, then samples in turns. Each round has
 a random order, so that the machine's changes affect all kernels alike.
 
-A ratio is a rival's time over the job's, judged as the compare command judges two files. Without an
-oracle the outputs are compared with the job's: a kernel whose outputs differ fails. Called by
-runner.py.
+A ratio is a rival's time over the job's; its verdict follows from the medians (shift.rivals).
+Without an oracle the outputs are compared with the job's: a kernel whose outputs differ fails.
+Called by runner.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # a kernel so many times slower than another shortens the batch of both
+MOST_UNEQUAL = 100  # beyond this ratio to the fastest, the slowest kernel shortens all batches
 
 
 @dataclass
@@ -119,8 +119,8 @@ def _load(
 
 
 def _agree(entrants: Sequence[Entrant]) -> None:
-    """Compares the outputs of the last check with those of the first kernel, for jobs without an
-    oracle.
+    """For jobs without an oracle, compares the outputs of each kernel's last check with those of
+    the first kernel.
     """
     first = entrants[0]
     if first.job.is_judged or first.is_broken or not first.bound:

@@ -17,8 +17,8 @@ from . import figures, roofline, sweep_curves, ticks, versus_picture
 COLUMNS, MOST_ON_A_SHEET, BINS = 3, 24, 40
 NAME_LETTERS, MOST_TICKS = 44, 4
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-# times more than so many quartile distances above the median are cut off: they would squeeze the
-# others into one bar
+# A histogram leaves out times that exceed the median by more than FAR quartile distances. They
+# would squeeze all other times into one bar.
 FAR = 6
 
 

@@ -1,8 +1,8 @@
 """Draws the roofline of a device: its measured roofs, and each row as a point at its arithmetic
 intensity. Called by drawings.py.
 
-Rows without flops or without bytes have no point. Kernels that hardly touch memory, such as those
-that measure the flops roof, have none either.
+Rows without flops or without bytes have no point. Rows of kernels that hardly touch memory, such as
+those that measure the flops roof, have no point, either.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from . import figures, sweep_table, ticks
 from .figures import Point
 from .roofline import kernels
 
-# An axis of sizes (LOG_FROM) or of times (TALL_FROM) is logarithmic if its largest value is so many
-# times its smallest. An axis of rates begins at zero.
+# An axis is logarithmic if its largest value is at least this many times its smallest: LOG_FROM for
+# sizes, TALL_FROM for times. An axis of rates begins at zero.
 LOG_FROM, TALL_FROM = 4, 20
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis in which rows of one kind differ."""
+    """Draws sweep-DEVICE-MODE-AXIS-KERNEL.svg for every axis on which rows have several values."""
     groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.subject.mode, tuple(row.subject.axes)), []).append(row)

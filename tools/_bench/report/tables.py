@@ -25,7 +25,7 @@ ROOF_COLUMNS = ("device", "roof", "value")
 
 
 def show(report: Report) -> None:
-    """Prints the tables to stdout, on a terminal with the notes. Failures go to stderr."""
+    """Prints the tables to stdout; a terminal also gets the notes. Failures go to stderr."""
     terminal = sys.stdout.isatty()
     print(heading(report))
     for at, table in enumerate(tables(report, notes=not terminal)):

@@ -16,7 +16,7 @@ FEW_DECADES = 2  # a logarithmic axis with fewer decades also has ticks at 2 and
 # distances, in points, at which a label is tried
 RADII = (5, 9, 14, 20, 28, 38, 50, 65, 85, 110, 140, 180)
 ANGLES = 16
-LEADER_FROM = 9  # a label farther than so many points has a line to its point
+LEADER_FROM = 9  # distance, in points, beyond which a line joins a label to its point
 MARKER = 3.0  # half of a marker's side, in points
 
 

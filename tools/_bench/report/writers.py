@@ -24,7 +24,7 @@ from .csv_table import as_csv
 
 @dataclass(frozen=True)
 class Outputs:
-    """The paths of the output files. None: that output is not wanted."""
+    """The paths of the output files; None for an output that is not requested."""
 
     json: Path | None = None
     csv: Path | None = None
@@ -51,8 +51,8 @@ class Outputs:
         """Updates the files during a run. If the process is killed, no file is half written. After
         a power cut the JSON file, from which a run resumes, is complete.
 
-        Device files and pipes get the text only once, at the end. A failure is reported then, when
-        the write is tried again.
+        Device files and pipes get the text only once, at the end. A failed update is not reported:
+        the write is tried again at the end, and its failure is reported then.
         """
         for path, text in self._texts():
             with contextlib.suppress(OSError, ValueError):

@@ -1,8 +1,8 @@
 """Fits T = alpha + beta * n: a transfer's fixed cost, and its cost per byte. Pure functions.
 
-Times span four powers of ten, so the fit minimises the error relative to the time. The loss is soft
-(soft L1), so that one size that another program or a cache disturbed does not shift the others.
-Intervals come from a bootstrap over the samples. Called by transfer.py.
+Times span four powers of ten, so the fit minimises the error relative to the time. A cache or
+another program may disturb the times of one size. The loss is soft (soft L1), so that such a size
+does not spoil the fit. Intervals come from a bootstrap over the samples. Called by transfer.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Compares two results files, row by row: is the new row faster, slower, the same, or is it
 unclear?
 
-A row is judged relative to its reference: a kernel that ran in the same rounds in both files. A
-machine that has become slower slows both; the column `machine` shows that. Where the files have no
-common reference, as in older files, the row's own times are judged.
+A row is judged relative to its reference: a kernel that ran in the same rounds in both files. If
+the machine has become slower, row and reference take longer alike; the column `machine` shows by
+how much. Where the files have no common reference, as in older files, the row's own times are
+judged.
 
 shift.py has the rule. Called by the compare command and by baseline.py.
 """
@@ -96,7 +97,7 @@ def compare(
     force: bool = False,
 ) -> list[Pairing]:
     """Pairs the rows of two results documents. Raises NotComparable when they have no row in
-    common, and, unless forced, when their devices differ.
+    common. Raises it when their devices differ, too, unless the comparison is forced.
     """
     before, after = ({key(row): row for row in document["results"]} for document in (old, new))
     for which, rows in zip(_WHICH, (before, after), strict=True):

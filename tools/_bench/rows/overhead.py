@@ -23,8 +23,8 @@ Ratio = tuple[float, float | None, float | None]  # a ratio and its 95 % interva
 
 @dataclass(frozen=True)
 class Way:
-    """Samples of one way, in ns per launch, by both clocks. Samples with the same index are of the
-    same launches.
+    """Samples of one way, in ns per launch, by the clocks of device and host. Samples with the same
+    index belong to the same launches.
     """
 
     host: Sequence[float]

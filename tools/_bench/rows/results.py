@@ -158,7 +158,7 @@ class Share:
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what a results file stores in addition to the row's roof_percent."""
+        """Returns the entries that a results file stores beside the row's roof_percent."""
         ratio = self.ratio
         return {
             "kernel": self.kernel,

@@ -1,12 +1,14 @@
 """The shift of a row: how much its time changed from one results file to another, and the verdict.
 
-Other programs on a machine only add time, so the fastest samples show what the kernel itself takes.
-Yet each process has its own pages, cores and disturbances from its start to its end. They shift
-even its fastest samples, and no sample of the process tells by how much. They shift the other quick
-samples more. The distance between quick and fastest samples therefore is the uncertainty: a kernel
-whose quickest tenth lies within 2 % is compared within 2 %. Beside other work, the uncertainty of a
-cpu's row is at least WAKING_NS: there the scheduler decides for a whole process how late the second
-thread of each launch runs.
+Other programs on a machine only add time, so the fastest samples (the quantile FASTEST) show what
+the kernel itself takes. Yet each process has its own pages, cores and disturbances from its start
+to its end. These shift even the fastest samples, and no sample of the process tells by how much.
+They shift the quick samples (the quantile QUICK) more. The relative distance of the two quantiles
+therefore serves as the uncertainty: where it is 2 %, changes below 2 % do not count.
+
+While other programs use the cores, the uncertainty of a cpu's row is at least WAKING_NS. The
+operating system's scheduler then decides how late the second thread of each launch runs, and this
+delay is the same for a whole process.
 
 A reference is a probe that ran in the rounds of both rows. Its shift is the shift of the machine.
 Called by compare.py; versus.py calls `rivals`.
@@ -71,9 +73,9 @@ class Judged:
 
 
 def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Judged:
-    """Compares a row of two files. SLOW and FAST: the row's fastest times changed by more than the
-    threshold, both alone and relative to the reference. SAME: neither the fastest times nor the
-    medians did.
+    """Compares a row of two files. SLOW or FAST: the row's fastest times changed by more than the
+    threshold, both alone and relative to the reference. SAME: relative to the reference, fastest
+    times and medians changed by at most the threshold. AMBIGUOUS: all else.
     """
     a, b = np.array(old["samples_ns"]), np.array(new["samples_ns"])
     at = _quantiles(min(a.size, b.size))
@@ -90,7 +92,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
     reference = min(common, key=lambda kernel: _doubt(at, *times(kernel)))
     was, now = times(reference)
     machine = _fastest(was, now, at[0])
-    # One thread may run as before while all threads get fewer cores, and the row runs on all.
+    # The reference may run on one thread and the row on all threads. If the machine gives fewer
+    # cores, only the row slows down. The interval therefore covers every variant of the reference.
     variants = [k for k in common if k.split(", ")[0] == reference.split(", ")[0]]
     middles = [own.beside(_fastest(*times(k), at[0])).middle for k in variants]
     beside = own.beside(machine)
@@ -157,8 +160,8 @@ def _widened(shift: Shift, doubt: float) -> Shift:
 
 
 def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
-    """How much longer a launch may take because a thread starts late: twice as long at most, as
-    the other thread does its work.
+    """Returns the share by which a launch may take longer because a thread starts late. It is at
+    most 1, because the other thread then does all the work.
     """
     others = row["noise"]["others_percent"] if row.get("noise") else None
     busy = others is not None and others >= BUSY_PERCENT

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
-FEWEST_FOR_INTERVAL = 6  # at n = 6 the extremes hold the median with 1 - 2 * 0.5**n >= 95 %
+FEWEST_FOR_INTERVAL = 6  # from n = 6 on, min and max enclose the median with 1 - 2 * 0.5**n >= 95 %
 BLOCKS = 20  # number of stretches of samples; adjacent samples of a process are not independent
 
 
@@ -75,8 +75,8 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """Returns the distance between the quartiles over the median. A tail does not change it; a
-    second mode does.
+    """Returns the distance between the quartiles over the median. A tail of the distribution does
+    not change this figure; a second mode does.
     """
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf

@@ -20,7 +20,7 @@ from _bench.rows import stats
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
 WORTH = 0.01  # least relative advantage of a neighbour for the climb to go on
-SEARCH_SHARE = 0.75  # share of the time; the rest is for the duel
+SEARCH_SHARE = 0.75  # share of the time for the climb; the duel gets the rest
 
 P = TypeVar("P")
 
@@ -59,9 +59,9 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """The result of a search. `ratio` is the model's time over the best plan's with its 95 %
-    interval, by medians of the duel; below 1 the model's plan won. Without a complete duel all
-    three numbers are 1.
+    """The result of a search. `ratio` is the model's time over the best plan's, by medians of the
+    duel, with the two ends of its 95 % interval. Below 1 the model's plan won. Without a complete
+    duel all three numbers are 1.
     """
 
     model: P

@@ -73,8 +73,8 @@ class Surrogate:
         return slope + far * far / 3 * near, slope
 
     def _solved(self, x: Floats, y: Floats) -> tuple[Floats, Floats, float, Floats]:
-        """Returns (the inverse of the correlation matrix's factor, the weights of the points, the
-        variance that fits best, the slopes).
+        """Returns (the inverse of the Cholesky factor of the correlations, the weights of the
+        points, the variance that fits best, the slopes).
         """
         correlations, slope = self._matern(x, x)
         correlations[np.diag_indices(len(y))] += math.exp(self._at[-1])

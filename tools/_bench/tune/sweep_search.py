@@ -21,7 +21,7 @@ from _bench.rows.results import Row
 from .chooser import Chooser
 
 Task = tuple[Job, str]
-DUELISTS = 4  # so many of the best points are timed again, together with the first point
+DUELISTS = 4  # number of best points that are timed again, together with the first point
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
 DUEL_SHARE = 0.15  # share of the budget for the duel
 ROWS = 60
@@ -48,8 +48,8 @@ class Found:
 
 @dataclass
 class SweepSearch:
-    """Spends `budget_s` seconds per device. `found` gets an entry after each size, also
-    after Ctrl-C.
+    """Spends `budget_s` seconds per device. `found` gets an entry after each size, even when Ctrl-C
+    ends the search of that size.
     """
 
     budget_s: float
@@ -65,8 +65,8 @@ class SweepSearch:
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
         """Runs the searches of all sizes. `known` are the rows of an earlier run. `measure` makes
-        the rows of a job and its rivals; it also gets the number of points. `put` stores the row of
-        a task.
+        the rows of a job and its rivals; its last argument is the number of points. `put` stores
+        the row of a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():

@@ -35,7 +35,7 @@ from .search import Search
 if TYPE_CHECKING:
     import sparkle_drv as sp
 
-FIXED = ("cuda",)  # backends whose kernels no plan changes: a plan there is only a prediction
+FIXED = ("cuda",)  # backends with fixed tiles: a plan only predicts times there
 TUNABLE = ("gemm_", "conv2d_", "reduce_")
 DEFAULT = ("gemm_f32", "gemm_f64", "conv2d_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {

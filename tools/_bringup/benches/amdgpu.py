@@ -172,16 +172,16 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no such counter. The rung `version`, or making a context,
-        # reports that.
+        # Another driver's node has no VRAM_LOST_COUNTER. The rung `version`, or making a context,
+        # reports that driver.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 
     def _look(self, states: int, contexts: bool) -> None:
         """Raises Wrong if the GPU was reset since the last call.
 
-        The first rung that makes a GPU context causes one more context, which the ladder keeps.
-        That context shows resets during rungs without a context.
+        After the first rung that makes a GPU context, makes one more context, which the ladder
+        keeps. This context shows resets during rungs without a context of their own.
         """
         before, self._lost = self._lost, self._lost_counter()
         witness = self._witness

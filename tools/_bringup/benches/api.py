@@ -29,7 +29,7 @@ class Bench:
         return self._device
 
     def begin(self, rung: Rung) -> None:
-        """Does nothing, because such a rung needs no preparation."""
+        """Does nothing, because rungs of the public API need no preparation."""
 
     def settle(self) -> None:
         """Does nothing, because rungs close what they make."""

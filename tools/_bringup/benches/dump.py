@@ -1,7 +1,8 @@
 """Reads the state after a failed rung: fences, the last IBs decoded, context state, the page fault,
 sysfs and debugfs.
 
-The module only reads. A part that is missing has the reason as its text. Nothing asks for a reset.
+The module only reads, and never asks for a reset. For a part that is missing, the text is the
+reason.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST_CHARS = 64_000
 
 
 def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]:
-    """Returns the dump, and those of its facts that causes use."""
+    """Returns the dump, with the facts that the conditions of causes read."""
     facts: dict[str, Any] = {}
     parts: dict[str, str] = {}
     hung = type(error).__name__ == "Hung"

@@ -30,7 +30,7 @@ Record = Callable[[int], AbstractContextManager[object]]
 
 
 def no_record(child: int) -> AbstractContextManager[object]:
-    """Records nothing."""
+    """Returns a context that records nothing."""
     return nullcontext()
 
 

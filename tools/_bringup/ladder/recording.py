@@ -20,7 +20,8 @@ from sparkle_drv.testing.emulator import Machine
 
 __all__ = ["Outcome", "Recorder", "RecordingError", "recorded", "replay", "report"]
 
-# the recorder waits so many seconds for a job; a rung's job may wait for the rung's next step
+# Seconds that the recorder waits for a job to end. The limit is short, because some jobs end only
+# after their rung's next step.
 RECORDED_JOB_S = 0.3
 _NODE = re.compile(r"^node \d+ amdgpu 3\.(\d+)\.", re.M)
 _CARD = re.compile(r"(?:amdgpu|amd)(?::(.*))?\Z")

@@ -134,8 +134,8 @@ def copies(b: Bench, places: list[Buffer]) -> list[int]:
 
 
 def order(b: Bench) -> str:
-    """Submits compute, copies and compute, each of which waits for the one before, and copies that
-    wait for no job.
+    """Submits a chain of three jobs: compute, copies, compute. Each waits for the one before.
+    Further copies wait for no job and must end while the chain still waits.
     """
     b.rings("dma")
     gpu = b.gpu()

@@ -115,7 +115,7 @@ def fault(b: Bench) -> tuple[int, int, int] | None:
 
 def bad_packet(b: Bench) -> str:
     gpu = b.gpu()
-    # A packet with opcode 0xFF, which no table declares, and one dword.
+    # A packet of two dwords, with opcode 0xFF, which no table declares.
     how = ended(b, gpu, gpu.submit("compute", [0xC000FF00, 0]))
     return f"ended {f'with {how}' if how else 'without an error'}; {recovered(b, gpu)}"
 
@@ -128,7 +128,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """Uses the public API on the card after all these hangs."""
+    """Uses the public API on the card after all hangs of this file."""
     import numpy as np
 
     import sparkle_drv as sp

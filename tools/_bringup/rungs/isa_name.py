@@ -17,8 +17,8 @@ def isa_name(b: Bench) -> str:
     rule = f"{name} by {chips.words(gfx, device).partition(', no IP')[0]}"
     if gfx.ip_discovery_version and by_family not in ("", name):
         raise Wrong(f"{rule}, but {by_family} by {family}", two_names=True)
-    # Does as the loader does: looks up the number that compilers write for the name, and what runs
-    # on this chip.
+    # Looks up two things, as the loader does: the number that compilers write for this name, and
+    # the code objects that run on this chip.
     numbers = [mach for mach, known in targets.MACH.items() if known == name]
     if not numbers or targets.mach_name(numbers[0]) not in targets.accepted(name):
         raise Wrong(f"{rule}: no code object can have that name", no_mach=True)

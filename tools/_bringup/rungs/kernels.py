@@ -131,7 +131,7 @@ global_store_dword v7, v6, s[0:1]
 )
 ENDLESS = "again:\ns_sleep 1\ns_branch again\n"
 # An instruction word that is invalid: SOPP opcode 0x7f exists on neither generation. s_sendmsg 0
-# would not do: on gfx11 it has no meaning of its own.
+# is no substitute, because message 0 has no meaning of its own on gfx11.
 BAD_WORD = 0xBFFF0000
 
 

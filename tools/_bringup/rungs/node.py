@@ -72,7 +72,7 @@ def device(b: Bench) -> str:
     b.facts["apu"] = bool(d.ids_flags & raw.lib.AMDGPU_IDS_FLAGS_FUSION)
     said = f"{d.device_id:#06x} rev {d.pci_rev:#x}, family {d.family}, {isa}"
     known = FAMILIES.get(d.family)
-    ip = b.ip("gfx").ip_discovery_version  # 0 if only the family names the chip
+    ip = b.ip("gfx").ip_discovery_version  # 0: the kernel identifies the chip only by its family
     generation = f"gfx{ip >> 16}{ip >> 8 & 0xFF:x}"
     if ip and known is not None and not generation.startswith(known):
         raise Wrong(
@@ -169,8 +169,8 @@ def bar(b: Bench) -> str:
 
 
 def clocks(b: Bench) -> tuple[int, int]:
-    """Returns the GPU's clock in ticks and the host's in ns at the same moment: that of the fastest
-    of five queries.
+    """Returns the GPU's clock in ticks and the host's in ns at the same moment. The moment is that
+    of the fastest of five queries.
     """
     tries = []
     for _ in range(5):

@@ -151,8 +151,8 @@ def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
     """Runs a program in which each thread stores four words in scratch and reads them back. `slots`
     is per shader engine.
 
-    WAVES counts one engine's slots on gfx11, and the slots of all engines before (AMDGPU_FACTS
-    5.5).
+    The field WAVES of COMPUTE_TMPRING_SIZE counts one engine's slots on gfx11. On older chips it
+    counts the slots of all engines (AMDGPU_FACTS 5.5).
     """
     gpu, gfx = b.gpu(), b.gfx
     wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)

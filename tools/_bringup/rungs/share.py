@@ -26,8 +26,8 @@ MOST_PAGE_NS = 10_000
 
 def userptr(b: Bench) -> str:
     gpu, nbytes = b.gpu(), 1 << 16
-    # The mapping is private, because a shared mapping belongs to a file, and ANONONLY refuses
-    # files.
+    # The mapping is private: a shared mapping belongs to a file, which userptr's flag ANONONLY
+    # refuses.
     own = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     view = np.frombuffer(own, np.uint32)
     made = b.node.call(
