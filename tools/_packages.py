@@ -59,9 +59,7 @@ def has_compiler() -> bool:
 
 
 def has_venv() -> bool:
-    """True if this Python can make an environment with pip. With a complete .venv no second
-    environment is needed.
-    """
+    """Returns whether this Python can make an environment with pip, or .venv is complete already."""
     look = (str(PYTHON), "-c", "import ensurepip, venv")
     return STAMP.exists() or subprocess.run(look, capture_output=True, check=False).returncode == 0
 

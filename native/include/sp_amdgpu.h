@@ -193,7 +193,7 @@ struct sp_amdgpu_template {
     uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: scratch address >> 8 */
     uint32_t scratch_resource_at; /* words 0 and 1 of scratch's buffer resource */
     uint32_t scratch_address_at;  /* 64-bit scratch address */
-    uint32_t start_at;            /* START_X..Z, then NUM_THREAD_X..Z */
+    uint32_t start_at;            /* START_X..Z and the NUM_THREAD_X..Z behind them */
     uint32_t kernarg_at;
     uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
     uint32_t max_threads;

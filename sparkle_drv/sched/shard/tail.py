@@ -3,8 +3,8 @@ pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). Of a
-chunk, a device takes at most its longest piece (pieces.py). If it would need longer for the chunk
-than all devices together for the whole rest, it leaves the chunk to others.
+chunk, a device takes at most its longest piece (pieces.py). A slow device leaves a chunk to others:
+one that needs more time for it than all devices together need for everything that is left.
 """
 
 from __future__ import annotations

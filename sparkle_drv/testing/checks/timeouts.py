@@ -29,7 +29,7 @@ def _waited(fence: sp.Fence, timeout_s: float) -> sp.FenceTimeout | None:
     try:
         fence.wait(timeout_s)
     except sp.FenceTimeout as error:
-        # `submission` is empty if the work ended at the last moment.
+        # `submission` is empty if the work ended just as the wait timed out.
         return error if error.submission else None
     return None
 

@@ -48,8 +48,9 @@ class Found:
 
 @dataclass
 class SweepSearch:
-    """Spends `budget_s` seconds per device. `found` gets an entry after each size, even when Ctrl-C
-    ends the search of that size.
+    """Searches the best kernel of a sweep for each size, `budget_s` seconds per device.
+
+    `found` gets an entry after each size, even when Ctrl-C ends the search of that size.
     """
 
     budget_s: float

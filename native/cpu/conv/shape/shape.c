@@ -1,5 +1,5 @@
-/* Checks and widens the geometry of conv2d_f32. Has the table of the inner loops for each
- * instruction set. */
+/* Checks the geometry of conv2d_f32 and converts it to 64-bit numbers. Has the table of the inner
+ * loops for each instruction set. */
 #include "shape.h"
 
 #include <errno.h>

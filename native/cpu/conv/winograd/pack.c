@@ -28,9 +28,8 @@ static const double G6[8][3] = {{1, 0, 0},
                                 {1.0 / 90, 1.0 / 45, 2.0 / 45},
                                 {1.0 / 90, -1.0 / 45, 2.0 / 45},
                                 {0, 0, 1}};
-/* The matrices G for stride 2. The last row is for the middle tap, by which odd pixels are
- * multiplied. The rows before it are for the first and the last tap, by which even pixels are
- * convolved. */
+/* The matrices G for stride 2. The last row holds the middle tap, which multiplies odd pixels. The
+ * rows before it combine the first and the last tap, which are convolved with even pixels. */
 static const double G2_STRIDE2[4][3] = {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
 static const double G4_STRIDE2[6][3] = {{-16.0 / 21, 0, -8.0 / 21},
                                         {16.0 / 21, 0, -8.0 / 21},
