@@ -59,7 +59,7 @@ def has_compiler() -> bool:
 
 
 def has_venv() -> bool:
-    """Returns whether this Python can make an environment with pip, or .venv is complete already."""
+    """Returns whether this Python can make an environment with pip, or .venv is complete."""
     look = (str(PYTHON), "-c", "import ensurepip, venv")
     return STAMP.exists() or subprocess.run(look, capture_output=True, check=False).returncode == 0
 
