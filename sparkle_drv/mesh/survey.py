@@ -118,10 +118,10 @@ class _Survey:
 
 
 def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
-    """Builds a program that runs all of `whats` at once, EACH + 1 times. Each round begins when the
-    last one has ended.
+    """Builds a program of EACH + 1 rounds. Each round runs all transfers `whats` at once, and
+    begins when the round before has ended.
 
-    A step that takes longer than `patience_s` has failed.
+    A transfer that takes longer than `patience_s` has failed.
     """
     steps: list[Step] = []
     last: tuple[int, ...] = ()

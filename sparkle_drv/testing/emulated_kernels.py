@@ -23,7 +23,7 @@ __all__ = ["Kernels"]
 GFX = {"gfx1036": 10, "gfx1100": 11}
 DESCRIPTOR = struct.Struct(
     "<II8xq20xIIIH6x"
-)  # the fields: lds, private, entry, rsrc3, rsrc1, rsrc2, properties
+)  # the kernel descriptor: lds, private, entry, rsrc3, rsrc1, rsrc2, properties
 AQL_AT = 2048  # offset of the AQL packet, which follows the arguments
 
 

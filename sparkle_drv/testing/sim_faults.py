@@ -12,8 +12,8 @@ from .faults import Fault, Schedule
 
 @dataclass
 class Faulty:
-    """The plan of one device, and counts of the events so far. The backend asks before
-    each event.
+    """The faults that are planned for one device, and how many events of each kind it has had.
+    Before each event the backend asks whether the event fails.
     """
 
     plan: tuple[Fault, ...] = ()

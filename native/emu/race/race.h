@@ -21,7 +21,7 @@ struct sp_race_lanes {
 };
 
 struct sp_races; /* accesses of a ring's present dispatch */
-struct sp_racer; /* present group of a host thread */
+struct sp_racer; /* what a host thread knows of the group that it runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
 /* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`

@@ -31,7 +31,9 @@ def _takes_second(row: Row, second: str) -> bool:
 
 
 def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
-    """Returns the rows that the mnemonic can mean, and the second dword that the text asks for."""
+    """Returns the table's rows that the mnemonic can mean, and the kind of second dword that the
+    line needs: DPP16, DPP8, SDWA or "".
+    """
     mnemonic = line.mnemonic.lower()
     name, suffix = (mnemonic, "") if mnemonic in isa.by_name else base_name(mnemonic)
     if name not in isa.by_name:

@@ -63,8 +63,8 @@ class Stage(Closing):
         """Allocates the memory and returns it as a Buffer of `source`. Sets `there` if `to` can use
         the memory.
         """
-        # A peer has the same driver, which page-locks no address twice. So a peer imports the
-        # memory and maps it at an address of its own; other devices wrap the address of `here`.
+        # `to` has the driver of `source` if they are peers, and a driver page-locks no address
+        # twice. So a peer imports the memory at another address. Other devices wrap `here`.
         if to.is_peer(source):
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))

@@ -207,7 +207,7 @@ def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
     if not before.block:
         if channels is not None:
             raise ValueError(
-                f"channels: only a blocked layout has padding to drop, a is {before.name}"
+                f"channels: expected an array in a blocked layout, got one in {before.name}"
             )
         n, c, h, w = a.shape if before.name == "NCHW" else (a.shape[i] for i in (0, 3, 1, 2))
         return n, c, h, w

@@ -87,7 +87,9 @@ class Problem:
 
     @cached_property
     def priced(self) -> tuple[float, dict[int, float]]:
-        """The lower bound and the prices that the function `priced` returns, computed once."""
+        """The result of the function `priced`, computed once: the least seconds of all work, and
+        the price of each lane.
+        """
         return priced(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:

@@ -58,7 +58,7 @@ def _measure(session: Session, points: Sequence[Point]) -> None:
 
 
 def _fit(session: Session) -> None:
-    """Puts the fits of all rows into the document."""
+    """Fits a line over the size to the times of each direction, and adds it to the document."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
     except UsageError as error:  # without scipy there is no fit, but the rows are valid

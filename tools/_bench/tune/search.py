@@ -59,9 +59,11 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """The result of a search. `ratio` is the model's time over the best plan's, by medians of the
-    duel, with the two ends of its 95 % interval. Below 1 the model's plan won. Without a complete
-    duel all three numbers are 1.
+    """The result of a search. At its end the model's plan and the best plan found are measured in
+    turns, which is the duel.
+
+    `ratio` is the median time of the model's plan over that of the best plan, with the two ends of
+    its 95 % interval. Below 1 the model's plan is faster. Without a complete duel all three are 1.
     """
 
     model: P

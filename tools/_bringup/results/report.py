@@ -75,7 +75,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Returns the conditions of the climb."""
+    """Returns the versions, the command and the time of this run, by name."""
     return {
         "kernel": platform.release(),
         "system": platform.version(),
