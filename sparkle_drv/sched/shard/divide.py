@@ -137,7 +137,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
     """Returns why a device can do no part of the work, or "" if it can."""
     node = costs.nodes[uri]
     if node.unified or {(HOST, uri), (uri, HOST)} <= costs.links.keys():
-        return cannot(costs, Work(work.op, work.size), uri)
+        return cannot(costs, Work(work.op, work.size, lacking=work.lacking), uri)
     return costs.why_not(HOST, device=uri) or "the way to it is not known"
 
 
