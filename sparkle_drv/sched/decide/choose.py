@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 
