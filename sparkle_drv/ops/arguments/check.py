@@ -29,6 +29,14 @@ _NAMES = {tag: str(dtype) for dtype, tag in _TAGS.items()} | {"bf16": "bfloat16"
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3}  # enum sp_activation
 
 
+class NotThere(TypeError):
+    """Raised if this device has no kernel for these types; another device may have one."""
+
+
+class TooLong(NotThere, ValueError):
+    """Raised if this device's kernels cannot run so long an expression; another device may."""
+
+
 def tag_of(given: np.dtype[Any]) -> str:
     """Returns the tag of a dtype, such as "f32" for numpy's float32.
 

@@ -65,7 +65,7 @@ def _made(x: Array, view: View) -> Array:
             src_strides=view.strides,
             src_offset=view.offset,
         )
-    except (staging.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
+    except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
         host = x._host()
         flat = np.lib.stride_tricks.as_strided(
             host.reshape(-1)[view.offset :],
@@ -125,7 +125,7 @@ def assign(x: Array, key: object, value: object) -> None:
         )  # fmt: skip
         if x.fence is not None:
             x.fence.wait()
-    except (staging.NotThere, ValueError):
+    except (check.NotThere, ValueError):
         whole = x._host().copy()
         whole[key] = source._host()
         device.default_queue.write(x, whole).wait()

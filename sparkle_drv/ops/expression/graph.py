@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
+from sparkle_drv.ops.arguments.check import TooLong
+
 from .elementwise import COMPARISONS
 
 MOST_STEPS = 1 << 16
@@ -139,7 +141,7 @@ def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     """Returns `graph` as a postfix list of (node, True for a leaf).
 
     `leaves` says which nodes are leaves. A shared node appears once for each use. A sum or a
-    product begins with the operand that needs the deeper stack. Raises ValueError for more than
+    product begins with the operand that needs the deeper stack. Raises TooLong for more than
     MOST_STEPS steps.
     """
     operands: list[tuple[int, ...]] = []
@@ -155,7 +157,8 @@ def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     while stack:
         if len(written) > MOST_STEPS:
             what = f"expected at most {MOST_STEPS} steps on this device, got more"
-            graph.fail(graph.nodes[-1], f"{what}: shared values count once for each use")
+            what += ": shared values count once for each use"
+            graph.fail(graph.nodes[-1], what, TooLong)
         i, done = stack.pop()
         if done or not operands[i]:
             written.append((i, not operands[i]))

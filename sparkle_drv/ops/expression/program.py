@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv._native import lib
+from sparkle_drv.ops.arguments.check import NotThere, TooLong
 
 from .elementwise import ARITY
 from .grammar import parse
@@ -47,8 +48,8 @@ class Program:
 def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Program:
     """Returns the program of `graph` for one dtype; `uniform` says which nodes are scalars.
 
-    Raises ValueError (too many arrays, too deep a stack) and TypeError (an operation that i32
-    lacks).
+    Raises ValueError (too many arrays), TooLong (too deep a stack, too many steps) and NotThere (an
+    operation that i32 lacks).
     """
     inputs: dict[str, int] = {}
     constants: dict[int, int] = {}
@@ -68,7 +69,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))
-            graph.fail(node, f"i32 has no {op}; it has {known}", TypeError)
+            graph.fail(node, f"i32 has no {op}; it has {known}", NotThere)
         elif node.truth:
             op = OF_TRUTHS.get(op, op)
         words.append(OPCODES[op] | slot << 8)
@@ -76,7 +77,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
     most = lib.SP_MAP_STACK
     if deepest > most:
         what = f"expected at most {most} values on this device's stack, got {deepest}"
-        graph.fail(graph.nodes[-1] if not graph.text else None, what)
+        graph.fail(graph.nodes[-1] if not graph.text else None, what, TooLong)
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
     return Program(packed, tuple(inputs), tuple(constants))

@@ -382,7 +382,7 @@ def _program(
             None,
             f"it computes in {' and '.join(sorted(code.types))}, but {dev.uri} computes in one "
             "type throughout",
-            staging.NotThere,
+            check.NotThere,
         )
     (tag,) = code.types
     staging.check_there(dev, "map", tag, _WANTED)
@@ -391,7 +391,7 @@ def _program(
     fits = {*code.cell_types} or {tag}
     if len(fits) > 1:
         what = f"it has numbers of {' and '.join(sorted(fits))}"
-        graph.fail(None, f"{what}, but {dev.uri} takes numbers of one type", staging.NotThere)
+        graph.fail(None, f"{what}, but {dev.uri} takes numbers of one type", check.NotThere)
     (fit,) = fits
     return tag, made, fit
 

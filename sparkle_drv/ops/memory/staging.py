@@ -99,10 +99,6 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
     return found
 
 
-class NotThere(TypeError):
-    """Raised if this device has no kernel for these types; another device may have one."""
-
-
 def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
     """Raises NotThere if the device does not have the map of type `tag`, which `op` needs.
 
@@ -111,7 +107,9 @@ def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
     if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in (check.DTYPES | check.STORED).items()}
         there = [names[t] for t in among if dev.provides(f"map_{t}")]
-        raise NotThere(f"{op}: {dev.uri} computes {' and '.join(there)}, not {names.get(tag, tag)}")
+        raise check.NotThere(
+            f"{op}: {dev.uri} computes {' and '.join(there)}, not {names.get(tag, tag)}"
+        )
 
 
 def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the result") -> Host:

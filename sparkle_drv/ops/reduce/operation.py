@@ -135,7 +135,7 @@ def reduce(
     axes, final, dtype = outline(a, op, axis, keepdims)
     tag = check.tag_of(np.dtype(a.dtype))
     if tag == "i64" and not fuses(dev):
-        raise staging.NotThere(f"a: expected another type than int64 on {dev.uri}, got int64")
+        raise check.NotThere(f"a: expected another type than int64 on {dev.uri}, got int64")
     stored = tag not in check.DTYPES.values()
     if op == "mean" and not stored:
         staging.check_there(dev, "mean", tag, ("f32", "f64"))

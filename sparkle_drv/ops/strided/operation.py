@@ -76,7 +76,7 @@ def strided_copy(
     addresses = dst._address, src._address
     move = moves.move(to, of, itemsize, addresses, lambda n: dev.provides(f"strided_u{8 * n}"))
     if move is None:
-        raise staging.NotThere(
+        raise check.NotThere(
             f"dst: {dev.uri} has no strided copy of {dst.dtype} ({itemsize} bytes an element), "
             "only of aligned runs of 4 bytes"
         )

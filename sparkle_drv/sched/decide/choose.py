@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
 
@@ -44,7 +44,9 @@ class Lacking(Impossible, NotThere):
 def impossible(costs: Costs, work: Work, why: Mapping[str, str]) -> Impossible:
     """The error for work that each device refuses; `why` has the reasons by URI."""
     given = "; ".join(f"{uri}: {reason}" for uri, reason in why.items()) or "no device was given"
-    lacking = why and all(u in costs.nodes and work.op in costs.nodes[u].lacks for u in why)
+    lacking = why and all(
+        u in work.lacking or (u in costs.nodes and work.op in costs.nodes[u].lacks) for u in why
+    )
     return (Lacking if lacking else Impossible)(f"{work.op}: no device can do the work: {given}")
 
 
@@ -131,6 +133,8 @@ def cannot(costs: Costs, work: Work, device: str) -> str:
     large = too_large(work, node.memory_nbytes)
     if large:
         return large
+    if device in work.lacking:
+        return f"it has no {work.op}: {work.lacking[device]}"
     for op in (work.op, *(x.convert for x in work.operands if x.convert)):
         if (op, device) not in costs.speeds:
             return costs.why_not(op, HOST, device=device) or f"it has no {op}"

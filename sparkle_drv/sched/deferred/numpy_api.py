@@ -14,9 +14,9 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
+from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
 from sparkle_drv.ops.expression import promote
-from sparkle_drv.ops.memory.staging import NotThere
 from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.run.arrays import ContextArray, check_own
 

@@ -63,7 +63,7 @@ class Node:
     """Seconds from the end of work until a waiting thread knows, beyond what measurements contain.
     Probes and measured runs wait for the end, so the value is 0 unless the caller sets it."""
     lacks: set[str] = field(default_factory=set)
-    """Classes of work that the device cannot do, as probes found."""
+    """Classes of work of which the device can do no call, as probes found."""
     reliability: Reliability = field(default_factory=Reliability)
     lost: str = ""
     """Why the device is gone; "" if it is usable."""

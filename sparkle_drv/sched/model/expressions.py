@@ -47,8 +47,8 @@ def map_class(
 ) -> tuple[Class, float]:
     """Returns the class of an expression over arrays, and its size: the bytes that it touches.
 
-    Each expression is a class, whatever the values of its numbers. Other types of its operands, or
-    broadcasting, make another class, since not every device can mix types. `code` is the program of
+    Each expression is a class, whatever the values of its numbers. Other types, or broadcasting,
+    make another class. `code` is the program of
     `graph`, and `numbers` has the scalars by node.
     """
     count = math.prod(common_shape(arrays))

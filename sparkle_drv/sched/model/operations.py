@@ -9,7 +9,7 @@ probed when it first occurs, unless it is predicted from others (expressions.py)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,22 @@ class Class:
     predicted: Predicted | None = None
     """How the class's speed follows from other classes; None if the class is probed."""
 
+    def lacking(self, devices: Iterable[Device]) -> dict[str, str]:
+        """Returns why devices have no kernel for the call that this class was made for, by URI.
+
+        Another call of a predicted class may be possible there. A probe finds out for all calls of
+        a probed class.
+        """
+        if self.predicted is None:
+            return {}
+        found = {}
+        for device in devices:
+            try:
+                self.predicted.able(device)
+            except (ValueError, TypeError, LookupError) as error:
+                found[device.uri] = str(error).partition("\n")[0]
+        return found
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -57,8 +73,8 @@ class Predicted:
     """Other classes, with factors. For each, the time that it takes beyond `base` is multiplied by
     the factor and added."""
     able: Callable[[Device], None]
-    """Raises TypeError, ValueError or LookupError if the device cannot do the work. Runs
-    nothing."""
+    """Raises TypeError, ValueError or LookupError if the device cannot do the call that the class
+    was made for. Runs nothing."""
 
 
 def gemm_class(m: int, n: int, k: int, dtype: Any) -> tuple[Class, float]:

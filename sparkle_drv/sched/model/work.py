@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkle_drv.mesh.links.network import HOST
@@ -35,6 +36,8 @@ class Work:
     """Bytes of the result."""
     out_place: str = ""
     """Where the result must be: HOST for numpy, a URI, or "" for the device that makes it."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Why a device has no kernel for this call, by URI. It may have one for others of the class."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ def _known(
         for i, x in enumerate(call.operands)
         if x is not None
     )
-    work = Work(kind.name, size, operands, out_nbytes, "" if arrays else HOST)
+    lacking = executor.lacking(kind, uris)
+    work = Work(kind.name, size, operands, out_nbytes, "" if arrays else HOST, lacking)
     able = [  # the devices to measure: those with room for the work
         uri
         for uri in uris

@@ -21,11 +21,11 @@ import numpy as np
 
 from sparkle_drv import ops
 from sparkle_drv.core.array import Array
+from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.expression.promote import dtype_of
 from sparkle_drv.ops.layout.operation import outline as changed
 from sparkle_drv.ops.map.operation import bind, common_shape, graph_of
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.ops.memory.staging import NotThere
 from sparkle_drv.ops.shapes import geometry
 from sparkle_drv.sched.check import validate
 from sparkle_drv.sched.model import expressions, operations, outline

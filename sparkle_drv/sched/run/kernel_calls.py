@@ -16,7 +16,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
-from sparkle_drv.ops.memory.staging import NotThere
+from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.model.operations import Class, Runs
 from sparkle_drv.sched.shard.cuts import Cut

@@ -155,18 +155,17 @@ class LocalExecutor:
             if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
                 self._know(kind, uri)
 
+    def lacking(self, kind: Class, uris: Sequence[str]) -> dict[str, str]:
+        """Returns why devices have no kernel for the call that `kind` was made for, by URI."""
+        return kind.lacking(self.devices[u] for u in uris if not self.costs.nodes[u].lost)
+
     def _know(self, kind: Class, uri: str) -> None:
         if kind.predicted is None:
             self._probed(kind, uri)
-        elif not self._knows(kind.name, uri):
+        elif not self._knows(kind.name, uri) and not self.lacking(kind, (uri,)):
             self._predict(kind.name, kind.predicted, uri)
 
     def _predict(self, name: str, how: Predicted, uri: str) -> None:
-        try:
-            how.able(self.devices[uri])
-        except (ValueError, TypeError, LookupError):
-            self.costs.nodes[uri].lacks.add(name)
-            return
         for one in (how.base, *(term for term, _ in how.terms)):
             if not self._probed(one, uri):  # a probe failed: the next one would fail the same way
                 break

@@ -14,6 +14,7 @@ from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import common_shape
 from sparkle_drv.ops.shapes import geometry
 from sparkle_drv.sched.shard import cuts
+from sparkle_drv.sched.shard.arguments import proportions
 from sparkle_drv.sched.shard.cuts import Cut
 
 from . import calls, repeated
@@ -30,7 +31,7 @@ def terms(
 ) -> Terms:  # fmt: skip
     """Returns how a call is to be divided. `named` returns the URI of a device by any of its names.
 
-    Raises ValueError (unknown words or devices, shares that are negative or all zero, no memory),
+    Raises ValueError (unknown words or devices, shares that give no proportions, no memory),
     TypeError.
     """
     limit = 0
@@ -41,7 +42,8 @@ def terms(
             raise ValueError(f"max_vram_gb: expected more than 0, got {max_vram_gb!r}")
         limit = max(1, int(max_vram_gb * 1e9))
     if isinstance(shares, Mapping):
-        return Terms({named(uri): share for uri, share in shares.items()}, limit, prefer_p2p)
+        given = proportions({named(uri): share for uri, share in shares.items()})
+        return Terms(given, limit, prefer_p2p)
     if not isinstance(shares, str):
         raise TypeError(f"shards: expected a word or shares by URI, got {shares!r}")
     return Terms(word("shards", shares, ("auto", "each")), limit, prefer_p2p)

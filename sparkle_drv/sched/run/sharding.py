@@ -289,7 +289,7 @@ class Sharding:
         ]  # fmt: skip
         work = Work(
             kind.name, size, tuple(Operand(x.nbytes) for x in host if x is not None), out_nbytes,
-            HOST,
+            HOST, executor.lacking(kind, able),
         )  # fmt: skip
         shares = self.terms.shares
         if not isinstance(shares, str):

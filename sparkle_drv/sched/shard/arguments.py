@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from sparkle_drv.ops.arguments.words import shown
 from sparkle_drv.sched.decide.choose import Impossible
 
 from .site import Pace, Site
+
+MOST_SHARE = 1e300
+"""The largest share. Sums of shares and their products with units stay finite."""
 
 
 def check(
@@ -37,12 +43,28 @@ def check(
         return
     unknown = [uri for uri in given if uri not in uris]
     if unknown:
-        raise ValueError(f"given: expected some of {', '.join(uris)}, got {', '.join(unknown)}")
+        raise ValueError(f"shards: expected some of {', '.join(uris)}, got {', '.join(unknown)}")
+    proportions(given)
+
+
+def proportions(given: Mapping[str, Any]) -> dict[str, float]:
+    """Returns these shares as floats. Raises TypeError or ValueError for shares that give no
+    proportions.
+    """
+    found = {}
     for uri, share in given.items():
-        if not 0 <= share < math.inf:
-            raise ValueError(f"given: expected a share of 0 or more for {uri}, got {share}")
-    if not sum(given.values()) > 0:
-        raise ValueError(f"given: expected shares with a sum above 0, got {dict(given)}")
+        if not isinstance(share, numbers.Real):
+            raise TypeError(f"shards: expected a number for {uri}, got {shown(share)}")
+        try:
+            found[uri] = float(share)
+        except OverflowError:  # a whole number beyond the range of floats
+            found[uri] = math.inf
+        if not 0 <= found[uri] <= MOST_SHARE:
+            wanted = f"a share from 0 to {MOST_SHARE:g} for {uri}"
+            raise ValueError(f"shards: expected {wanted}, got {shown(share)}")
+    if not sum(found.values()) > 0:
+        raise ValueError(f"shards: expected shares with a sum above 0, got {found}")
+    return found
 
 
 def fits(paces: Sequence[Pace], count: int, each: bool) -> None:

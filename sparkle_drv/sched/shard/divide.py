@@ -104,14 +104,15 @@ def divide(
     able = [uri for uri in uris if not why[uri]]
     if not able:
         return None
+    said = wanted.shares
+    given = None if isinstance(said, str) else said
+    refused = [f"{uri}: {why[uri]}" for uri in given or () if why.get(uri)]
+    if refused:
+        raise Impossible(f"shards: expected some of {', '.join(able)}, got {'; '.join(refused)}")
     for at, axis in enumerate(axes):
         sites = sites_of(costs, work, axis, able, wanted)
-        said = wanted.shares
         try:
-            plan = plan_shares(
-                sites, axis.count, each=said == "each",
-                given=None if isinstance(said, str) else said,
-            )  # fmt: skip
+            plan = plan_shares(sites, axis.count, each=said == "each", given=given)
         except ValueError as error:  # this axis has too few units, or the memory does not suffice
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
@@ -137,7 +138,7 @@ def why_not(costs: Costs, work: Work, uri: str) -> str:
     """Returns why a device can do no part of the work, or "" if it can."""
     node = costs.nodes[uri]
     if node.unified or {(HOST, uri), (uri, HOST)} <= costs.links.keys():
-        return cannot(costs, Work(work.op, work.size), uri)
+        return cannot(costs, Work(work.op, work.size, lacking=work.lacking), uri)
     return costs.why_not(HOST, device=uri) or "the way to it is not known"
 
 

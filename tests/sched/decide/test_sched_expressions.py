@@ -170,6 +170,46 @@ def test_a_device_that_cannot_mix_types_is_not_asked_to():
     np.testing.assert_allclose(got, X * whole)
 
 
+WHOLE, BYTES = np.arange(5, dtype=np.int32), np.arange(5, dtype=np.uint8)
+HAS_NOT = r"egl:0: it has no map_.*computes in i32 and u8, but egl:0 computes in one type"
+
+
+def of_order(ctx, able, **how):
+    """Makes a call that egl:0 can do, or a call of the same class that it cannot do."""
+    x, y = (WHOLE, BYTES) if able else (BYTES, WHOLE)
+    np.testing.assert_array_equal(ctx.map("x*2 + y", x=x, y=y, **how), x * 2 + y)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_call_of_a_class_says_nothing_of_what_a_device_can_do(first):
+    with sp.init(["egl:0"], profile=False) as ctx:
+        for able in (first, not first, first):
+            if able:
+                of_order(ctx, able)
+            else:
+                with pytest.raises(TypeError, match=HAS_NOT):
+                    of_order(ctx, able)
+    with sp.init(["egl:0", "cpu"], profile=False) as ctx:
+        for able in (first, not first):
+            of_order(ctx, able, shards="each")
+            assert ("egl:0" in ctx.last_plan.shares.parts) == able
+            of_order(ctx, able)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_task_of_a_class_says_nothing_of_what_a_device_can_do(first):
+    with sp.init(["egl:0"], profile=False) as ctx:
+        for able in (first, not first):
+            with ctx.graph() as graph:
+                out = graph.map("abs(x)" if able else "floor(x)", x=WHOLE)
+            if able:
+                graph.run()
+                np.testing.assert_array_equal(out.numpy(), WHOLE)
+            else:
+                with pytest.raises(TypeError, match=r"it has no map_i32:.* i32 has no floor"):
+                    graph.run()
+
+
 def test_plans_name_the_failed_probe_that_a_prediction_needs(pair, monkeypatch):
     real = probe.speeds
 

@@ -128,3 +128,27 @@ def test_what_is_not_placed_goes_to_a_device_that_has_the_types():
         with pytest.raises(TypeError, match="egl:0 computes float32 and int32, not float64"):
             ctx.map(lambda v: v * 2, wide, devices=["egl:0"])
         assert all(n.reliability.failures == 0 for n in ctx._executor.costs.nodes.values())
+
+
+WHOLE = np.arange(3, dtype=np.int32)
+DEEP = "x - (" * 40 + "x" + ")" * 40
+"""An expression that needs a deeper stack than the maps of egl:0 have."""
+
+
+@pytest.mark.parametrize(
+    ("run", "want"),
+    [
+        (lambda ctx: ctx.map("floor(x)", x=WHOLE[:0]), WHOLE[:0]),
+        (lambda ctx: ctx.map(lambda x: np.floor(x), WHOLE), WHOLE),
+        (lambda ctx: ctx.reduce("floor(x)", x=WHOLE), 3),
+        (lambda ctx: np.floor(ctx.array((0,), np.int32) == 3), np.zeros(0, bool)),
+        (lambda ctx: ctx.map(DEEP, x=WHOLE[:0]), WHOLE[:0]),
+        (lambda ctx: ctx.reduce(DEEP, x=WHOLE), 3),
+    ],
+    ids=["empty", "a function", "a reduction", "an operator", "deep", "a deep reduction"],
+)
+def test_what_is_not_placed_goes_to_a_device_that_has_the_operation(run, want):
+    with sp.init(["egl:0", "cpu"], profile=False) as ctx:
+        got = np.asarray(run(ctx))
+        np.testing.assert_array_equal(got, want)
+        assert all(n.reliability.failures == 0 for n in ctx._executor.costs.nodes.values())

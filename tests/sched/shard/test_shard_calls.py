@@ -159,6 +159,8 @@ def test_each_takes_part_at_every_call(ctx, ledgers):
         ({"shards": {"cuda:9": 1}}, ValueError, "shards: 'cuda:9' is not one of"),
         ({"shards": {"cpu:c0": -1}}, ValueError, "expected"),
         ({"shards": {"cpu:c0": 0.0}}, ValueError, "expected"),
+        ({"shards": {"cpu:c0": "a"}}, TypeError, "shards: expected a number for cpu:c0, got 'a'"),
+        ({"shards": {"cpu:c0": 10**400}}, ValueError, "shards: expected a share from 0 to 1e.300"),
         ({"topology": "ring"}, ValueError, "topology: expected 'single' or 'mesh', got 'ring'"),
         ({"reduce": "max"}, ValueError, "reduce: expected 'none' or 'sum', got 'max'"),
         ({"reduce": "sum", "activation": "relu"}, ValueError, "reduce: expected 'none' beside"),
@@ -173,6 +175,22 @@ def test_what_cannot_be_is_refused(ctx, how, kind, said):
     with pytest.raises(kind, match=said):
         ctx.gemm(a, a, out, **how)
     assert not out.any()
+
+
+@pytest.mark.parametrize(
+    ("how", "dtype", "why"),
+    [
+        ({"cpu:c0": 1, "egl:0": 1}, np.int64, "egl:0: it has no .*float32 and int32, not int64"),
+        ({"egl:0": 1, "cpu:c1": 0}, np.float64, "egl:0: it has no .* and int32, not float64"),
+    ],
+)
+def test_a_device_that_was_said_and_cannot_take_part_is_refused_with_the_reason(
+    ctx, how, dtype, why
+):
+    x = np.arange(600, dtype=dtype)
+    with pytest.raises(ValueError, match=f"shards: expected some of cpu:c0, cpu:c1, got {why}"):
+        ctx.map("x*2", x=x, shards=how)
+    np.testing.assert_array_equal(ctx.map("x*2", x=x, shards={"cpu:c0": 1, "cpu:c1": 1}), x * 2)
 
 
 def test_an_out_may_overlap_an_operand(ctx, ledgers):

@@ -153,11 +153,11 @@ def test_a_plan_says_what_it_does():
         ([Site("x", FAST.compute, weight=0)], 1, {}, "x: expected a weight above 0, got 0"),
         ([FAST, SLOW], 1, {"each": True}, "expected a unit for each of 2 devices, got 1"),
         ([FAST], 9, {"each": True, "given": {"fast": 1}}, "expected one of them, got both"),
-        ([FAST], 9, {"given": {"cpu": 1}}, "given: expected some of fast, got cpu"),
-        ([FAST], 9, {"given": {"fast": -1}}, "expected a share of 0 or more for fast, got -1"),
+        ([FAST], 9, {"given": {"cpu": 1}}, "shards: expected some of fast, got cpu"),
+        ([FAST], 9, {"given": {"fast": -1}}, "a share from 0 to 1e+300 for fast, got -1"),
         ([FAST], 9, {"given": {"fast": 0}}, "expected shares with a sum above 0"),
         ([FAST], 9, {"given": {}}, "expected shares with a sum above 0, got {}"),
-        ([FAST], 9, {"given": {"fast": float("nan")}}, "expected a share of 0 or more"),
+        ([FAST], 9, {"given": {"fast": float("nan")}}, "a share from 0 to 1e+300 for fast"),
     ],
 )
 def test_bad_input_is_refused(sites, count, options, told):

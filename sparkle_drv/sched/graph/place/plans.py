@@ -126,7 +126,8 @@ def works_of(
         executor.know(kind, uris)
         operands = tuple(_operand(v, given) for v in task.arrays if v.kind != "made")
         place = _out_place(task.out, outputs, given, outs)
-        works.append(Work(kind.name, size, operands, task.out.nbytes, place))
+        lacking = executor.lacking(kind, uris)
+        works.append(Work(kind.name, size, operands, task.out.nbytes, place, lacking))
     places = {place for work in works for x in work.operands for place in x.places}
     # Links between `uris` are needed, too: a result may go from one device to another.
     ways.know(executor, places.union(uris), uris)
