@@ -181,3 +181,56 @@ def test_a_context_validates_and_is_deterministic():
     with sp.init(["cpu"], profile=False) as ctx:
         assert not ctx.device.deterministic
         assert ctx._executor.inspector is None
+
+
+@pytest.fixture(scope="module")
+def checking():
+    with sp.init(["cpu"], profile=False, validate=1.0) as context:
+        yield context
+
+
+F16, F64, FIVE = np.float16, np.float64, np.arange(5)
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("3*x + y", {"x": np.uint8(200), "y": FIVE.astype(F32)}),
+        ("3*x + y", {"x": np.uint8(200), "y": FIVE.astype(np.int32)}),
+        ("3*x + y", {"x": np.array(200, np.uint8), "y": FIVE.astype(F32)}),
+        ("x + x + y", {"x": np.True_, "y": FIVE.astype(F32)}),
+        ("y * tanh(x)", {"x": np.uint8(1), "y": np.ones(5, F32)}),
+        ("y * (1/x)", {"x": F16(3), "y": np.ones(5, F32)}),
+        ("y * (x*x)", {"x": np.int32(2**20), "y": np.ones(5, F64)}),
+        ("(y > 1)*x*x + y", {"x": np.uint8(200), "y": FIVE.astype(F32)}),
+        ("(y > 1)*x*x + y", {"x": np.int32(2**20), "y": FIVE.astype(F64)}),
+        ("(y > 1)*x/3*y", {"x": F16(1), "y": FIVE.astype(F64)}),
+        ("sin(x*x)", {"x": np.full(5, 300, F16)}),
+        ("cos(x*x)", {"x": np.full(5, 1e20, F32)}),
+        ("tanh(x*x - x*x)", {"x": np.full(5, 300, F16)}),
+        ("1/relu(x)", {"x": np.full(5, -0.0, F32)}),
+        ("1/relu(x)", {"x": np.full(5, -0.0, F64)}),
+        ("1/max(x, y)", {"x": np.full(5, -0.0, F32), "y": np.zeros(5, F32)}),
+        ("1/min(x, y)", {"x": np.zeros(5, F32), "y": np.full(5, -0.0, F32)}),
+    ],
+)
+def test_a_right_result_of_any_types_is_not_refused(checking, expression, values):
+    want = ops.map(checking.device, expression, **values)
+    np.testing.assert_array_equal(checking.map(expression, **values), want)
+    total = ops.reduce(checking.device, expression, **values)
+    np.testing.assert_array_equal(checking.reduce(expression, **values), total)
+    with checking.graph() as graph:
+        lone = graph.map(expression, **values)
+        graph.reduce(graph.map(expression, **values))
+    graph.run()
+    np.testing.assert_array_equal(lone.numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", [F16, F32, F64])
+@pytest.mark.parametrize("op", ["max", "min", "sum"])
+def test_reductions_of_truths_in_a_graph(checking, op, dtype):
+    x = np.arange(6, dtype=dtype).reshape(2, 3)
+    with checking.graph() as graph:
+        made = graph.reduce(graph.map("x > 1", x=x), op, 1)
+    graph.run()
+    np.testing.assert_array_equal(made.numpy(), getattr(x > 1, op)(1))
