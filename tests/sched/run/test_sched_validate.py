@@ -14,6 +14,7 @@ import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.errors import KernelFault
 from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.graph import task_check
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.sched.run import arrays, calls, trace_files
@@ -234,3 +235,39 @@ def test_reductions_of_truths_in_a_graph(checking, op, dtype):
         made = graph.reduce(graph.map("x > 1", x=x), op, 1)
     graph.run()
     np.testing.assert_array_equal(made.numpy(), getattr(x > 1, op)(1))
+
+
+@pytest.mark.parametrize("placed_by", [{}, {"shards": "each"}])
+def test_it_is_an_error_if_the_other_device_cannot_do_the_work(monkeypatch, placed_by):
+    x = np.arange(6, dtype=np.int64)
+    with sp.init(["cpu", "egl:0"], profile=False, validate=1.0) as ctx:
+        monkeypatch.setattr(Inspector, "look", lambda *_: "planted")
+        with pytest.raises(KernelFault, match="gave a wrong result: planted"):
+            ctx.map("x*x", x=x, **placed_by)
+        monkeypatch.setattr(task_check, "wrong", lambda *_: "planted")
+        with ctx.graph() as graph:
+            graph.map("x*x", x=x)
+        with pytest.raises(KernelFault, match="gave a wrong result: planted"):
+            graph.run()
+
+
+@pytest.mark.parametrize("before", [1, 40])
+def test_a_fault_is_told_if_the_other_device_cannot_do_the_work(monkeypatch, before):
+    x = np.arange(6, dtype=np.int64)
+
+    def faulty(real):
+        def op(dev, *args, **options):
+            if dev.uri == "cpu":
+                raise KernelFault("planted")
+            return real(dev, *args, **options)
+
+        return op
+
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        for _ in range(before):
+            ctx.map("x*x", x=x)
+        for name, call in (("map", lambda: ctx.map("x*x", x=x)),
+                           ("reduce", lambda: ctx.reduce("x*x", x=x))):  # fmt: skip
+            monkeypatch.setattr(calls.ops, name, faulty(getattr(ops, name)))
+            with pytest.raises(KernelFault, match="planted"):
+                call()
