@@ -93,7 +93,7 @@ def square(x: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    """Returns x where x is positive, else 0; NaN stays NaN.
+    """Returns x where x is positive, else a 0 of either sign; NaN stays NaN.
 
     >>> sp.ops.map(dev, lambda x: functions.relu(x), np.array([-3.0, 2.0]))
     array([0., 2.])

@@ -301,3 +301,16 @@ def test_several_threads_pack_it_once(dev):
         thread.join(30)
     assert not wrong
     assert len(held._blobs) == 1
+
+
+def test_one_without_dimensions_is_a_number_of_each_call(dev):
+    x = normal(1, 5)
+    for value in (3, 4):
+        held = constant(dev, np.array(value, np.float32))
+        for _ in range(3):
+            agree(sp.ops.map(dev, "k*x", k=held, x=x), value * x)
+        agree(sp.ops.map(dev, "k*k", k=held), value * value)
+        agree(sp.ops.reduce(dev, "k*x", k=held, x=x), (value * x).sum())
+        held.close()
+        with pytest.raises(ValueError, match="k: expected an open Constant"):
+            sp.ops.map(dev, "k*x", k=held, x=x)

@@ -121,7 +121,7 @@ def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
         return ("f32" if met == "bool" else met), "bool"
     if met == "bool" and op in ("sub", "neg"):
         raise TypeError(f"numpy has no {op} of bool")
-    if met == "bool" and op == "pow":
+    if met == "bool" and op in ("pow", "square"):
         met = "int8"
     whole = np.dtype(dtype_name(met)).kind in "biu"
     if whole and op in REAL:

@@ -39,7 +39,7 @@ def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
         return _cast(operands[1] if operands[0] else operands[2], met)
     if result == "int":
         return _exactly(graph, node, operands)
-    if met == "bool" and node.op in ("abs", "relu", "square", "floor"):
+    if met == "bool" and node.op in ("abs", "relu", "floor"):
         return operands[0]
     try:
         cast = [_cast(v, met) for v in operands]

@@ -24,6 +24,7 @@ TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "
 # The largest whole exponent n for which a power of real numbers becomes products. The error of
 # these products is at most (n - 1) / 2 ulp.
 MOST_POWER = 8
+_WAY_OUT = "; convert the operands first (1*x makes int64 of a bool)"
 
 
 @dataclass(slots=True)
@@ -58,6 +59,9 @@ def typed(
         elif i not in scalars:
             kinds = tuple(kind_at[a] for a in node.args)
             met, kind_at[i] = promote.rule_of(graph, node, kinds)
+            if node.op == "square" and kinds == ("bool",):
+                made.number[i] = made.number[node.args[0]]  # int8 in numpy, with equal values
+                continue
             if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
                 met = "bool"
             if (
@@ -72,7 +76,7 @@ def typed(
                 met = kind_at[i] = {"float": "f64", "int": "i64"}[met]
             if met not in TYPES:
                 what = f"{node.op} is {promote.dtype_name(met)} here, and there are "
-                graph.fail(node, what + " ".join(TYPES), TypeError)
+                graph.fail(node, what + " ".join(TYPES) + _WAY_OUT, TypeError)
             made.number[i] = made.operation(node, met)
     last = len(graph.nodes) - 1
     if last in scalars:
@@ -81,7 +85,7 @@ def typed(
     if kind_at[last] not in TYPES:
         what = (
             f"the result would be {promote.dtype_name(kind_at[last])}, and there are "
-            f"{' '.join(TYPES)}"
+            f"{' '.join(TYPES)}{_WAY_OUT}"
         )
         graph.fail(graph.nodes[last], what, TypeError)
     kind = kind_at[last]
@@ -143,7 +147,7 @@ class Typed:
             elements = (self.number[a] for a in node.args if a in self.number)
             met = self.values[next(elements)].type
             met = promote.COMPUTED_IN.get(met, met)
-            if op in ("abs", "relu", "square", "floor"):
+            if op in ("abs", "relu", "floor"):
                 return self.number[node.args[0]]
             op = OF_TRUTHS.get(op, op)
         if op == "pow":

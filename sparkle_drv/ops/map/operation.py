@@ -177,8 +177,8 @@ def _remember(
         numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
         block = code.cells.tobytes()
     written = any(
-        isinstance(given[at], (np.ndarray, Array)) for at, _, _ in numbers
-    )  # 0-d arrays count as numbers, but a later call may find another value in the same array
+        isinstance(given[at], (np.ndarray, Array, Constant)) for at, _, _ in numbers
+    )  # 0-d arrays count as numbers, but a later call may find another value or a closed array
     if written or len(used) != len(graph.names):
         return made
     inputs = [place[name] for name in code.inputs]
@@ -247,6 +247,7 @@ def sorted_out(values: Named, dev: Device | None = None) -> tuple[Named, Named]:
         for name in [name for name, x in arrays.items() if not x.shape]:
             x = arrays.pop(name)
             check.dtype("map", name, x.dtype, check.TYPES)
+            x = x.array(name, dev or x.device) if isinstance(x, Constant) else x
             single[name] = (x if isinstance(x, np.ndarray) else x._host())[()]
     return arrays, single
 

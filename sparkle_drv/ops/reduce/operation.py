@@ -185,7 +185,7 @@ def outline(a: Any, op: str, axis: Any, keepdims: bool) -> tuple[Shape, Shape, n
     check.one_of("op", op, tuple(OPS))
     tag = check.dtype("reduce", "a", a.dtype, check.TYPES)
     if op == "mean" and tag in promote.SUMMED_IN:
-        raise TypeError(f"a: mean takes float32 or float64, got {a.dtype}")
+        check.dtype("mean", "a", a.dtype, [t for t in check.TYPES if t not in promote.SUMMED_IN])
     shape: Shape = tuple(a.shape)
     axes = axes_of(axis, len(shape))
     final = kept(shape, axes, keepdims)

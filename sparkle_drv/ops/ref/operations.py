@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sparkle_drv.ops.expression import grammar
+from sparkle_drv.ops.expression import grammar, scalars
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
 
 
@@ -72,19 +72,22 @@ def conv2d(
 def map(text: str, **values: Any) -> Array:
     """Computes the expression `text` of arrays and scalars by name, in float64.
 
-    If all arrays are int32, the computation is in int32, with wrap-around.
+    If all arrays are int32, the computation is in int32, with wrap-around. As in a map, steps of
+    numbers alone compute in their own types.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
     array([3., 5.])
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
     kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
+    graph = grammar.parse(text)
+    single = scalars.values(graph, {n: v for n, v in values.items() if not np.ndim(v)})
     found: list[Array] = []
-    for node in grammar.parse(text).nodes:
-        if node.args:
+    for i, node in enumerate(graph.nodes):
+        if node.args and i not in single:
             found.append(apply(node.op, *(found[a] for a in node.args)))
         else:
-            value = values[str(node.value)] if node.op == "name" else node.value
+            value = single[i] if i in single else values[str(node.value)]
             found.append(np.asarray(value, dtype=kind))
     return found[-1]
 

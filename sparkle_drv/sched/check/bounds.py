@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv.ops import ref
-from sparkle_drv.ops.expression import grammar
+from sparkle_drv.ops.expression import grammar, scalars
 from sparkle_drv.ops.expression.elementwise import COMPARISONS
 
 Array = npt.NDArray[Any]
@@ -34,20 +34,26 @@ has the same limit."""
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
-def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
+def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
     """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
 
-    A bound is the largest error that a device may make if it computes in `dtype`. `values` maps
-    names to arrays [n] and numbers.
+    A bound is the largest error that a device may make if each step computes in one of `dtypes`:
+    floats, and signed whole numbers if there are any. `values` maps names to arrays [n] and
+    numbers. As in a map, steps of numbers alone compute in their own types.
     """
+    graph = grammar.parse(text)
     length = max((np.size(v) for v in values.values()), default=1)
-    eps, most = float(np.finfo(dtype).eps), float(np.finfo(dtype).max)
-    tiny = float(np.finfo(dtype).tiny)
+    single = scalars.values(graph, {n: v for n, v in values.items() if not np.ndim(v)})
+    floats = [np.finfo(t) for t in dtypes if np.dtype(t).kind == "f"]
+    whole = [np.iinfo(t) for t in dtypes if np.dtype(t).kind == "i"]
+    most = min(float(t.max) for t in (*floats, *whole))
+    dtype = max(floats, key=lambda t: float(t.eps)).dtype
+    eps, tiny = float(np.finfo(dtype).eps), float(np.finfo(dtype).tiny)
     found: list[Pair] = []
     with np.errstate(all="ignore"):
-        for step in grammar.parse(text).nodes:
-            if not step.args:
-                given = values[str(step.value)] if step.op == "name" else step.value
+        for i, step in enumerate(graph.nodes):
+            if i in single or not step.args:
+                given = single[i] if i in single else values[str(step.value)]
                 value = np.broadcast_to(np.asarray(given, np.float64), (length,))
                 exact = value == value.astype(dtype)
                 found.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
@@ -56,17 +62,27 @@ def evaluate(text: str, values: Mapping[str, Any], dtype: Any) -> Pair:
             value = _at(step.op, [v for v, _ in operands])
             if step.truth:
                 value = np.minimum(value, 1.0)  # a sum of truths is "or"
-            bound = _bound(step.op, operands, value, eps) + np.where(value == 0, 0.0, tiny)
+            sure = (value == 0) & ~_signed(step.op, operands)
+            bound = _bound(step.op, operands, value, eps) + np.where(sure, 0.0, tiny)
             finite = np.isfinite(value)
             # An infinite or NaN value is certain only if all values within the operands' bounds
             # give the same.
             if not finite.all():
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
-            # Beyond the range of the type the device computes an infinity. Later steps have no
-            # bound.
+            # Beyond the range of the type the device computes an infinity or wraps around. Later
+            # steps have no bound.
             over = finite & (np.abs(value) > most / 2)
+            if step.op != "where":  # only a choice may leave such an operand out
+                over |= np.isinf(sum(off for _, off in operands))
             found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
     return found[-1]
+
+
+def _signed(op: str, operands: list[Pair]) -> Array:
+    """Returns where a zero may have either sign: where one of -0.0 and 0.0 is chosen."""
+    chooses = op in ("relu", "min", "max")
+    found = [chooses & (v == 0) & np.signbit(v) for v, _ in operands]
+    return np.asarray(np.logical_or.reduce(found))
 
 
 def _at(op: str, values: list[Array]) -> Array:

@@ -23,6 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv.ops import ref
+from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.expression import grammar, promote
+from sparkle_drv.ops.map import fused
+from sparkle_drv.ops.map.operation import sorted_out
 from sparkle_drv.ops.shapes.geometry import Geometry
 
 from . import bounds
@@ -31,6 +35,11 @@ Array = npt.NDArray[Any]
 Check = Callable[[Array, Sequence[Array | None], np.random.Generator], str]
 """A check takes (result, operands, random generator) and returns a description of the
 error, or "".
+"""
+
+Outline = tuple[dict[str, Array], dict[str, Any], set[np.dtype[Any]], str]
+"""Arrays and numbers of an expression by name, the types of its steps, and how to check it: by
+"exact" whole numbers, by "bounds", or "" if not at all.
 """
 
 SAMPLES = 32
@@ -162,24 +171,19 @@ def map(
     """Checks some elements of a map. `given` holds the arrays of `names`, which broadcast to the
     shape of the result.
     """
-    arrays = {name: np.asarray(x) for name, x in zip(names, given, strict=True)}
+    values = {**numbers, **dict(zip(names, given, strict=True))}
+    arrays, single, steps, way = _outline(expression, values, got.dtype)
+    if not way:
+        return ""
     flat = got.reshape(-1)
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
     there = {name: np.broadcast_to(x, got.shape).flat[at] for name, x in arrays.items()}
-    if got.dtype.kind == "i":
-        if any(x.dtype != np.int32 for x in (got, *arrays.values())) or not all(
-            isinstance(v, (int, np.integer)) for v in numbers.values()
-        ):
-            return ""  # unchecked: float64 does not reproduce conversions between types
-        want = np.broadcast_to(ref.map(expression, **there, **numbers), at.shape)
+    if way == "exact":
+        want = np.broadcast_to(ref.map(expression, **there, **single), at.shape)
         unlike = np.flatnonzero(want != flat[at])
         off = np.zeros(len(at))
     else:
-        kinds = [x.dtype for x in (*there.values(), got)]
-        if any(kind.kind != "f" for kind in kinds):
-            return ""  # unchecked: integers wrap around before they are converted to floats
-        coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
-        want, off = bounds.evaluate(expression, {**there, **numbers}, coarsest)
+        want, off = bounds.evaluate(expression, {**there, **single}, *steps, got.dtype)
         with np.errstate(all="ignore"):
             alike = (want == flat[at]) | (np.isnan(want) & np.isnan(flat[at]))
             unlike = np.flatnonzero(~alike & ~(np.abs(want - flat[at]) <= off) & np.isfinite(off))
@@ -187,6 +191,19 @@ def map(
         return ""
     i = int(unlike[0])
     return f"element {int(at[i])} is {flat[at[i]]}, {want[i]} +- {off[i]:.3g} is right"
+
+
+def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> Outline:
+    arrays, numbers = sorted_out(values)
+    kinds = {name: check.tag_of(x.dtype) for name, x in arrays.items()}
+    code, _ = fused.program(grammar.parse(expression), kinds, numbers)
+    steps = {promote.dtype_of(kind) for kind in code.types}
+    given = {x.dtype for x in arrays.values()}
+    if {*given, *steps} == {np.dtype(np.int32)} and result.kind == "i":
+        return arrays, numbers, steps, "exact"
+    # float64 does not reproduce conversions of whole numbers, and unsigned ones wrap around at 0.
+    floats = all(t.kind == "f" for t in (*given, result)) and all(t.kind in "fi" for t in steps)
+    return arrays, numbers, steps, "bounds" if floats else ""
 
 
 def reduce(
@@ -232,16 +249,14 @@ def fold(
     """Checks some results of a reduction of an expression. `given` holds the arrays of `names`,
     which broadcast.
     """
-    spread = np.broadcast_arrays(*(np.asarray(x) for x in given))
-    arrays = dict(zip(names, spread, strict=True))
-    shape = spread[0].shape
     result = np.asarray(got).reshape(-1)
-    whole = result.dtype.kind == "i"
-    kinds = {x.dtype for x in arrays.values()}
-    if kinds != {np.dtype(np.int32)} if whole else any(kind.kind != "f" for kind in kinds):
-        return ""  # unchecked, as in `map`: float64 does not reproduce conversions between types
-    if whole and not all(isinstance(v, (int, np.integer)) for v in numbers.values()):
+    values = {**numbers, **dict(zip(names, given, strict=True))}
+    found, single, steps, way = _outline(expression, values, result.dtype)
+    if not way:
         return ""
+    spread = np.broadcast_arrays(*found.values())
+    arrays = dict(zip(found, spread, strict=True))
+    shape = spread[0].shape
     axes = range(len(shape)) if axis is None else [int(i) % len(shape) for i in np.atleast_1d(axis)]
     kept = [i for i in range(len(shape)) if i not in axes]
     turned = {name: x.transpose(*kept, *axes) for name, x in arrays.items()}
@@ -249,10 +264,10 @@ def fold(
     for at in some if result.size > SAMPLES else range(result.size):
         where = np.unravel_index(int(at), tuple(shape[i] for i in kept))
         row = {name: x[where].reshape(-1) for name, x in turned.items()}
-        if whole:
-            want, off = float(ref.reduce(ref.map(expression, **row, **numbers), op)), 0.0
+        if way == "exact":
+            want, off = float(ref.reduce(ref.map(expression, **row, **single), op)), 0.0
         else:
-            want, off = _folded(expression, row, numbers, op, result.dtype)
+            want, off = _folded(expression, row, single, op, result.dtype, steps)
         value = float(result[at])
         alike = value == want or (np.isnan(value) and np.isnan(want))
         if not (alike or not np.isfinite(off) or abs(value - want) <= off):
@@ -261,19 +276,18 @@ def fold(
 
 
 def _folded(
-    expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any
-) -> tuple[float, float]:
+    expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any,
+    steps: set[np.dtype[Any]],
+) -> tuple[float, float]:  # fmt: skip
     """Returns the reduction of an expression over the terms of `row`, and how far the result may be
-    off. The second number is inf where no bound exists.
+    off. The second number is inf where no bound exists. `steps` are the types of the terms' steps.
     """
-    kinds = [np.dtype(dtype), *(x.dtype for x in row.values())]
-    coarsest = max(kinds, key=lambda kind: float(np.finfo(kind).eps))
     terms = max(x.size for x in row.values())
     values, off = np.empty(terms), np.empty(terms)
     for i in range(0, terms, PIECE):
         piece = {name: x[i : i + PIECE] for name, x in row.items()}
         values[i : i + PIECE], off[i : i + PIECE] = bounds.evaluate(
-            expression, {**piece, **numbers}, coarsest
+            expression, {**piece, **numbers}, *steps, dtype
         )
     with np.errstate(all="ignore"):
         want = float(ref.reduce(values, op))

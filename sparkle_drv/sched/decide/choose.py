@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -39,6 +40,17 @@ class Lacking(Impossible, NotThere):
     """No device can do the work because none has a kernel for it: the types are wrong, or an
     expression is too large.
     """
+
+
+@contextmanager
+def after(failure: Exception | None) -> Iterator[None]:
+    """Surrounds a new decision after a device failed: raises `failure` in place of Impossible."""
+    try:
+        yield
+    except Impossible:
+        if failure is None:
+            raise
+        raise failure from None
 
 
 def impossible(costs: Costs, work: Work, why: Mapping[str, str]) -> Impossible:

@@ -27,7 +27,7 @@ from sparkle_drv.core.fence import Fence
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Step
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.sched.decide.choose import Lacking
+from sparkle_drv.sched.decide.choose import Lacking, after
 from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.fuse.layouts import cancelled, relaid
 from sparkle_drv.sched.graph.fuse.merge import fuse, plain, unused
@@ -102,10 +102,13 @@ class GraphRun:
         hung = self.executor.hung(self.uris)
         uris = tuple(uri for uri in self.uris if uri not in hung)
         self._look_at_arrays()
+        failure: Exception | None = None
         while True:
             self._fuse()
             try:
-                self.results = self._once(self._plan(uris))
+                with after(failure):
+                    plan = self._plan(uris)
+                self.results = self._once(plan)
                 return self.results
             except FAILURES as error:
                 self.forget()
@@ -115,6 +118,7 @@ class GraphRun:
                 uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
                     raise
+                failure = error
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
             except BaseException:
                 self.forget()  # an abandoned transfer may still fill this memory

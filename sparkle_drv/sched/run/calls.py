@@ -300,19 +300,21 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
     nodes = executor.costs.nodes
     hung = executor.hung(uris)
     left = bound or [u for u in uris if not nodes[u].lost and u not in hung] or [uris[0]]
+    failure: Exception | None = None
     while True:
         uri = left.pop(0)
         try:
             return _done(executor, uri, operands, out, run)
-        except NotThere:
+        except NotThere as error:
             if not left:
-                raise
+                raise failure or error from None
         except ways.CopyLost:  # an operand is lost, so no other device can do the work
             raise
         except FAILURES as error:
             executor.failed(uri, error)
             if not left or not may_be_redone(error, out):
                 raise
+            failure = error
             log.warning("%s: the call runs on another device: %s", uri, error)
 
 

@@ -28,6 +28,7 @@ from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
 from sparkle_drv.mesh.measured import LINK, named
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
+from sparkle_drv.sched.decide.choose import after
 from sparkle_drv.sched.decide.sampled import Kept
 from sparkle_drv.sched.journal.journal import Journal, tell
 from sparkle_drv.sched.model.conversion import Conversion
@@ -274,11 +275,13 @@ class LocalExecutor:
         call = call_plan.Call(describe, operands, out, convert, known)
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
+        failure: Exception | None = None
         while True:
             begin_ns = time.perf_counter_ns() if trace is not None else 0
             kept = self.plans.get(key)
             if kept is None or kept.due:
-                kept = call_plan.kept_plan(self, call, key, uris, barred, kept)
+                with after(failure):
+                    kept = call_plan.kept_plan(self, call, key, uris, barred, kept)
             if moves and call_plan.is_busy(self, kept):
                 kept = call_plan.beside_others(self, call, key, uris, barred, kept)
             measure = kept.begins()
@@ -303,7 +306,7 @@ class LocalExecutor:
                 left = tuple(u for u in left if u != uri)  # without the failed device
                 if not left or not may_be_redone(error, out):
                     raise
-                key = (left, *key[1:])
+                key, failure = (left, *key[1:]), error
                 log.warning("%s: %s runs on another device: %s", uri, kept.plan.work.op, error)
 
     def _once(

@@ -20,6 +20,7 @@ from numpy import ndarray
 from sparkle_drv.core import numpy_layout
 from sparkle_drv.ops.calls.table import call_key
 from sparkle_drv.ops.memory.foreign import is_foreign
+from sparkle_drv.sched.decide.choose import after
 
 from . import calls, foreign
 from .arrays import ContextArray, here
@@ -88,7 +89,9 @@ def call(
         others = tuple(filter(device.uri.__ne__, uris))
         if not others or not may_be_redone(error, out):
             raise
-    return placed(executor, others, (others, *key[1:]), *given, **named)
+        failure = error
+    with after(failure):
+        return placed(executor, others, (others, *key[1:]), *given, **named)
 
 
 def divided(

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.check.validate import Check
-from sparkle_drv.sched.decide.choose import Impossible
+from sparkle_drv.sched.decide.choose import Impossible, after
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs
@@ -190,14 +190,17 @@ class Sharding:
         )
         try:
             made = pieces.result(out if direct else None)
-        except FAILURES:
+        except FAILURES as error:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
             # One of the devices that took no part does the call.
-            left = self._within(left, describe, operands)
-            alone = (left, *key[1:])
-            return executor.run(alone, describe, operands, out, run, left, check, convert, whole)
+            with after(error):
+                left = self._within(left, describe, operands)
+                alone = (left, *key[1:])
+                return executor.run(
+                    alone, describe, operands, out, run, left, check, convert, whole
+                )
         if isinstance(out, np.ndarray):
             if not direct:  # `out` overlaps operands, so it is written after all pieces
                 out[...] = made

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sparkle_drv as sp
 from sparkle_drv.ops import map, reduce, traced
+from sparkle_drv.ops.expression import grammar
 
 DTYPES = (np.float32, np.float64, np.int32)
 # Python's operators on numpy's arrays judge: types, then values.
@@ -113,6 +114,21 @@ def test_scalars_among_themselves_are_computed_once_and_exactly(dev):
         map(dev, "x + 2147483648", whole)
     with pytest.raises(ValueError, match="1e\\+39 does not fit f32"):
         map(dev, "x + 1e39", x)
+
+
+def test_the_square_of_a_bool_is_int8_as_numpys_is(dev):
+    b, u, f = np.array([True, False]), np.array([3, 4], np.uint8), np.array([2, 3], np.float32)
+    assert np.square(b).dtype == np.int8
+    for text in ("square(b)", "b**2", "square(f > 2)", "square(b) - b", "square(b) * u"):
+        values = {"b": b, "u": u, "f": f}
+        with pytest.raises(TypeError, match=r"int(8|16)(, and| here).*convert the operands first"):
+            map(dev, text, **{n: v for n, v in values.items() if n in grammar.parse(text).names})
+    close(map(dev, "square(b) * f", b=b, f=f), np.square(b) * f)
+    close(map(dev, "(f > 2)**2 * f", f), np.square(f > 2) * f)
+    close(map(dev, "square(k) * f", f=f, k=np.True_), np.square(np.True_) * f)
+    close(map(dev, "square(1*b)", b), np.square(1 * b))
+    with pytest.raises(TypeError, match="mul is int16 here"):
+        map(dev, "square(k) * u", u=u, k=np.True_)
 
 
 shapes = st.lists(st.sampled_from([1, 2, 3, 5, 17]), max_size=4)

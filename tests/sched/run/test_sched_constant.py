@@ -187,3 +187,15 @@ def test_results_are_looked_at(ctx):
         for _ in range(2):
             agree(looking.gemm(a, held, out), a @ b)
             agree(looking.map("x*2", x=held), b * 2)
+
+
+@pytest.mark.parametrize("uri", BOTH)
+def test_one_without_dimensions_is_a_number(ctx, uri):
+    x, held = normal(1, 6), ctx.constant(np.array(3, np.float32))
+    with ctx.graph(devices=[uri]) as graph:
+        made = graph.map("k*x", k=held, x=x)
+    for _ in range(2):
+        graph.run()
+        agree(made.numpy(), 3 * x)
+        agree(ctx.map("k*x", k=held, x=x, devices=[uri]), 3 * x)
+        agree(ctx.reduce("k*x", k=held, x=x, devices=[uri]), (3 * x).sum())

@@ -177,6 +177,21 @@ def test_maps_of_whole_numbers_are_exact():
     assert looked(validate.map, x * 0.5 + y, [x, y], **what) == ""
 
 
+@pytest.mark.parametrize("whole", [np.uint8(200), np.array(200, np.uint8)])
+def test_numbers_among_themselves_compute_in_their_own_types(whole):
+    y = np.arange(5, dtype=F32)
+    for dtype in (F32, np.int32):  # 3*200 is 88 in uint8
+        what = {"expression": "3*x + y", "names": ["y"], "numbers": {"x": whole}}
+        assert looked(validate.map, y.astype(dtype) + dtype(88), [y.astype(dtype)], **what) == ""
+        assert looked(validate.map, y.astype(dtype) + dtype(600), [y.astype(dtype)], **what)
+    what |= {"op": "sum", "axis": None}
+    assert looked(validate.fold, np.asarray((y + 88).sum()), [y], **what) == ""
+    assert looked(validate.fold, np.asarray((y + 600).sum()), [y], **what)
+    small = np.full(3, 200, np.uint8), np.full(3, 2**30, np.int32)  # int32 wraps around
+    what = {"expression": "x*y", "names": ["x", "y"], "numbers": {}}
+    assert looked(validate.map, small[0] * small[1], small, **what) == ""
+
+
 @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
 @pytest.mark.parametrize("op", ["sum", "max", "min", "mean"])
 @pytest.mark.parametrize("dtype", [F32, F64, np.int32, np.int64, np.uint8])

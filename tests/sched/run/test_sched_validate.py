@@ -14,6 +14,7 @@ import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.errors import KernelFault
 from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.sched.graph import task_check
 from sparkle_drv.sched.journal import explain, journal
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.sched.run import arrays, calls, trace_files
@@ -181,3 +182,92 @@ def test_a_context_validates_and_is_deterministic():
     with sp.init(["cpu"], profile=False) as ctx:
         assert not ctx.device.deterministic
         assert ctx._executor.inspector is None
+
+
+@pytest.fixture(scope="module")
+def checking():
+    with sp.init(["cpu"], profile=False, validate=1.0) as context:
+        yield context
+
+
+F16, F64, FIVE = np.float16, np.float64, np.arange(5)
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("3*x + y", {"x": np.uint8(200), "y": FIVE.astype(F32)}),
+        ("3*x + y", {"x": np.uint8(200), "y": FIVE.astype(np.int32)}),
+        ("3*x + y", {"x": np.array(200, np.uint8), "y": FIVE.astype(F32)}),
+        ("x + x + y", {"x": np.True_, "y": FIVE.astype(F32)}),
+        ("y * tanh(x)", {"x": np.uint8(1), "y": np.ones(5, F32)}),
+        ("y * (1/x)", {"x": F16(3), "y": np.ones(5, F32)}),
+        ("y * (x*x)", {"x": np.int32(2**20), "y": np.ones(5, F64)}),
+        ("(y > 1)*x*x + y", {"x": np.uint8(200), "y": FIVE.astype(F32)}),
+        ("(y > 1)*x*x + y", {"x": np.int32(2**20), "y": FIVE.astype(F64)}),
+        ("(y > 1)*x/3*y", {"x": F16(1), "y": FIVE.astype(F64)}),
+        ("sin(x*x)", {"x": np.full(5, 300, F16)}),
+        ("cos(x*x)", {"x": np.full(5, 1e20, F32)}),
+        ("tanh(x*x - x*x)", {"x": np.full(5, 300, F16)}),
+        ("1/relu(x)", {"x": np.full(5, -0.0, F32)}),
+        ("1/relu(x)", {"x": np.full(5, -0.0, F64)}),
+        ("1/max(x, y)", {"x": np.full(5, -0.0, F32), "y": np.zeros(5, F32)}),
+        ("1/min(x, y)", {"x": np.zeros(5, F32), "y": np.full(5, -0.0, F32)}),
+    ],
+)
+def test_a_right_result_of_any_types_is_not_refused(checking, expression, values):
+    want = ops.map(checking.device, expression, **values)
+    np.testing.assert_array_equal(checking.map(expression, **values), want)
+    total = ops.reduce(checking.device, expression, **values)
+    np.testing.assert_array_equal(checking.reduce(expression, **values), total)
+    with checking.graph() as graph:
+        lone = graph.map(expression, **values)
+        graph.reduce(graph.map(expression, **values))
+    graph.run()
+    np.testing.assert_array_equal(lone.numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", [F16, F32, F64])
+@pytest.mark.parametrize("op", ["max", "min", "sum"])
+def test_reductions_of_truths_in_a_graph(checking, op, dtype):
+    x = np.arange(6, dtype=dtype).reshape(2, 3)
+    with checking.graph() as graph:
+        made = graph.reduce(graph.map("x > 1", x=x), op, 1)
+    graph.run()
+    np.testing.assert_array_equal(made.numpy(), getattr(x > 1, op)(1))
+
+
+@pytest.mark.parametrize("placed_by", [{}, {"shards": "each"}])
+def test_it_is_an_error_if_the_other_device_cannot_do_the_work(monkeypatch, placed_by):
+    x = np.arange(6, dtype=np.int64)
+    with sp.init(["cpu", "egl:0"], profile=False, validate=1.0) as ctx:
+        monkeypatch.setattr(Inspector, "look", lambda *_: "planted")
+        with pytest.raises(KernelFault, match="gave a wrong result: planted"):
+            ctx.map("x*x", x=x, **placed_by)
+        monkeypatch.setattr(task_check, "wrong", lambda *_: "planted")
+        with ctx.graph() as graph:
+            graph.map("x*x", x=x)
+        with pytest.raises(KernelFault, match="gave a wrong result: planted"):
+            graph.run()
+
+
+@pytest.mark.parametrize("before", [1, 40])
+def test_a_fault_is_told_if_the_other_device_cannot_do_the_work(monkeypatch, before):
+    x = np.arange(6, dtype=np.int64)
+
+    def faulty(real):
+        def op(dev, *args, **options):
+            if dev.uri == "cpu":
+                raise KernelFault("planted")
+            return real(dev, *args, **options)
+
+        return op
+
+    with sp.init(["cpu", "egl:0"], profile=False) as ctx:
+        for _ in range(before):
+            ctx.map("x*x", x=x)
+        for name, call in (("map", lambda: ctx.map("x*x", x=x)),
+                           ("reduce", lambda: ctx.reduce("x*x", x=x))):  # fmt: skip
+            monkeypatch.setattr(calls.ops, name, faulty(getattr(ops, name)))
+            with pytest.raises(KernelFault, match="planted"):
+                call()
