@@ -160,7 +160,7 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
         ),
         (B, "NCHW", {"source": "NHWC"}, ValueError, r"a: expected 4 dimensions \(n, h, w, c\)"),
         (B, "NCHW", {"source": "NCHW4c"}, ValueError, r"a: expected shape \(n, blocks, h, w, 4\)"),
-        (A, "NHWC", {"channels": 3}, ValueError, "channels: only a blocked layout has padding"),
+        (A, "NHWC", {"channels": 3}, ValueError, "channels: expected an array in a blocked"),
         (B, "NCHW", {"channels": 16}, ValueError, "channels: expected 17 to 24 in 3 blocks"),
         (B, "NCHW", {"channels": 25}, ValueError, "channels: expected 17 to 24 .* got 25"),
         (B, "NCHW", {"channels": 2.5}, TypeError, "channels: expected a whole number"),
