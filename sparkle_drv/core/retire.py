@@ -56,8 +56,8 @@ class RetireList:
 
     def retire(self, release: Callable[[], object]) -> None:
         """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The entry is appended before the values that its queues must reach are known, so that an
-        # interrupt cannot lose the entry.
+        # The entry is appended first, so that an interrupt cannot lose it. The values that its
+        # queues must reach are set afterwards.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))

@@ -129,9 +129,9 @@ class OpenCLBackend:
     def free(self, handle: svm.Block) -> None:
         with self._lock:
             self._taken -= handle.nbytes
-        svm = handle.drop()
+        freed = handle.drop()
         if self._queues.forked:
-            _leak(svm)  # the driver's threads are not in this process
+            _leak(freed)  # the driver's threads are not in this process
 
     def map(self, handle: svm.Block, nbytes: int) -> Any:
         if not handle.host:

@@ -37,8 +37,10 @@ class Operand(NamedTuple):
 
     @property
     def nbits(self) -> int:
-        """The number of bits of the register or registers that hold the operand. 0 for an operand
-        that is no register, or whose size is that of the wave.
+        """The number of bits of the registers that hold the operand.
+
+        It is 0 for an operand that is no register. It is also 0 for an operand with a bit for each
+        lane of the wave.
         """
         found = _TYPE.match(self.type)
         return int(found[2]) * (2 if found[3] else 1) if found else 0

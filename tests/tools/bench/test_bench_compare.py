@@ -162,6 +162,19 @@ def test_probes_that_are_no_rates_of_the_samples(bench, files, capsys, probes):
     assert "expected positive numbers in probes, one per sample" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("noise", [5, "x", {"others_percent": "y"}, {"others_percent": [1]}])
+def test_noise_that_is_no_number(bench, files, capsys, noise):
+    good, bad = document(row(times(100))), document({**row(times(100)), "noise": noise})
+    assert bench("compare", files("good", good), files("bad", bad)) == 2
+    assert "expected a number or null as noise.others_percent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("noise", [None, {}, {"noise_percent": 1.0}])
+def test_rows_without_the_share_of_other_processes(noise):
+    old, new = document(row(times(100))), document({**row(times(100)), "noise": noise})
+    assert compare.compare(old, new)[0].verdict == "SAME"
+
+
 def test_threshold():
     old, new = document(row(times(100))), document(row(times(108, seed=1)))
     assert compare.compare(old, new, threshold=0.05)[0].verdict == "SLOW"

@@ -351,6 +351,10 @@ def _check_row(row: Any, where: str) -> None:
             raise UsageError(f"{where}: expected a usable {key!r}")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: expected positive numbers in samples_ns")
+    noise = row.get("noise") or {}
+    others = noise.get("others_percent") if isinstance(noise, dict) else "?"
+    if not isinstance(others, (int, float, type(None))):
+        raise UsageError(f"{where}: expected a number or null as noise.others_percent")
     probes = row.get("probes") or {}
     number = len(row["samples_ns"])
     for rates in probes.values() if isinstance(probes, dict) else [None]:

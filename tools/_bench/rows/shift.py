@@ -163,7 +163,7 @@ def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
     """Returns the share by which a launch may take longer because a thread starts late. It is at
     most 1, because the other thread then does all the work.
     """
-    others = row["noise"]["others_percent"] if row.get("noise") else None
+    others = (row.get("noise") or {}).get("others_percent")
     busy = others is not None and others >= BUSY_PERCENT
     return min(WAKING_NS / fastest_ns, 1.0) if busy and row["device"] == "cpu" else 0.0
 
