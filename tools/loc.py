@@ -15,7 +15,7 @@ from pathlib import Path
 
 from _console import output
 from _loc import layers, tokens, tree
-from _loc.rooms import MOST, Room, circles, read, units
+from _loc.rooms import MOST, Room, circles, read, room_of, units
 
 ROOT = Path(__file__).resolve().parent.parent
 TOO_LONG = 400
@@ -98,9 +98,9 @@ def main() -> int:
     if args.rooms is None:
         print(report(count(args.root)))
         return 0
-    rooms = read(args.root)
-    if not any(name.startswith(args.rooms) for name in rooms):
+    if not any(room_of(path).startswith(args.rooms) for path in tree.sources(args.root)):
         parser.error(f"--rooms: expected a folder such as native/hot, got {args.rooms}")
+    rooms = read(args.root)
     wrong = complaints(rooms)
     print(told(rooms, args.rooms))
     most = max(len(room.files) for room in rooms.values())

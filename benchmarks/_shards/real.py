@@ -48,7 +48,9 @@ def _unequal(options: Options) -> Figures:
 
 
 def _shared(options: Options) -> Figures:
-    """Compares the plan for two devices that share cores with each device alone and with both."""
+    """Times work on two devices that share the cores of the CPU. Compares the plan with each device
+    alone and with both devices together.
+    """
     uris, side = ("cpu", "egl:0"), options.side // SMALL
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris}, each=True)
     other = {name: median(its) for name, its in taken.items() if name != "shared"}

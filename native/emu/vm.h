@@ -173,8 +173,8 @@ static inline int sp_emu_marked(const struct sp_emu_tlb *tlb, uint64_t va)
 /* Returns the address of the first poisoned dword among those just read at an aligned `va`, or
  * SP_NO_POISON. */
 uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void *got, size_t nbytes);
-/* Returns what sp_emu_poison_of returns, for a permitted read of any alignment. Repeats the
- * read. */
+/* Reads the `nbytes` bytes at `va` again, and returns what sp_emu_poison_of returns for them. The
+ * read must be permitted. Its alignment may be any. */
 uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access);
 /* Poisons the dword at an aligned `va` that was just written. No effect if marks are not kept. */
 void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);

@@ -13,8 +13,9 @@ from sparkle_drv.core.queue import Queue
 
 class Calls(NamedTuple):
     """Addresses of the functions sp_amdgpu_resend (`resend`), sp_amdgpu_submit (`submit`),
-    sp_amdgpu_wait (`wait`) and sp_emu_seam (`seam`). The other fields are the arguments that
-    `Queue.submit` passes to `resend` and `submit`. Valid while `kept` and the queue exist.
+    sp_amdgpu_wait (`wait`) and sp_emu_seam (`seam`). `queue`, `records`, `nbytes` and `epoch` are
+    the arguments that `Queue.submit` passes to `resend` and `submit`. `kept` owns the memory at
+    `records`: all addresses are valid while it and the queue exist.
     """
 
     resend: int

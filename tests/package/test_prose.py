@@ -5,7 +5,6 @@ When this fails, somebody who opens the README or a page of docs/ gives up befor
 
 from __future__ import annotations
 
-import ast
 import re
 
 import pytest
@@ -47,8 +46,9 @@ def test_a_page_that_is_read_first_is_short(name, most):
 
 
 def test_each_file_of_tests_says_what_breaks_for_whom_when_it_fails():
-    files = {path: ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")}
-    silent = [str(p) for p, made in files.items() if PROMISE not in (ast.get_docstring(made) or "")]
+    heads = {path: path.read_text()[:4000] for path in (ROOT / "tests").rglob("test_*.py")}
+    said = {path: re.match(r'"""(.*?)"""', head, re.S) for path, head in heads.items()}
+    silent = [str(path) for path, found in said.items() if not found or PROMISE not in found[1]]
     assert not silent, f"expected a docstring with {PROMISE!r} in {silent}"
 
 

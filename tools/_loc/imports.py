@@ -47,7 +47,7 @@ def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[
     here = name.split(".")
     if not path.endswith("__init__.py"):
         here = here[:-1]
-    for node in ast.walk(ast.parse(text)):
+    for node in _statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             named = [_first_known(alias.name, known) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -59,6 +59,16 @@ def of_python(path: str, text: str, known: Mapping[str, str]) -> Iterator[tuple[
         else:
             continue
         yield from ((node.lineno, known[name]) for name in named if name)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields all statements below `node`. ast.walk would also visit the far more numerous
+    expressions, which contain no statement.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield child
+            yield from _statements(child)
 
 
 def _first_known(name: str, known: Mapping[str, str]) -> str:

@@ -14,10 +14,8 @@ struct sp_race_lanes {
     uint64_t lanes, step;
     uint32_t nbytes;
     uint32_t one_piece; /* 1 if all lanes together access contiguous, aligned dwords */
-    /* for a store: registers with its data (NULL: unknown), and by how many bits to shift the
-     * data */
-    const uint32_t *const *from;
-    uint32_t shift;
+    const uint32_t *const *from; /* a store's registers with its data; NULL if unknown */
+    uint32_t shift; /* a store's data is shifted right by so many bits */
 };
 
 struct sp_races; /* accesses of a ring's present dispatch */

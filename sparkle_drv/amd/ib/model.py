@@ -2,7 +2,7 @@
 packets.
 
 print.py, parse.py, dwords.py and capture.py convert it to text and bytes. run.py follows its
-execution. Nothing here knows packets.
+execution. amd/tables/ has the formats of the packets: this module knows none of them.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class Stage:
         return made
 
     def constant(self, x: Host) -> Any:
-        """Returns the argument of a launch for `x`, an array of this package that never changes."""
+        """Returns the argument of a launch for `x`. The package made `x` and never changes it."""
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:

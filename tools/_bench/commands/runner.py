@@ -102,7 +102,7 @@ class Session:
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
-        """Opens all devices once and makes all jobs, each with its place in the ledger.
+        """Opens all devices once and makes all jobs, each with its place among the results.
 
         An error in the command line therefore ends the command before any work.
         """
