@@ -154,8 +154,8 @@ static inline void sp_emu_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbyt
  * cache. */
 const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* Returns the mark of the page of `va`, which sp_emu_at has just looked up. NULL: marks are not
- * kept. */
+/* Returns the mark (its SP_MARK_* bits) of the page of `va`. sp_emu_at must
+ * just have looked that page up. Returns NULL if no marks are kept. */
 static inline uint8_t *sp_emu_mark_of(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     uint64_t page = va >> tlb->bits;

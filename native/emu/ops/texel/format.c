@@ -173,8 +173,8 @@ bool sp_texel_select(const struct sp_texel_format *f, uint32_t dst_sel, uint32_t
     return known;
 }
 
-/* Reverses DST_SEL for a store: channel c comes from the first component to which a load would give
- * it. */
+/* Reverses DST_SEL for a store. A load gives a channel of memory to each component that selects the
+ * channel. A store takes the channel from the first of these components. */
 void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4])
 {
     uint32_t from[4];
