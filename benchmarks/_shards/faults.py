@@ -34,7 +34,9 @@ STALLED = 1000
 
 
 def faults(options: Options) -> Figures:
-    """Returns ratios of predicted or virtual seconds. Raises Wrong."""
+    """Returns ratios of seconds with a fault to those of a plan that knew of the fault, and counts
+    of pieces. The seconds are predicted or virtual. Raises Wrong for a wrong result.
+    """
     found: Figures = {}
     for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):
         for ratio in (2, 50):

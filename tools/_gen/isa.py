@@ -18,8 +18,8 @@ SOURCES = {10: "native/emu/isa/rdna2.isa", 11: "native/emu/isa/rdna3.isa"}
 
 
 def read() -> dict[int, list[isa_rows.Row]]:
-    """Returns the rows of both tables, and the VOP3 rows into which other rows are promoted. Raises
-    ValueError, which names the file and the line.
+    """Returns by generation the rows of rdna2.isa and of rdna3.isa. For instructions that also have
+    a VOP3 encoding, a VOP3 row is added. Raises ValueError, which names the file and the line.
     """
     found = {}
     for gen, source in SOURCES.items():

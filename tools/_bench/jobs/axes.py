@@ -28,7 +28,8 @@ MOST_POINTS = 4096
 class Axis:
     """One axis: its name, its default values, and either a smallest value or the allowed words.
 
-    A table leaves the axis out where its value is `neutral`. Files always have it.
+    Tables leave the axis out of a row in which its value is `neutral`. Results files always name
+    the axis.
     """
 
     name: str

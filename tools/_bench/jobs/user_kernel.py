@@ -80,8 +80,9 @@ def rival(text: str) -> Rival:
 
 
 def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
-    """Returns the job of a kernel at a point, with `args` in place of its own arguments. Raises
-    UsageError for specs that cannot be read or contradict each other.
+    """Returns the job of a kernel at a point. `args`, if given, replace the arguments in `spec`.
+
+    Raises UsageError for options that cannot be read or contradict each other.
     """
     names = numbers(point)
     threads = _threads(spec, point)
