@@ -72,8 +72,8 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
 
 
 def cost(rounds: int) -> dict[str, str]:
-    """Measures what placing costs a call on the cpu device, including measured runs and
-    decisions.
+    """Measures how much longer a call through a Context takes than by `ops`, on the cpu device.
+    Calls that the Context measures, or for which it decides anew, count, too.
     """
     chance = np.random.default_rng(7)
     a, b, c = chance.standard_normal((3, 16, 16)).astype(np.float32)

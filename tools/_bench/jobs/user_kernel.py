@@ -33,7 +33,7 @@ _OPTION = re.compile(r"\s(?=-D|--groups\b|--group-size\b)")
 
 @dataclass(frozen=True)
 class Spec:
-    """The command line's description of a kernel. Every size is still a text."""
+    """A kernel as the command line describes it. Sizes and costs are texts, not yet evaluated."""
 
     image: Path
     entry: str

@@ -46,7 +46,9 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Lost:
-    """The kernel that ended a child or made it hang ("" if unknown), and how."""
+    """The loss of a child process, which ended or hung: in `kernel` the name of the kernel that
+    caused it ("" if unknown), in `what` a text about what happened.
+    """
 
     kernel: str
     what: str
