@@ -89,7 +89,7 @@ def _us(call: Callable[[], object]) -> float:
 
 
 def _block(call: Callable[[], object]) -> float:
-    """Returns the median us of CALLS single calls. In a few of them the Context also measures a
-    device or chooses its device anew, so the mean would be too high.
+    """Returns the median us of CALLS single calls. The median ignores those few calls in which the
+    Context also measures a device or chooses one anew.
     """
     return median(_us(call) for _ in range(CALLS))

@@ -33,8 +33,8 @@ RATIO_S = 1.0  # seconds of extra rounds in which only the ratio gains precision
 
 @dataclass
 class Racer:
-    """A kernel that takes part in the rounds. `warms` is launched before each sample and not timed,
-    because the kernels before it evicted its operands from the caches.
+    """A kernel that takes part in the rounds. `warms`, if given, launches the kernel once before
+    each sample, untimed: the other kernels evicted its operands from the caches.
     """
 
     sampler: Sampler

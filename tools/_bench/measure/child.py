@@ -46,8 +46,8 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Lost:
-    """The loss of a child process, which ended or hung: in `kernel` the name of the kernel that
-    caused it ("" if unknown), in `what` a text about what happened.
+    """Says that a child process ended or hung. `kernel` is the name of the kernel that caused this
+    ("" if unknown). `what` is a text about what happened.
     """
 
     kernel: str

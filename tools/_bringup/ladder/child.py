@@ -97,7 +97,7 @@ def _one_child(
     tell: Tell, facts: dict[str, Any], record: AbstractContextManager[object],
 ) -> bool:  # fmt: skip
     """Climbs in a forked child until the child ends, dies or is stuck. Returns whether the child
-    reported the begin of a rung.
+    began a rung.
     """
     readable, writable = os.pipe()
     with warnings.catch_warnings():

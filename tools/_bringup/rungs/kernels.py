@@ -137,8 +137,8 @@ BAD_WORD = 0xBFFF0000
 
 def scratch(gfx: int) -> str:
     """Returns a program in which each thread stores four words in scratch and reads them back in
-    reverse order. The thread then writes one word to memory: the exclusive or of the four, where
-    the i-th word that was read is shifted left by 8 * i bits.
+    reverse order. The thread then writes one word to memory: the exclusive or of the words
+    that were read, word i (from 0) shifted left by 8 * i bits.
     """
     text = LINE + "".join(f"v_add_nc_u32 v{4 + i}, {i + 1}, v3\n" for i in range(4))
     text += "".join(_KEEP[gfx].format(4 + i, 4 * i) for i in range(4))
