@@ -93,7 +93,9 @@ def _missed(env: dict[str, str], work: Path) -> str:
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
     """Returns the environment of the steps. The steps use the machine's packages if these work,
-    otherwise the kit's.
+    otherwise the kit's. `fake` is the path of a fake driver that replaces NVIDIA's.
+
+    Raises Unfit if the kit cannot work with this Python.
     """
     if "t" in getattr(sys, "abiflags", ""):
         raise Unfit("the package's extensions cannot run in a free-threaded Python")

@@ -120,7 +120,9 @@ def certify(homes: dict[str, Path], address: str) -> None:
 
 
 def answer(machine: Machine, figure: str, heard: int) -> float:
-    """Waits for the process's next line and returns the figure in it."""
+    """Waits for the next line of the machine's process, which has printed `heard` lines before.
+    Returns the number that follows `figure` in this line.
+    """
     until = time.monotonic() + 90
     while time.monotonic() < until and machine.process.poll() is None:
         if len(machine.lines) > heard:

@@ -91,7 +91,7 @@ void main()
 
 @dataclass(frozen=True)
 class Race:
-    """Two ways to fill `out` on a queue, and the expected content."""
+    """Two shaders that compute the same result into `out`, and the expected result, `want`."""
 
     name: str
     out: sp.Array
@@ -104,7 +104,9 @@ class Race:
 
 @dataclass(frozen=True)
 class Result:
-    """naive / ours: medians in seconds, their ratio and its 95 % interval."""
+    """The result of a race: the median seconds of ours and of the naive shader, and the ratio
+    naive / ours with its 95 % interval.
+    """
 
     name: str
     device: str
@@ -163,7 +165,10 @@ def conv2d(dev: sp.Device, queue: sp.Queue, rng: np.random.Generator) -> Race:
 
 
 def verify(race: Race, queue: sp.Queue) -> dict[str, float]:
-    """The worst error of both, relative to the output's rms. ValueError: a wrong result."""
+    """Returns the worst error of each shader, relative to the rms of the output.
+
+    Raises ValueError for a wrong result.
+    """
     errors = {}
     for name, go in (("ours", race.ours), ("naive", race.naive)):
         race.out.buffer.write(np.full(race.out.shape, np.nan, np.float32))
@@ -191,7 +196,9 @@ def run(race: Race, queue: sp.Queue, samples: int, seed: int) -> Result:
 
 
 def race(uri: str, samples: int, seed: int) -> list[Result]:
-    """Both races on a device, printed as they end. Raises ValueError for a wrong result."""
+    """Runs both races on a device, of gemm and of conv2d, and prints each result at once. Raises
+    ValueError for a wrong result.
+    """
     rng = np.random.default_rng(seed)
     results = []
     with sp.open(uri) as dev, dev.queue(timing=True) as queue:

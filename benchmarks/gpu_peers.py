@@ -142,7 +142,9 @@ class Runner:
 
 
 def given_up(runs: Sequence[dict[str, Any]]) -> bool:
-    """True if a peer with these runs is not started again."""
+    """True if a peer must not be started again after the results `runs`: it is absent, or its last
+    TRIES runs all failed.
+    """
     return bool(runs) and (
         "absent" in runs[-1] or (len(runs) >= TRIES and all("failed" in r for r in runs[-TRIES:]))
     )

@@ -127,8 +127,8 @@ class Results:
             print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """Takes over the steps of a summary. Returns False if it belongs to another run,
-        whose archive is kept beside the new one.
+        """Takes over the steps of a summary. Returns False if the summary belongs to another run:
+        one with another commit, Python or driver. That run's archive is kept under another name.
         """
         key, steps = read_summary(summary)
         if key == self.key:
@@ -195,8 +195,9 @@ class Results:
 
 
 def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
-    """Returns the key and the steps of a summary. Raises ValueError if the text was not written by
-    `save`.
+    """Returns the key of a summary (commit, Python and driver) and its steps.
+
+    Raises ValueError if the text was not written by `save`.
     """
     try:
         told = json.loads(text)

@@ -10,12 +10,13 @@ slower.
 
 Real: products of 16 to 1024 cubed. The truth is the median of interleaved runs on each device.
 * The regret of the choice after the probes.
-* The 95th percentile of the regrets of further calls, after --calls calls. Calls that explore
-  count. As many runs of the operation itself on the usual device are mixed with them at random.
+* The 95th percentile of the regrets of further calls, after --calls calls. Trials count, too: calls
+  on a device that looks slower, to learn its speed. As many runs of the operation itself, on the
+  device that looks fastest, are mixed with these calls at random.
 * The error |log(predicted / measured)|: each call's plan predicts before the call; `measured` is
-  the median of the runs. The figure is the median of a size's calls, and of all sizes.
-* The machine's own variation for comparison: |log(a / b)|, where a is the median of every other run
-  and b the median of the other half.
+  the median of these runs. The figure is the median of a size's calls, and of all sizes.
+* The machine's own variation for comparison: |log(a / b)|, where a is the median of every other one
+  of these runs and b the median of the rest.
 
 Cost: the time of a call of a Context beyond that of `ops` on the same device. The Context has seen
 the shape before. Both use `out` if the operation has it, and take turns. The figure is the median,
@@ -71,8 +72,8 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
 
 
 def cost(rounds: int) -> dict[str, str]:
-    """Measures what placing costs a call on the cpu device, including measured runs and
-    decisions.
+    """Measures how much longer a call through a Context takes than by `ops`, on the cpu device.
+    Calls that the Context measures, or for which it decides anew, count, too.
     """
     chance = np.random.default_rng(7)
     a, b, c = chance.standard_normal((3, 16, 16)).astype(np.float32)
@@ -109,8 +110,8 @@ def cost(rounds: int) -> dict[str, str]:
 
 
 def keeping(rounds: int) -> dict[str, str]:
-    """Measures the us by which a product of 16 cubed takes longer through a Context than by `ops`:
-    with all rules, then without each rule that keeps plans.
+    """Measures the us by which a product of 16 cubed takes longer through a Context than by `ops`.
+    Measures with all of the scheduler's rules, then without each rule by which it reuses plans.
     """
 
     def figures() -> str:
@@ -159,7 +160,9 @@ def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
 
 
 def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> tuple[float, float]:
-    """Times both ways, one after the other. Returns the seconds of one call of each."""
+    """Times both ways, one after the other; the second one first if `turned`. Returns the seconds
+    of one call of each way.
+    """
     taken = [0.0, 0.0]
     for i in (1, 0) if turned else (0, 1):
         way = ways[i]

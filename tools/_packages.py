@@ -108,5 +108,7 @@ PACKAGES = (
 
 
 def missing(*uses: str) -> "list[Package]":
-    """Returns the missing packages of these steps, in the order of the table."""
+    """Returns the missing packages of the steps `uses` ("build", "bench" or "test"), in the order
+    of the table.
+    """
     return [package for package in PACKAGES if package.use in uses and not package.present()]

@@ -22,7 +22,7 @@ PARTS = (isa, packets)
 
 
 def outputs() -> dict[Path, str]:
-    """Returns the text of every generated file of every part, by path."""
+    """Returns the text of every file that the modules in PARTS generate, by path."""
     made: dict[Path, str] = {}
     for part in PARTS:
         texts = part.outputs()

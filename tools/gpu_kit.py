@@ -6,8 +6,8 @@ build/gpu-kit has four parts:
 * the GL loader's libraries from Debian;
 * the C baseline as a program.
 
-gpu_run.py uses the wheels of those packages that the machine lacks. The kit has no peers: those
-that the machine has are measured.
+gpu_run.py uses the wheels of those packages that the machine lacks. The kit contains none of the
+other libraries ("peers") that benchmarks compare: gpu_run.py measures those that the machine has.
 """
 
 from __future__ import annotations

@@ -139,8 +139,10 @@ def llvm_words(text: str, gfx: str) -> list[int] | None:
 
 
 def compare(text: str, words: list[int], gfx: str) -> int:
-    """Compares with llvm-mc. Returns 0 when llvm-mc makes the same dwords of `text` or is missing;
-    otherwise 1, after a line on stderr about the first difference.
+    """Compares `words`, the dwords that our assembler made of `text`, with those of llvm-mc.
+
+    Returns 0 when they are equal or llvm-mc is missing; otherwise 1, after a line on stderr about
+    the first difference.
     """
     theirs = llvm_words(text, gfx)
     if theirs is None or theirs[: len(words)] == words:

@@ -87,8 +87,8 @@ def apt_get(*words: str) -> str:
 
 
 def wanted_stamp() -> "list[str]":
-    """Returns the lines of the stamp: checkout, Python, and a hash of the requirements. Another
-    checkout or Python needs a new .venv.
+    """Returns the lines of the stamp, a file that says for what .venv was made: the checkout, the
+    Python, and a hash of the requirements. Another checkout or Python needs a new .venv.
     """
     version = f"{platform.python_implementation()} {platform.python_version()} {PYTHON}"
     return [str(ROOT), version, hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]

@@ -4,5 +4,5 @@
     certificates.py  a CA in memory and folders of certificates
     side.py          one end of a link as a program: a bare socket, bare Zenoh, or our transport
 
-Rows about remote devices are measured by a program in this folder.
+Whatever cluster.py measures runs in side.py, on machines of namespaces.py.
 """

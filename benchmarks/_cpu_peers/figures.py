@@ -84,8 +84,8 @@ def against(row: Row, peer: str) -> Ratio | None:
 
 def geometric(rows: Sequence[Row], peer: str) -> Ratio | None:
     """Returns the geometric mean of the ratios against `peer`, or against each row's best peer if
-    `peer` is "". The interval comes from resampling the samples of every row. None if no row has
-    both sides.
+    `peer` is "". The interval comes from resampling the samples of every row. Returns None if no
+    row has times of both the peer and this package.
     """
     logs, value, count = np.zeros(ROUNDS), 0.0, 0
     for row in rows:
@@ -106,6 +106,6 @@ def geometric(rows: Sequence[Row], peer: str) -> Ratio | None:
 
 
 def least(ratios: Iterable[tuple[str, Ratio | None]]) -> tuple[str, Ratio] | None:
-    """Returns the case with the lowest ratio."""
+    """Returns the (name, ratio) with the lowest ratio, or None if all ratios are missing."""
     there = [(name, one) for name, one in ratios if one is not None]
     return min(there, key=lambda pair: pair[1].value) if there else None

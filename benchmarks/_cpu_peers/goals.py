@@ -134,7 +134,8 @@ def _of_peak(row: Row | None, peak: float | None) -> float | None:
 
 def _of_copies(row: Row | None, roof: float | None) -> Line:
     """Returns the line about a map's rate as a share of a copy's rate. Map and copy were timed in
-    turns. The line's figure also has the map's share of a saxpy in place and of the roof.
+    turns. The line's figure also has the map's rate as a share of two other rates: that of a saxpy
+    in place, and `roof`.
     """
     what = "map of 4 operations, 10 M floats: of the copy rate"
     ns = figures.median(row, f"{OURS} checked") if row else None

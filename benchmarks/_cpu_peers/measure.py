@@ -58,8 +58,8 @@ Entry = dict[str, Any]
 def case(
     case: Case, stations: Sequence[Asked], settings: Settings, folder: Path, want: Any
 ) -> dict[str, Entry]:
-    """Verifies and times one case, whose operands are in `folder`. Returns an entry for each "peer
-    way".
+    """Verifies and times one case, whose operands are in `folder`. Returns an entry for each way of
+    each peer; its key is the two names, as "torch packed".
 
     An entry has a "verdict" and, if the result was compared, its "error" and "limit". The verdict
     is "right", with "samples_ns"; "wrong", and then never timed; or "failed", with "why".

@@ -1,7 +1,8 @@
 """One repetition of the measurement of one peer, in its own process.
 
 `-m _gpu_peers.child NAME BORN JIT.ptx TAG [--quick]` prints a JSON object of figures. BORN is
-CLOCK_MONOTONIC in ns when the process was started.
+CLOCK_MONOTONIC in ns when the process was started. JIT.ptx is compiled for the figures of compiling
+PTX. TAG makes its text unique, so that no cache has its code yet.
 """
 
 from __future__ import annotations

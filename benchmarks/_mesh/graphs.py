@@ -26,9 +26,11 @@ SIDE, STEPS, WARM = 512, 6, 12
 
 
 def graphs(options: Options) -> Figures:
-    """Returns the seconds of ctx.graph over those of the processes.
+    """Returns two figures: what `virtual` returns, and the seconds of ctx.graph over those of the
+    processes.
 
-    The figure is missing if a device is not exactly one core. Raises Wrong.
+    The second figure is missing if a device is not exactly one core. Raises Wrong for a wrong
+    result.
     """
     found: Figures = {"graph of two chains on simulated devices, simulated / predicted": virtual()}
     uris = list(options.devices)
@@ -65,7 +67,7 @@ def graphs(options: Options) -> Figures:
 
 def virtual() -> float:
     """Returns the time of a graph on two simulated devices over its plan's predicted time, both in
-    virtual seconds. The graph has one chain for each device. Raises Wrong.
+    virtual seconds. The graph has one chain for each device. Raises Wrong for a wrong result.
     """
     uris = ("sim:a", "sim:b")
     rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}

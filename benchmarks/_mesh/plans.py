@@ -59,7 +59,8 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     """Returns ratios of an all_reduce of 64 MiB, and the seconds of planning it.
 
     Two ratios are lower bounds over the predicted seconds: the plan's own bound, and the known
-    bound. With `simulate` a third ratio is the known bound over the simulated seconds.
+    bound from the ports' rates alone. With `simulate` a third ratio is the known bound over the
+    simulated seconds.
     """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()

@@ -31,7 +31,11 @@ SLOW = "time h2d 0.5;time d2h 1;time peer 2"
 
 
 def transports(options: Options) -> Figures:
-    """Returns ratios of rates at 64 MiB, and the bytes that each transport moved. Raises Wrong."""
+    """Returns ratios of rates at 64 MiB, and the bytes that each transport moved.
+
+    Raises Wrong if a copy takes another transport than expected, if the child fails, or for a wrong
+    sum.
+    """
     subprocess.run([sys.executable, ROOT / "tests/fake_cuda/build.py"], check=True)
     one = _fake("staged", options.rounds, f"peer off;{RATES}")
     two = _fake("relay", options.rounds, f"devices 3;peer off 0 1;{SLOW}")

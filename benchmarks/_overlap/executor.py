@@ -97,7 +97,7 @@ class Work:
 
 def synchronous(work: Work, frames: int, judged: bool) -> float:
     """Sends frame after frame: waits for each step before the next is submitted. Returns the
-    seconds.
+    seconds. With `judged`, compares each result with numpy.
     """
     queue, out = work.queue, work.out[0]
     start = time.perf_counter()
@@ -111,7 +111,9 @@ def synchronous(work: Work, frames: int, judged: bool) -> float:
 
 
 def batched(work: Work, frames: int, judged: bool) -> float:
-    """Submits BATCH frames at once, then waits for all of them. Returns the seconds."""
+    """Submits BATCH frames at once, then waits for all of them. Returns the seconds. With `judged`,
+    compares each result with numpy.
+    """
     queue, out = work.queue, work.out
     start = time.perf_counter()
     for first in range(0, frames, BATCH):
@@ -127,6 +129,7 @@ def batched(work: Work, frames: int, judged: bool) -> float:
 
 def triple_buffered(work: Work, frames: int, judged: bool) -> float:
     """Runs the frames through three slots, each with its own memory and queue. Returns the seconds.
+    With `judged`, compares each result with numpy.
 
     The host waits for a slot when its turn comes again, while the two other slots are still
     running.

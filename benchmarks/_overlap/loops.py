@@ -100,8 +100,9 @@ def measure(
 ) -> tuple[list[Round], list[Round]]:
     """Verifies the loops, then times them in turns, in an order that rotates.
 
-    Ends after `rounds` calm rounds, or after `timeout_s`. Returns (rounds that count, rounds set
-    aside). If no round is calm, all count.
+    A round is calm if each loop's `starved` is below STARVED. Ends after `rounds` calm rounds, or
+    after `timeout_s`. Returns (rounds that count, rounds set aside). The calm rounds count; without
+    any, all count.
     """
     order = [0, *depths]
 

@@ -34,7 +34,9 @@ STALLED = 1000
 
 
 def faults(options: Options) -> Figures:
-    """Returns ratios of predicted or virtual seconds. Raises Wrong."""
+    """Returns ratios of seconds with a fault to those of a plan that knew of the fault, and counts
+    of pieces. The seconds are predicted or virtual. Raises Wrong for a wrong result.
+    """
     found: Figures = {}
     for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):
         for ratio in (2, 50):
@@ -86,8 +88,10 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
 def _run(
     seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
 ) -> tuple[float, int, int]:
-    """Runs two undisturbed calls, then one with `fault`. Returns the virtual seconds of the last
-    call, the units that the device `victim` did, and the units of all devices.
+    """Runs two undisturbed calls, then one in which the device number `victim` has the fault.
+
+    Returns the virtual seconds of the last call, the units that this device did in it, and the
+    units of all devices. With `fault` None the last call is undisturbed, too.
     """
     devices = {
         f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))

@@ -40,8 +40,8 @@ def planning(options: Options) -> Figures:
 
 
 def _alone(options: Options) -> Figures:
-    """Times a call for which the planner found that one device is enough. It is timed in turns with
-    the operation itself and with topology="single".
+    """Times a call for which the planner found that one device is enough. Returns the us by which
+    it takes longer than the operation itself, and than with topology="single", timed in turns.
     """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     with sp.init(["cpu", "egl:0"], profile=False) as ctx:
@@ -67,7 +67,9 @@ def _alone(options: Options) -> Figures:
 
 
 def _divided(options: Options) -> Figures:
-    """Times a call that several devices share: the lookup of the kept plan, and the whole call."""
+    """Times a call that several devices share: the whole call, and its beginning until it has found
+    the plan that an earlier call left.
+    """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     found, whole = list[float](), list[float]()
     with sp.init(["cpu:c0", "cpu:c1"], profile=False) as ctx:
@@ -87,7 +89,7 @@ def _us(call: Callable[[], object]) -> float:
 
 
 def _block(call: Callable[[], object]) -> float:
-    """Returns the median us of CALLS single calls. In a few of them the Context also measures, or
-    decides again.
+    """Returns the median us of CALLS single calls. The median ignores those few calls in which the
+    Context also measures a device or chooses one anew.
     """
     return median(_us(call) for _ in range(CALLS))

@@ -26,7 +26,7 @@ QUICK_S = 2e-3
 
 
 class _Launches:
-    """The parts of a Bound that a sampler uses."""
+    """What a sampler of tools/_bench needs for its launches: some attributes of the class Bound."""
 
     def __init__(self, queue: sp.Queue, kernel: sp.Kernel, arguments: list[Any]) -> None:
         self.queue, self.kernel, self.arguments = queue, kernel, arguments

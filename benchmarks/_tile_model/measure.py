@@ -36,7 +36,7 @@ in seconds."""
 
 @dataclass(frozen=True)
 class Task:
-    """A row to measure."""
+    """A row to measure: a product with one instruction set. `kept` says that b stays the same."""
 
     isa: str
     case: Case
@@ -55,8 +55,8 @@ class Task:
 
 
 def todo(cases: Sequence[Case], isas: Sequence[str], kinds: Sequence[str]) -> list[Task]:
-    """Returns the rows to measure: every product, for each instruction set, with a b that may
-    change and with a b that stays.
+    """Returns the rows to measure: every product, for each instruction set, with each kind of b. A
+    b of the kind "kept" stays the same over many calls; any other b may change.
     """
     return [
         Task(isa, case, case.of, kind == "kept")

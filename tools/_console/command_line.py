@@ -16,8 +16,8 @@ _SCRIPTS = ("sparkle", "sparkle-bench", "sparkle-bringup", "sparkle-pm4")  # nam
 
 
 def called(script: str) -> str:
-    """Returns the name under which the tool was started: that of its file, or a console
-    script's.
+    """Returns the name under which the tool was started: the name of an installed console script,
+    otherwise `script`.
     """
     name = os.path.basename(sys.argv[0])
     return name if name in _SCRIPTS else script

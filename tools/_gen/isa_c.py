@@ -236,7 +236,9 @@ class Tables:
             raise ValueError(f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}")
 
     def span(self, row: isa_rows.Row) -> str:
-        """Returns the index of the row's first operand, and the number of its operands."""
+        """Returns C text "INDEX, COUNT": the index of the row's first operand in the list of
+        operands, and the number of its operands.
+        """
         lines = operand_lines(self.gen, row)
         key = tuple(lines)
         if key not in self.first:
@@ -245,7 +247,9 @@ class Tables:
         return f"{self.first[key]}, {len(lines)}"
 
     def rows(self, table: str) -> tuple[str, int]:
-        """Writes a format's rows. Returns their array's name and length."""
+        """Adds the C array of a format's rows to the text. Returns the array's name and
+        length.
+        """
         known = self.by_format.get(table, {})
         lines = []
         for index, row in sorted(known.items()):

@@ -1,4 +1,4 @@
-"""Packs a package's wheels for several Pythons into one .tar.xz, with each different file once.
+"""Packs a package's wheels for several Pythons into one .tar.xz, which stores equal files once.
 
 A wheel of numpy has 16 MiB, most of it the same for every Python. The first member is index.json:
 {"3.12": {path: name of the member}}. gpu_kit.py packs; benchmarks/gpu_run.py unpacks with only the

@@ -93,13 +93,17 @@ def wrong(source: str, target: str) -> str:
 
 
 def _together(source: str, target: str) -> bool:
-    """True unless the rooms are two alternatives of one kind, which must not import each other."""
+    """True if the two rooms may import each other: they do not belong to different alternatives,
+    such as two backends.
+    """
     mine, theirs = (_alternative(room) for room in (source, target))
     return not mine or not theirs or mine == theirs
 
 
 def _alternative(room: str) -> str:
-    """Returns the backend to which a room belongs, among the alternatives."""
+    """Returns the alternative of APART to which a room belongs, such as one backend; "" for a room
+    that is part of none.
+    """
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):
         inside = room.removeprefix(kind).partition("/")[0] if room.startswith(kind) else ""

@@ -28,5 +28,5 @@ def read(root: Path, path: str) -> str:
 
 
 def written_by_hand(text: str) -> bool:
-    """False for what tools/gen.py wrote: its first line says so."""
+    """True unless the first line says that tools/gen.py wrote the file."""
     return GENERATED not in text.partition("\n")[0]

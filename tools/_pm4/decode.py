@@ -96,8 +96,8 @@ def trace_point(one: Any) -> str:
 
 
 def flat(step: Step) -> list[str]:
-    """Returns the lines of a packet, after the packet's position. Packets of a called
-    IB are indented.
+    """Returns the lines of text for a packet. The first line begins with the packet's position. A
+    packet of a called IB is indented.
     """
     indent = f"{step.number}:{step.at:05x} " + "  " * step.depth
     lines = list(lowlevel.statement(step.packet, step.ib.gfx, step.problem))

@@ -184,7 +184,9 @@ def _tell(of: Identity) -> None:
 
 
 def _typed(make: Callable[[], Made]) -> Made:
-    """Makes a value of the command's arguments. Raises UsageError if they are wrong."""
+    """Returns what `make()` makes of the command line's arguments. Turns its ValueError for a wrong
+    argument into a UsageError.
+    """
     try:
         return make()
     except ValueError as error:

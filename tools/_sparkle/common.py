@@ -23,7 +23,9 @@ def shape(text: str) -> tuple[int, ...]:
 
 
 def of(dims: int, what: str) -> Any:
-    """Returns a parser for argparse, as `shape`, that expects `dims` sizes."""
+    """Returns a parser for argparse that reads as `shape` does, but accepts only `dims` sizes. Its
+    error says that `what` was expected.
+    """
 
     def exactly(text: str) -> tuple[int, ...]:
         found = shape(text)

@@ -6,8 +6,9 @@ call none.
     run.py, kernel.py        run, peak and launch; kernel: a user's own kernel
     runner.py                makes the jobs, measures each, writes the files after each row
     resume.py                --resume: reuses rows of an earlier run and keeps their order
-    transfer.py, tune.py     copies and their fits; the search for better tile plans
+    transfer.py, tune.py     times copies and fits lines to the times; searches better tile plans
     compare.py, baseline.py  two results files; `make perf` and the committed baselines
-    facts.py, listing.py     list and env; the table of kernels that list prints
+    facts.py                 list and env, which print the kernels and the machine
+    listing.py               the table of kernels that list prints
     options.py               options that several commands share, exit codes
 """

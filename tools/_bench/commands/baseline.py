@@ -116,8 +116,8 @@ def _confirmed(
     tasks: Sequence[Task],
     threshold: float,
 ) -> list[Pairing]:
-    """Returns the comparison. Measures rows that looked SLOW again, and puts the new
-    rows into `new`.
+    """Compares `new` with `old`. Rows with the verdict SLOW are measured again, and replaced in
+    `new`. Returns the last comparison.
     """
     pairs = compare.compare(old, new, threshold)
     for _ in range(SECOND_LOOKS):

@@ -77,8 +77,8 @@ def add_file(to: argparse.ArgumentParser, kind: str) -> None:
 def add_measuring(
     to: argparse.ArgumentParser, timeout_s: float = 5.0, quick_s: float = QUICK["timeout_s"]
 ) -> None:
-    """Adds options for devices, time and results. The time is at most `timeout_s`, with --quick
-    `quick_s`.
+    """Adds options for devices, time and results. A row takes at most `timeout_s` seconds by
+    default, or `quick_s` seconds with --quick.
     """
     add_device(to)
     to.add_argument(
@@ -126,7 +126,7 @@ def positive(text: str) -> float:
 
 
 def seed(args: argparse.Namespace) -> int:
-    """Returns --seed, or a new random seed. Raises UsageError."""
+    """Returns --seed, or a new random seed. Raises UsageError if --seed is out of range."""
     given: int = runner.fresh_seed() if args.seed is None else args.seed
     if not 0 <= given < 1 << 64:
         raise UsageError(f"--seed: expected a number from 0 to 2**64 - 1, got {given}")

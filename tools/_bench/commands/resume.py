@@ -130,15 +130,18 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Registers a device before its work is planned. Raises what `check_device` raises."""
+        """Writes a device into the document, before its work is planned.
+
+        Raises NotComparable if the earlier run measured another device under this URI.
+        """
         device = {"name": info.name, "driver": info.driver}
         if self.earlier:
             self.earlier.check_device(info.uri, device)
         self.report.extra.setdefault("devices", {})[info.uri] = device
 
     def plan(self, subjects: Sequence[Subject]) -> int:
-        """Reserves a place for the rows of one piece of work. Fills the place if the earlier run
-        has the rows. Returns the number of the place.
+        """Reserves a place for the rows of a job and its rivals, which are `subjects`. Puts the
+        earlier run's rows there if it has all of them. Returns the number of the place.
         """
         rows = self.earlier.take(subjects) if self.earlier else []
         self.taken += len(rows)
@@ -162,6 +165,8 @@ class Ledger:
         return self._places[place]
 
     def put(self, place: int, rows: Sequence[Row]) -> None:
-        """Puts the rows of one place into the ledger, and all rows so far into the report."""
+        """Stores the rows that belong to place number `place`. Copies all rows so far, in the
+        order of their places, into the report.
+        """
         self._places[place : place + 1] = [list(rows)]
         self.report.rows = [row for rows in self._places for row in rows]

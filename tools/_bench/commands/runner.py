@@ -158,21 +158,26 @@ class Session:
         return meter.here(info.uri, self.settings, self.threshold)
 
     def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
-        """Puts the result of a self-test into the document."""
+        """Makes a self-test of the device and puts the result into the document. `when` is "start"
+        or "end" of the run.
+        """
         found = made.self_test()
         if found is not None:
             tests = self.report.extra.setdefault("self_test", {}).setdefault(info.uri, {})
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document. A higher rate of an earlier run stays."""
+        """Puts a device's roof into the document. A rate there that an earlier run measured stays
+        if it is higher.
+        """
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})
             known[info.uri] = asdict(Roof(**known.get(info.uri, {})).raised_to(roof))
 
     def finish(self, more: Callable[[], None] = lambda: None) -> int:
-        """Calls `more`, prints tables and failures and writes the files. Returns 1 when a row
-        failed or a file could not be written.
+        """Calls `more`, prints tables and failures and writes the files.
+
+        Returns 1 when a row failed, the run was interrupted or a file could not be written.
         """
         more()
         self.ledger.tell()

@@ -1,5 +1,5 @@
-"""The transfer command: chooses the transfers, prints the table of their rows, and the
-fits below it.
+"""The transfer command: times transfers and prints a table of their rows. Below, it prints the
+lines that were fitted to the times over the sizes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _measure(session: Session, points: Sequence[Point]) -> None:
 
 
 def _fit(session: Session) -> None:
-    """Fits a line over the size to the times of each direction, and adds it to the document."""
+    """Adds to the document a line for each kind of transfer, fitted to its times by size."""
     try:
         fits = fitted(session.report.rows, session.settings.seed)
     except UsageError as error:  # without scipy there is no fit, but the rows are valid
@@ -68,8 +68,8 @@ def _fit(session: Session) -> None:
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
-    """Returns every way with every kind of memory at every size. Raises UsageError for an unknown
-    axis.
+    """Returns every combination of way (write, read, ...), kind of memory and size. `specs` are
+    the -a options, which limit the axes. Raises UsageError for an unknown axis.
     """
     given = axes.assignments(specs)
     known = [axis.name for axis in transfer.AXES]
@@ -80,7 +80,7 @@ def _points(specs: Sequence[str]) -> list[Point]:
 
 
 def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[int, Point]]]:
-    """Opens all devices once, and gives each transfer its place in the ledger.
+    """Opens all devices once, and reserves a place among the results for each transfer.
 
     An error in the command line therefore ends the command before any work.
     """
@@ -96,7 +96,10 @@ def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[
 
 
 def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
-    """Returns the transfers that the device can do. Prints one line for each impossible kind."""
+    """Returns the transfers that the device can do.
+
+    Prints one line for each way and kind of memory that the device cannot do.
+    """
     refused: dict[tuple[Any, Any], str | None] = {}
     for point in points:
         key = point["way"], point["memory"]
@@ -110,8 +113,8 @@ def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
 
 
 def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
-    """Returns a fit of the verified rows, for every device, way and kind of memory with at least
-    two sizes.
+    """Fits a line to the times of the verified rows over their sizes. Returns one fit for every
+    device, way and kind of memory that has at least two sizes.
     """
     groups: dict[tuple[str, str, str], dict[int, Sequence[float]]] = {}
     for row in rows:

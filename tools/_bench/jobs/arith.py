@@ -145,8 +145,8 @@ class _Parser:
         return value
 
     def unless(self, decided: bool, read: Callable[[], Number]) -> Number:
-        """Returns what `read` returns. If the result of the expression is `decided` already, `read`
-        raises nothing.
+        """Reads a part of an expression by `read` and returns its value. With `decided`, this value
+        cannot change the result of the expression. Its arithmetic then raises nothing.
         """
         self.idle += decided
         value = read()

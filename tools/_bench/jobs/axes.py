@@ -28,7 +28,8 @@ MOST_POINTS = 4096
 class Axis:
     """One axis: its name, its default values, and either a smallest value or the allowed words.
 
-    A table leaves the axis out where its value is `neutral`. Files always have it.
+    Tables leave the axis out of a row in which its value is `neutral`. Results files always name
+    the axis.
     """
 
     name: str
@@ -138,7 +139,9 @@ def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
 
 
 def label(point: Mapping[str, Value], hidden: Mapping[str, Value] | None = None) -> str:
-    """Returns a text such as "m=64 n=16M", without the axes whose value is that in `hidden`."""
+    """Returns a text such as "m=64 n=16M". Leaves out each axis that has the value which `hidden`
+    gives for it.
+    """
     shown = {k: v for k, v in point.items() if hidden is None or hidden.get(k) != v}
     return " ".join(f"{name}={short(value)}" for name, value in shown.items())
 

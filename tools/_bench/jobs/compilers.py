@@ -130,7 +130,7 @@ def _used(text: bytes, macros: Mapping[str, int]) -> dict[str, int]:
     """Returns the macros that the source may depend on: those named in it, or all if it includes a
     file of the user's.
 
-    A macro that only sizes of arguments use then costs no new compilation.
+    If only sizes of arguments depend on a macro, another value of it needs no new compilation.
     """
     if _LOCAL_INCLUDE.search(text):
         return dict(macros)

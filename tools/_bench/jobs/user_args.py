@@ -1,8 +1,10 @@
 """The arguments of a user's kernel, as --arg describes them.
 
-    in:f32[N]  out:f32[M,N]  inout:f32[N]   an array: filled, poisoned, or both read and written
-    f32=2.0    u32=N                        a value
-    @x.npy     bf16@x.npy                   an input with given content
+    in:f32[N]      an array that the kernel reads, filled with random values
+    out:f32[M,N]   an array that the kernel writes, filled with poison before the launch
+    inout:f32[N]   an array that the kernel reads and writes, filled with random values
+    f32=2.0    u32=N         a value
+    @x.npy     bf16@x.npy    an input with the content of a file
 
 Called by user_kernel.py.
 """

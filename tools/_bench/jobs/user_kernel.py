@@ -33,7 +33,7 @@ _OPTION = re.compile(r"\s(?=-D|--groups\b|--group-size\b)")
 
 @dataclass(frozen=True)
 class Spec:
-    """The command line's description of a kernel. Every size is still a text."""
+    """A kernel as the command line describes it. Sizes and costs are texts, not yet evaluated."""
 
     image: Path
     entry: str
@@ -80,8 +80,9 @@ def rival(text: str) -> Rival:
 
 
 def make(spec: Spec, point: Point, args: tuple[Arg, ...] = ()) -> Job:
-    """Returns the job of a kernel at a point, with `args` in place of its own arguments. Raises
-    UsageError for specs that cannot be read or contradict each other.
+    """Returns the job of a kernel at a point. `args`, if given, replace the arguments in `spec`.
+
+    Raises UsageError for options that cannot be read or contradict each other.
     """
     names = numbers(point)
     threads = _threads(spec, point)

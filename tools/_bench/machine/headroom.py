@@ -29,8 +29,9 @@ def check_job(job: Job, nsets: int, info: sp.DeviceInfo) -> None:
 
 
 def check(what: str, device_nbytes: int, host_nbytes: int, info: sp.DeviceInfo) -> None:
-    """Raises UsageError when the device's part exceeds the device's memory, or the host's part the
-    host's free memory.
+    """Raises UsageError, which begins with `what`, when there is too little memory: the device has
+    less than `device_nbytes`, or the host has less than `host_nbytes` free. A device that computes
+    in the host's memory needs both there.
     """
     from sparkle_drv.types import in_common
 

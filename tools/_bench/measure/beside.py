@@ -33,8 +33,8 @@ RATIO_S = 1.0  # seconds of extra rounds in which only the ratio gains precision
 
 @dataclass
 class Racer:
-    """A kernel that takes part in the rounds. `warms` is launched before each sample and not timed,
-    because the kernels before it evicted its operands from the caches.
+    """A kernel that takes part in the rounds. `warms`, if given, launches the kernel once before
+    each sample, untimed: the other kernels evicted its operands from the caches.
     """
 
     sampler: Sampler
@@ -115,8 +115,8 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 
 
 def _better(rates: stats.Floats) -> list[float]:
-    """Returns the rates of the faster variant; a variant is a row of `rates`. The choice is made
-    anew for each stretch of samples.
+    """Returns the rates of a kernel on one thread or on all threads, whichever is faster. `rates`
+    has a row for each. The choice is made anew for each stretch of samples.
 
     On busy cores, all threads are sometimes faster and sometimes slower than one. A choice in each
     round would prefer chance outliers: it lowered the share of gemm_f64 beside two busy loops from

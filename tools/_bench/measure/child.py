@@ -46,7 +46,9 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Lost:
-    """The kernel that ended a child or made it hang ("" if unknown), and how."""
+    """Says that a child process ended or hung. `kernel` is the name of the kernel that caused this
+    ("" if unknown). `what` is a text about what happened.
+    """
 
     kernel: str
     what: str

@@ -82,8 +82,8 @@ class Submitting:
 
 
 def take(bound: Bound, rule: StopRule) -> tuple[Measured, Submission | None]:
-    """Takes host times until the rule says why they are enough. Returns no Submission if no
-    emulated card counts requests.
+    """Takes host times until `rule` gives a reason to stop. The Submission is None if the emulated
+    card does not count its work.
     """
     backend: Any = bound.device._backend
     from sparkle_drv.testing import emu

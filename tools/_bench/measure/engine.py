@@ -76,7 +76,9 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
-    """Returns what a row says about its job and the run."""
+    """Returns what a row stores about its job and the run: the seed, the job's label, types and
+    shapes of operands, and the job's own entries.
+    """
     operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
     return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
 
@@ -84,8 +86,9 @@ def told(job: Job, settings: Settings) -> dict[str, Any]:
 def attempt(
     subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
 ) -> T | Row:
-    """Returns the result of `work`, or a failed row with the reason. Raises what `run` raises. A
-    Stuck has a row with the entries of `extra`.
+    """Returns the result of `work`, or a failed row with the reason.
+
+    Raises what `run` raises. The failed row of a raised Stuck also has the entries of `extra`.
     """
     import sparkle_drv as sp
 
@@ -108,7 +111,9 @@ def attempt(
 
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
-    """Adds the job's own notes and the rates to the row and returns it."""
+    """Adds to the row what is known of its job: entries, notes and, if timed, rates. Returns
+    the row.
+    """
     row.extra |= told(job, settings)
     row.notes += job.notes
     if row.measured and not info.emulated:
@@ -163,8 +168,8 @@ def _run(
 
 
 def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
-    """Does the check before timing. Returns a row when the job must not be timed,
-    otherwise None.
+    """Does the check before timing. Returns None if the job may be timed, otherwise the row: its
+    check failed, or it has no reference.
     """
     verdict = bound.check(0)
     if not verdict.ok:

@@ -46,8 +46,10 @@ REFERENCE = "reference"  # kind of a probe that belongs to no roof
 
 @dataclass
 class Probe:
-    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch. `kernel` is the
-    kernel's name, with the number of threads unless all threads run it. `roof` is the name alone.
+    """A kernel of roofs.py on the device. `work` is the flops or bytes per launch.
+
+    `kernel` is the kernel's name, followed by the number of threads unless all threads run the
+    kernel. `roof` is the name without that number.
     """
 
     kernel: str

@@ -159,8 +159,8 @@ class Transfer:
         return verify.worst_of(verdicts)
 
     def _fresh(self, phase: int, at: int) -> Array:
-        """Returns new random bytes. For fill they repeat a random pattern, which is put into the
-        command list.
+        """Returns new random bytes for one transfer. For a fill they repeat a random pattern, and
+        the command lists are recorded anew with this pattern.
         """
         import sparkle_drv as sp
 
@@ -229,8 +229,8 @@ def _run(device: sp.Device, point: Point, settings: Settings, subject: Subject) 
 
 
 def impossible(device: sp.Device, point: Mapping[str, Any]) -> str | None:
-    """Returns the reason why a device lacks such memory or cannot map it. None if the transfer is
-    possible.
+    """Returns None if the device can make the transfer of `point`. Otherwise returns the reason:
+    the device lacks this kind of memory, or cannot map it.
     """
     import sparkle_drv as sp
 

@@ -25,8 +25,8 @@ DASHES = ("-", "--", ":", "-.")
 def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
 ) -> list[bool]:
-    """Draws roofline-DEVICE.svg, and -2 and so on for many rows. Draws nothing if a kind of roof is
-    missing, or if there is no point.
+    """Draws roofline-DEVICE.svg. Many rows are spread over several files, whose names end in -2, -3
+    and so on. Draws nothing if a kind of roof is missing, or if there is no point.
     """
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
     if not (roofs["gflops"] and roofs["gbytes_per_s"]):

@@ -52,8 +52,8 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
 
 
 def heading(report: Report) -> str:
-    """Returns a line about the conditions of the tables, and another about an earlier
-    run's rows.
+    """Returns a line about the conditions of the tables. Another line follows for each earlier
+    run whose rows were reused.
     """
     e = report.env
     names = dict.fromkeys(row.subject.where for row in report.rows)
@@ -73,7 +73,7 @@ def heading(report: Report) -> str:
 
 
 def _fits(fits: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns the table of fits: the time of a transfer of n bytes."""
+    """Returns the table of the lines that were fitted to transfers: time by number of bytes."""
     lines = []
     for fit in fits:
         low, high = (duration(ns) for ns in fit["alpha_interval"])

@@ -19,7 +19,9 @@ VERDICTS = ("FAST", "SAME", "AMBIGUOUS", "SLOW")
 
 
 def draw(folder: Path, device: str, rows: Sequence[Row], footer: str) -> list[bool]:
-    """Draws versus-DEVICE.svg, and -2 and so on for many rows. Draws nothing without rivals."""
+    """Draws versus-DEVICE.svg. Many rows are spread over several files, whose names end in -2, -3
+    and so on. Draws nothing without rivals.
+    """
     rivals = [row for row in rows if "versus" in row.extra and not row.subject.emulated]
     made = []
     for at in range(0, len(rivals), MOST_ON_A_SHEET):

@@ -49,14 +49,14 @@ class Overhead:
     batch: int
 
     def summary(self, way: str, quantity: str) -> stats.Summary:
-        """Returns the median and its interval, in ns per launch."""
+        """Returns the median and its interval of one quantity of one way, in ns per launch."""
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """Returns the median as a share of sync's, without an interval when there are too few
-        samples.
+        """Returns the median of a way's quantity, divided by that of the way `sync`.
 
-        Returns None for sync itself, and when the interval of sync's own cost reaches zero.
+        With too few samples the ratio has no interval. Returns None for `sync` itself, and when the
+        interval of `sync` reaches zero.
         """
         base, own = self.summary(SYNC, quantity), self.summary(way, quantity)
         if way == SYNC or base.low <= 0:

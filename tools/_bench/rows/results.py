@@ -173,7 +173,10 @@ class Share:
 
 @dataclass
 class Row:
-    """One row, in the form that JSON has. Only `timed`, `failed` and `unverified` make rows."""
+    """One row, with the values that a results file stores.
+
+    Only `timed`, `failed` and `unverified` make rows.
+    """
 
     subject: Subject
     verified: bool

@@ -62,8 +62,11 @@ class Outcome(Generic[P]):
     """The result of a search. At its end the model's plan and the best plan found are measured in
     turns, which is the duel.
 
-    `ratio` is the median time of the model's plan over that of the best plan, with the two ends of
-    its 95 % interval. Below 1 the model's plan is faster. Without a complete duel all three are 1.
+    `ratio` is the median time of the model's plan over that of the best plan found, with the two
+    ends of its 95 % interval. Below 1 the model's plan is faster. If the search finds no better
+    plan than the model's, there is no duel, and all three numbers are 1. `best` is the model's plan
+    unless the duel shows clearly that the other plan is faster. `complete` says that the search
+    ended because the best plan has no untried neighbours, not because time was up.
     """
 
     model: P
@@ -182,8 +185,8 @@ class Search(Generic[P]):
         return left[0]
 
     def _duel(self, model: Entrant[P], best: Entrant[P], complete: bool) -> Outcome[P]:
-        """Takes new samples of both plans in turns, for the rest of the time, and at least a few.
-        Returns the outcome.
+        """Takes new samples of both plans in turns for the rest of the time, at least
+        `least_pairs` of each. Returns the outcome, into which `complete` is copied.
         """
         tried = len(self._tried)
         a, b = Entrant(model.plan, model.arm), Entrant(best.plan, best.arm)

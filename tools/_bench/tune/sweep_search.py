@@ -65,9 +65,11 @@ class SweepSearch:
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """Runs the searches of all sizes. `known` are the rows of an earlier run. `measure` makes
-        the rows of a job and its rivals; its last argument is the number of points. `put` stores
-        the row of a task.
+        """Runs the searches of all sizes. Tasks and rows have the same keys. `known` are the rows
+        of an earlier run.
+
+        `measure` returns the rows of a job and its rivals. Its last argument is the expected number
+        of measurements, for the progress line. `put` stores the rows of a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():
@@ -128,7 +130,9 @@ class _One:
         self.put(place, [row])
 
     def _duel(self) -> None:
-        """Measures the best points again, in turns with each other. Their rows are replaced."""
+        """Measures the best points and the first point again, in turns with each other. The new
+        rows replace the earlier rows of these points.
+        """
         first = next(iter(self.tasks))
         self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
         self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
@@ -189,8 +193,8 @@ class _One:
 
 
 def _unmarked(row: Row) -> Row:
-    """Returns a copy of an earlier run's best row without the mark, because it may lose to a row of
-    this run.
+    """Returns a copy of an earlier run's row without the mark of the best row. The row may now lose
+    to a row of this run.
     """
     extra = {key: value for key, value in row.extra.items() if key != "is_best"}
     return replace(row, extra=extra, notes=[note for note in row.notes if note != BEST])

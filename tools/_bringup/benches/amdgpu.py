@@ -178,10 +178,12 @@ class Bench:
             self._look(states, bool(gpus_))
 
     def _look(self, states: int, contexts: bool) -> None:
-        """Raises Wrong if the GPU was reset since the last call.
+        """Raises Wrong if the GPU was reset, or lost the contents of VRAM, during the last rung.
 
-        After the first rung that makes a GPU context, makes one more context, which the ladder
-        keeps. This context shows resets during rungs without a context of their own.
+        `states` has the reset flags of the rung's GPU contexts, `contexts` says whether there were
+        any. After the first rung with a GPU context, makes another one and keeps it open. This
+        context shows resets during later rungs that have no context of their own. After a rung that
+        is meant to hang, checks nothing and closes this context.
         """
         before, self._lost = self._lost, self._lost_counter()
         witness = self._witness

@@ -1,8 +1,8 @@
 """Reads the state after a failed rung: fences, the last IBs decoded, context state, the page fault,
 sysfs and debugfs.
 
-The module only reads, and never asks for a reset. For a part that is missing, the text is the
-reason.
+The module only reads, and never asks for a reset. If a part of the state cannot be read, the dump
+has the reason in its place.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Climbing a ladder: a URI's rungs, one climb, the child process that runs it, its records.
+"""Runs the ladder of a device: its experiments ("rungs"), lowest first. One run is a "climb".
 
-The experiments are in rungs/. Called by commands/.
+The experiments themselves are in rungs/. Called by commands/.
 
-    families.py             which rungs and which bench a URI has
-    climb.py, child.py      rung after rung, each with a limit; the same in a process that may crash
-    recording.py            --record and --replay of a climb's ioctls
-    about.py, bundle.py     a device's own facts; the one file to send
-    evidence.py             other programs' records of a hang, for that file
+    families.py     which rungs a URI has, and which bench (the open device) they work on
+    climb.py        runs rung after rung, each with a time limit
+    child.py        runs a climb in a child process, because a rung may crash
+    recording.py    --record and --replay of a climb's ioctls
+    about.py        the facts that a device gives about itself
+    bundle.py       --bundle: the one file to send, with all facts and results
+    evidence.py     other programs' records of a hang, for the bundle
 """

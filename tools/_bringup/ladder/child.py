@@ -96,8 +96,8 @@ def _one_child(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], timeout_s: float, done: list[Result],
     tell: Tell, facts: dict[str, Any], record: AbstractContextManager[object],
 ) -> bool:  # fmt: skip
-    """Climbs in a forked child until the child ends, dies or is stuck. Returns whether
-    it ever began.
+    """Climbs in a forked child until the child ends, dies or is stuck. Returns whether the child
+    began a rung.
     """
     readable, writable = os.pipe()
     with warnings.catch_warnings():

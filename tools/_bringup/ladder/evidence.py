@@ -23,7 +23,7 @@ _PROCESS = re.compile(r"^(process_name: ).*", re.M)
 
 
 def candidates(root: Path, home: Path | None) -> Iterator[Path]:
-    """Yields the files at the places where the kernel and RADV write them."""
+    """Yields the records of hangs that the kernel and RADV have written, where they exist."""
     yield from sorted(root.glob("sys/class/devcoredump/*/data"))
     if home is None:
         return
@@ -35,7 +35,10 @@ def candidates(root: Path, home: Path | None) -> Iterator[Path]:
 def gather(
     named: Iterable[str] = (), root: Path = Path("/"), home: Path | None = None
 ) -> dict[str, str | bytes]:
-    """Returns {path in the bundle: contents}. "evidence/list.txt" has a line for every file."""
+    """Returns {path in the bundle: contents} of the files `named` and of all records found.
+
+    The entry "evidence/list.txt" has a line for every file, also for those that are left out.
+    """
     found: dict[str, str | bytes] = {}
     said: list[str] = []
     left = MOST_IN_ALL
@@ -71,7 +74,9 @@ def contents(path: Path, most: int) -> bytes:
 
 
 def text_or_bytes(data: bytes) -> str | bytes:
-    """Returns a text without names. Other bytes stay unchanged."""
+    """Returns text data as a str without private names and numbers (`scrubbed`). Returns other
+    data unchanged.
+    """
     if b"\0" in data.rstrip(b"\0"):
         return data
     return scrubbed(data.rstrip(b"\0").decode(errors="replace"))

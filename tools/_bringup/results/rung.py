@@ -62,7 +62,9 @@ class Result:
 
 
 def failure(rung: Rung, error: BaseException, time_s: float) -> Result:
-    """Returns the result of a rung that raised: the call, and its error."""
+    """Returns the result of a rung that raised `error`. The result has the failed call and its
+    errno, if the exception names them, and the exception's text.
+    """
     code = getattr(error, "errno", None)
     name = ERRNO.get(code, str(code)) if isinstance(code, int) else None
     call = getattr(error, "call", None)

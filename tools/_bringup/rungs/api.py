@@ -290,8 +290,8 @@ ALL = (
 
 
 def rungs(prefix: str = "", needs: tuple[str, ...] = ()) -> tuple[Rung, ...]:
-    """Returns the rungs. `prefix` stands before all their names, so that they can be the top of
-    another ladder. The first rung needs the rungs in `needs`.
+    """Returns the rungs of the public API. Their names begin with `prefix`, so that they can be the
+    top of another ladder. The first rung needs the rungs in `needs`.
     """
     return tuple(
         Rung(

@@ -24,7 +24,9 @@ CLOCK_S = 0.15
 
 
 def _runs_from(b: Bench, gpu: Gpu, heap: str) -> None:
-    """Runs programs at the same address, one after the other, each written by the CPU."""
+    """Runs several programs at one address in `heap`, one after the other. The CPU writes each
+    program before its run. Raises Wrong if a program's result is wrong.
+    """
     code = gpu.buffer(4096, domain=heap, flags=VISIBLE if heap == "vram" else 0, rights="rx")
     out = gpu.buffer(4096)
     for mask in MASKS:

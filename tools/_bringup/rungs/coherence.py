@@ -1,5 +1,5 @@
-"""amdgpu: which writes are visible to which reader, and when: CPU, waves, copy engine; code;
-dispatches.
+"""amdgpu: do readers see earlier writes? Writers and readers are the CPU, waves and the copy
+engine; new code and consecutive dispatches are tested, too.
 
 The package's own packets must keep the caches coherent. The kernel driver is asked to flush them
 only before copies, because copy packets cannot flush.
@@ -57,9 +57,11 @@ def host_coherence(b: Bench) -> str:
 
 
 def echoed(heap: str, i: int, got: Words) -> None:
-    """Checks the results of vector loads in the first half and of scalar loads in the second.
+    """Checks what the kernel of round `i` read from memory of `heap` and stored in `got`. The first
+    half of `got` comes from vector loads, the second half from scalar loads.
 
-    Bits 24 and up of a word hold the CPU's round, bits 16 and up that of the dispatch.
+    Bits 24 to 31 of a word are the round in which the CPU wrote what the load read. Bits 16 to 23
+    are the round of the dispatch that stored the word.
     """
     lane = np.tile(np.arange(64, dtype=np.uint32), GROUPS)
     base = np.concatenate([lane, np.zeros_like(lane)])

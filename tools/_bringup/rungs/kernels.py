@@ -136,8 +136,9 @@ BAD_WORD = 0xBFFF0000
 
 
 def scratch(gfx: int) -> str:
-    """Returns a program that stores words in scratch and reads them in reverse order. It writes the
-    sum of i * kept[i] to memory.
+    """Returns a program in which each thread stores four words in scratch and reads them back in
+    reverse order. The thread then writes one word to memory: the exclusive or of the words
+    that were read, word i (from 0) shifted left by 8 * i bits.
     """
     text = LINE + "".join(f"v_add_nc_u32 v{4 + i}, {i + 1}, v3\n" for i in range(4))
     text += "".join(_KEEP[gfx].format(4 + i, 4 * i) for i in range(4))

@@ -238,7 +238,9 @@ def contexts(b: Bench) -> str:
 
 
 def refused(code: int | tuple[int, ...], what: str, call: Any) -> None:
-    """Checks that `call()` fails with this errno. Raises Wrong if it does not fail."""
+    """Checks that `call()` fails with the errno `code`, or with one of several. Raises Wrong if the
+    call succeeds. An OSError with another errno passes through.
+    """
     codes = (code,) if isinstance(code, int) else code
     names = " or ".join(errno.errorcode[c] for c in codes)
     try:

@@ -194,8 +194,8 @@ def sdma_fill(b: Bench) -> str:
 
 
 def sdma_gcr(b: Bench) -> str:
-    """Tests the kernel driver's cache flush before copies. The other ring and the CPU write bytes
-    just before a copy, and the copy must read these bytes, not stale ones.
+    """Tests the kernel driver's cache flush before SDMA copies. The CPU and a compute ring write
+    words just before a copy. The copy must read these words, not stale ones.
     """
     gpu, count = b.gpu(), b.rings("dma")
     a, out = gpu.buffer(4096), gpu.buffer(4096)

@@ -178,8 +178,8 @@ def timeline(b: Bench) -> str:
 
 
 def _future(b: Bench, line: Syncobj) -> bool:
-    """Signals a point of the timeline before jobs use it: they can wait only for a
-    point that exists.
+    """Signals point 12 of the timeline `line` before any job uses it, because a job can wait only
+    for a point that exists. Returns whether the timeline then stands at 12.
     """
     line.signal(12)
     return line.query() == 12
