@@ -164,7 +164,7 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """Returns the result of a step, converted to `met` unless the step is a comparison."""
+        """Returns `value`, the result of `op`, converted to `met` unless `op` is a comparison."""
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:
