@@ -210,9 +210,10 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
 def host_interface(given: Any) -> tuple[str, Any]:
     """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
 
-    This serves arrays whose elements numpy cannot import. The interface shows the elements as
-    unsigned integers of the same size. Raises the TypeError of _Export, and TypeError for memory of
-    a device.
+    kind is numpy's letter for the elements, "bf" for bfloat16, "" for unknown ones. This
+    serves arrays whose elements numpy cannot import. The interface shows the elements as unsigned
+    integers of the same size. Raises the TypeError of _Export, and TypeError for memory of a
+    device.
     """
     x = _Export(given)
     if x.place[0] not in HOST_KINDS:
