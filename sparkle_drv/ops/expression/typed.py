@@ -109,7 +109,7 @@ class Typed:
         return found
 
     def converted(self, value: int, kind: str) -> int:
-        """Returns the number of a value in type `kind`, which may add conversions.
+        """Returns the number of `value` converted to type `kind`. Adds conversions if needed.
 
         A type in promote.COMPUTED_IN has a wider type in which it is computed. Conversions from and
         to it go by way of that wider type.

@@ -121,11 +121,11 @@ def map(
 
 
 def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
-    """Computes `graph` of Arrays and numbers, in the order of its names, into `out`.
+    """Computes `graph` into `out`; `values` has a value for each name of the graph, in order.
 
-    Sets the fence of `out`. Each call with the same object `graph` must have Arrays of the same
-    shapes and dtypes. The launch overtakes Arrays that are not computed yet
-    (core/deferred/pending.py). Raises the errors of `map`.
+    A value is an Array or a number. The call sets the fence of `out`. Each call with the same
+    object `graph` must have Arrays of the same shapes and dtypes. The launch overtakes Arrays that
+    are not computed yet (core/deferred/pending.py). Raises the errors of `map`.
     """
     # Read before the checks, so that a close during or after them makes this epoch stale.
     epoch = dev._backend.epoch()
