@@ -167,7 +167,7 @@ class _Export:
             raise TypeError(f"its DLPack export says: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
-        if version > VERSION[0]:  # only its version can be read
+        if version > VERSION[0]:  # of a later capsule only the version is readable
             raise TypeError(f"expected a DLPack capsule of version 1 at most, got {version}")
         tensor = managed.tensor
         self.place = tensor.device_type, tensor.device_id
