@@ -14,7 +14,7 @@ small object over opaque handles.
     fence.py                Fence: a point on a queue's timeline; wait, await, timeouts
     cross_queue_waits.py    a failed submission fails those that wait for it on other queues
     pipeline.py             Pipeline: a ring of slots, as for triple buffering
-    closing.py              Closing: a base class whose `with` block ends in `close`
+    closing.py              Closing: the base class of objects that a `with` block closes
     timestamp.py            a device's clock, written by a command list
     whole_number.py         checks whole numbers that a caller gives: one within bounds, or several
     plain_numbers.py        converts a caller's seconds (__index__, __float__) to a plain number

@@ -211,7 +211,10 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def buffer(self) -> Buffer:
-        """The memory. Computes an Array without memory first; raises ValueError if it is closed."""
+        """The memory of the array. Reading `buffer` first computes an Array that has no memory yet.
+
+        Raises ValueError if the array is closed.
+        """
         buffer = self._buffer
         if buffer is None:
             self._ready()
@@ -239,7 +242,7 @@ class Array(Pointer, Shaped, Closing, Operators):
     def explain(self) -> str:
         """Returns one line: how the expression will be computed, or why the host computed it.
 
-        The line is "" for any other Array.
+        The line is "" for an Array that is neither.
         """
         thunk = self._thunk
         return self._origin if thunk is None else thunk.explain()
@@ -262,7 +265,7 @@ class Array(Pointer, Shaped, Closing, Operators):
 
     @property
     def closed(self) -> bool:
-        """True if the array's buffer is closed, or the allocation that the buffer is a view of."""
+        """True if the array's buffer is closed, or is a view of a closed allocation."""
         if self._thunk is not None:
             return False
         return self._buffer is None or self._buffer.closed
@@ -287,7 +290,7 @@ class Array(Pointer, Shaped, Closing, Operators):
         return array
 
     def to_device(self, device: Device, /, *, stream: None = None) -> Array:
-        """Returns a copy on `device`, or this Array if `device` has it.
+        """Returns a copy on `device`, or this Array itself if `device` has its memory.
 
         Raises the errors of `numpy` and `Device.array`.
         """
@@ -393,7 +396,8 @@ class Array(Pointer, Shaped, Closing, Operators):
     def close(self) -> None:
         """Closes the array's buffer; a second call does nothing.
 
-        If `Buffer.array` made this Array, that buffer stays open.
+        If `Buffer.array` made this Array, the Array has a view of that Buffer. Only the view is
+        closed, the Buffer stays open.
         """
         if self._thunk is not None:  # nobody has read the array, so it is never computed
             self._thunk = None

@@ -58,7 +58,7 @@ class Buffer(Pointer, Closing):
 
     @property
     def closed(self) -> bool:
-        """True if the buffer is closed, or the allocation that it is a view of."""
+        """True if the buffer is closed, or is a view of a closed allocation."""
         return not self._uri()
 
     def _uri(self) -> str:
@@ -91,7 +91,10 @@ class Buffer(Pointer, Closing):
         return self._address
 
     def _exposed(self) -> Storage:
-        """Marks the memory as writable by others, and computes the device's Arrays that wait."""
+        """Returns the Storage, after it is marked as memory that others may write.
+
+        Also computes all Arrays of the device that are not computed yet.
+        """
         storage = self._open()
         storage.exposed = True
         storage.owner._pending.settle(storage.owner)

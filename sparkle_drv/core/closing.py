@@ -1,4 +1,4 @@
-"""Closing: a base class whose `with` block ends in `close`."""
+"""Closing: the base class of objects that a `with` block closes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _T = TypeVar("_T", bound="Closing")
 
 
 class Closing:
-    """A base class whose `with` block ends in `close`.
+    """The base class of objects with a `close`, which the end of a `with` block calls.
 
     `BRIEFLY` has the timeout that `close` gets if Ctrl-C ends the block. `BRIEFLY` is empty if
     `close` takes no timeout.

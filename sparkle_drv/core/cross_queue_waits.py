@@ -47,9 +47,10 @@ def note(waits: list[Waited], fences: Sequence[Fence], value: int) -> None:
 
 
 def _forget(waits: list[Waited], value: int) -> bool:
-    """Drops the oldest waits that succeeded, up to `value`. Returns whether all of them succeeded.
+    """Returns whether all waits of submissions up to `value` succeeded.
 
-    Failures are not marked as reported, so a later wait still raises them.
+    Drops these waits, oldest first, up to the first that failed or has not ended. Failures are not
+    marked as reported, so a later wait still raises them.
     """
     for waited in list(waits):
         if waited.value > value:

@@ -88,7 +88,7 @@ class Device(DeviceBase, Closing):
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
 
     def _advance(self) -> None:
-        """Advances the epoch after a close, so that launches packed before it are checked again.
+        """Advances the epoch, so that launches that were packed before a close are checked again.
 
         sp_queue.h explains epochs.
         """
@@ -119,7 +119,7 @@ class Device(DeviceBase, Closing):
         return child
 
     def _another(self, given: Device) -> str:
-        """Returns how an error names another device, which may have the URI of this one."""
+        """Returns how an error names device `given`, which may have the same URI as this device."""
         return given.uri if given.uri != self.uri else f"another opening of {self.uri}"
 
     def _check_own(self, what: str, given: Device, ours: str = "queue") -> None:
@@ -189,7 +189,7 @@ class Device(DeviceBase, Closing):
         """Returns a buffer of `nbytes` (0 or more) bytes of zeroed memory, 64-byte aligned.
 
         With `exportable`, `Buffer.export` also works for Memory.DEVICE. On CUDA devices such memory
-        takes 2 MiB at least, and the allocation is slow. Devices that cannot export it raise
+        takes 2 MiB at least, and the allocation is slow. Devices that cannot export memory raise
         NotImplementedError. Raises OutOfDeviceMemory if the memory does not suffice (the device
         stays usable), TypeError, ValueError.
         """
@@ -355,7 +355,10 @@ class Device(DeviceBase, Closing):
         return own.peer(other._backend) if own else "staged"
 
     def _variant(self, name: str) -> Any:
-        """Returns the manifest entry that the backend's `load` needs for kernel `name`, or None."""
+        """Returns what the backend's `load` needs for kernel `name`, such as its manifest entry.
+
+        Returns None if the device does not have the kernel.
+        """
         own = self._abilities.brings_kernels
         if own is not None:
             return own.kernels.get(name)
@@ -390,8 +393,8 @@ class Device(DeviceBase, Closing):
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
         """Returns `spec` with its generated code, and a note.
 
-        The note says why the code does not contain the plan's program. It is "" if the code
-        contains the program, or the plan has none.
+        The note says why the code does not contain the plan's program. The note is "" if the code
+        contains the program, or if the plan has no program.
         """
         if spec.manifest is None or not self.info.language:
             return spec, ""

@@ -167,7 +167,7 @@ class _Export:
             raise TypeError(f"its DLPack export says: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
-        if version > VERSION[0]:  # only its version can be read
+        if version > VERSION[0]:  # of a later capsule only the version is readable
             raise TypeError(f"expected a DLPack capsule of version 1 at most, got {version}")
         tensor = managed.tensor
         self.place = tensor.device_type, tensor.device_id
@@ -210,9 +210,10 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
 def host_interface(given: Any) -> tuple[str, Any]:
     """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
 
-    This serves arrays whose elements numpy cannot import. The interface shows the elements as
-    unsigned integers of the same size. Raises the TypeError of _Export, and TypeError for memory of
-    a device.
+    kind is numpy's letter for the elements, "bf" for bfloat16, "" for unknown ones. This
+    serves arrays whose elements numpy cannot import. The interface shows the elements as unsigned
+    integers of the same size. Raises the TypeError of _Export, and TypeError for memory of a
+    device.
     """
     x = _Export(given)
     if x.place[0] not in HOST_KINDS:

@@ -227,7 +227,7 @@ def checked(stream: Any) -> int:
 
 
 def with_stream(queue: Queue, call: str, stream: Any) -> None:
-    """Does the work of `Queue.wait_stream` or `Queue.order_stream`; `call` is the name of one."""
+    """Does the work of the method `call` of Queue: "wait_stream" or "order_stream"."""
     queue._check_open()
     ability = getattr(shares_of(queue.device), call)
     check(ability(queue._handle, checked(stream)), call, queue.device.uri)

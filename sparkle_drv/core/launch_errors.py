@@ -29,7 +29,8 @@ _OURS = (-errno.ECHILD, -errno.ESHUTDOWN, -errno.ESTALE)  # errors of this packa
 def packed(device: Device, kernel: Any, args: tuple[Any, ...], words: Shape) -> bytes:
     """Returns the record of a launch, or raises the error of its refusal.
 
-    The numbers among `args` and `words` are Python's own: `_hot.plain` has converted them.
+    `words` is (groups, group_size, shared) of the launch. The numbers among `args` and `words`
+    are Python's own: `_hot.plain` has converted them.
     """
     for given in args:
         if isinstance(given, Pointer):

@@ -218,7 +218,7 @@ class Pipeline(Closing):
 def _make(
     make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
 ) -> list[Any]:
-    """Returns `depth` different slots. `made` gets the close() of a slot as soon as it is made."""
+    """Returns `depth` different slots. As soon as a slot is made, `made` gets its close()."""
     if make is None:
         return [Slot(index) for index in range(depth)]
     if not callable(make):

@@ -165,7 +165,7 @@ class RetireList:
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
-        """Closes a queue that nothing refers to; a later drain does if its work still runs."""
+        """Closes a queue that nothing refers to. A later drain closes it if work still runs."""
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
             self._entries.append(((), [(self.backend, queue, _CLOSED)]))
         self.drain()

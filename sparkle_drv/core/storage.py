@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Storage(StorageBase):
-    """One allocation. `device` is None after `close`; a launch tests only this for each pointer.
+    """One allocation.
+
+    `device` is None after `close`. A launch tests only this member to see that memory is open.
 
     The host copies or maps memory inside a `with` block of the storage. If another thread closes
     the storage meanwhile, the memory is freed when the block ends. Entering the block raises

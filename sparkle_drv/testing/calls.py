@@ -1,4 +1,4 @@
-"""The addresses of a submission, for C programs that measure its cost without Python."""
+"""What a C program needs to repeat a submission, and so to measure its cost without Python."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from sparkle_drv.core.queue import Queue
 
 
 class Calls(NamedTuple):
-    """Addresses of the functions sp_amdgpu_resend (`resend`), sp_amdgpu_submit (`submit`),
-    sp_amdgpu_wait (`wait`) and sp_emu_seam (`seam`). `queue`, `records`, `nbytes` and `epoch` are
-    the arguments that `Queue.submit` passes to `resend` and `submit`. `kept` owns the memory at
-    `records`: all addresses are valid while it and the queue exist.
+    """The addresses of the functions that submit and wait, and the arguments of a submission.
+
+    `resend`, `submit`, `wait` and `seam` are the addresses of sp_amdgpu_resend, sp_amdgpu_submit,
+    sp_amdgpu_wait and sp_emu_seam. `queue`, `records`, `nbytes` and `epoch` are the arguments that
+    `Queue.submit` passes to the first two. `kept` owns the memory at `records`. The addresses are
+    valid as long as `kept` and the queue exist.
     """
 
     resend: int

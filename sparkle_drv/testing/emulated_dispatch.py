@@ -26,7 +26,7 @@ GFX11: dict[str, int] = {
 
 
 def registers(gfx: int, **changes: int | None) -> dict[str, int]:
-    """Returns the COMPUTE_ registers of a launch by full name. The value None omits a register."""
+    """Returns the COMPUTE_ registers of a launch by full name. A None in `changes` omits one."""
     named = {**REGISTERS, **(GFX11 if gfx == 11 else {}), **changes}
     return {f"COMPUTE_{name}": value for name, value in named.items() if value is not None}
 
@@ -66,9 +66,9 @@ def launch(
     """Returns the dwords of a dispatch of the program at `code`.
 
     `user` has the dwords of USER_DATA. `groups` has the numbers of groups; if `start` is not 0, it
-    has the ends of the ranges that begin at `start`. `size` and `partial` are threads of a group
-    and of the last group. `wave` is 32 or 64. `scratch` is the address of the memory that
-    TMPRING_SIZE describes (gfx11).
+    has the ends of the ranges that begin at `start`. `size` has the threads of a group in each
+    dimension, `partial` those of the last group. `wave` is 32 or 64. `scratch` is the
+    address of the memory that TMPRING_SIZE describes (gfx11).
     """
     threads = regs.find("COMPUTE_NUM_THREAD_X")
     last = partial or size

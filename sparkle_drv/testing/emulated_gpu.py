@@ -86,8 +86,9 @@ class Gpu(gpu.Gpu):
             self._collect(job)
 
     def _collect(self, done: Job) -> None:
-        """Frees the IBs of this entity up to `done`. The kernel driver keeps the memory of a job
-        that still runs, even after GEM_CLOSE.
+        """Frees the IBs of the job `done` and of the earlier jobs of the same entity.
+
+        The kernel driver keeps the memory of a job that still runs, even after GEM_CLOSE.
         """
         kept = self._kept
         mine = [(j, ib) for j, ib in kept.ibs if j[:2] == done[:2] and j.seq <= done.seq]

@@ -111,9 +111,11 @@ class Kernels:
         return buffer
 
     def _scratch(self, nbytes: int) -> tuple[Buffer, int]:
-        """Returns scratch memory for waves of `nbytes` each, and its TMPRING_SIZE. On gfx11 this
-        register has a wave's size in units of 256 bytes, and the waves of one of 6 shader engines.
-        On gfx10 it has the size in units of 1024 bytes, and the waves of the whole card.
+        """Returns scratch memory for waves of `nbytes` each, and its TMPRING_SIZE.
+
+        This register has the size of a wave's memory and a number of waves. On gfx11 the size is in
+        units of 256 bytes, and the waves are those of one of 6 shader engines. On gfx10 the size is
+        in units of 1024 bytes, and the waves are those of the whole card.
         """
         unit, waves, engines = (256, 8, 6) if self.gfx == 11 else (1024, 32, 1)
         units = -(-nbytes // unit)

@@ -106,7 +106,7 @@ def options(
     name_stale: bool,
     **numbers: int,
 ) -> Any:
-    """Returns a `struct sp_emu_options *`. `numbers` has the options of MOST."""
+    """Returns a `struct sp_emu_options *`. `numbers` has integer options, which MOST lists."""
     made = ffi.new("struct sp_emu_options *")
     made.lenient = _leniencies(lenient)
     made.recovery = RECOVERY[one_of("recovery", recovery, RECOVERY)]

@@ -68,8 +68,10 @@ class Seam(NamedTuple):
 
 
 def seam() -> Seam:
-    """Returns the totals of all machines and threads of this process. A call's time minus its share
-    of `ns` is the time of the driver itself.
+    """Returns the totals of all machines and threads of this process.
+
+    The time of a call of the driver, minus the `ns` that the call adds, is the time that the driver
+    itself takes.
     """
     out = ffi.new("struct sp_emu_seam *")
     lib.sp_emu_seam(out)
@@ -331,7 +333,7 @@ class Node(raw.Node):
 
     @property
     def ops(self) -> Any:
-        """The machine's ops, while the node is open."""
+        """`Machine.ops` of the node's machine. Raises ValueError if the machine is closed."""
         return self.machine.ops
 
     @property

@@ -145,8 +145,9 @@ def run(
 def _left(
     alive: Callable[[], dict[str, int]], before: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Returns the objects beyond those of `before`, by kind. Collects garbage only if there are
-    such objects.
+    """Returns how many objects of each kind are alive beyond those that `before` counts.
+
+    Collects garbage only if there are such objects.
     """
     for attempt in range(2):
         more = {k: n - (before or {}).get(k, 0) for k, n in alive().items()}

@@ -1,7 +1,7 @@
 """Plans of faults, as data: what fails on a device, and when.
 
     plan = Schedule(7)                       # drawn from the seed 7
-    print(plan)                              # a line a fault
+    print(plan)                              # one line for each fault
     assert Schedule.parse(str(plan)) == plan
     plan = Schedule(0, [Fault("job", 3, "hang", recovery="full")])
 

@@ -82,9 +82,10 @@ class Caller:
         return mean(self.call(learn).regret for _ in range(calls))
 
     def faster_than_one(self, calls: int) -> float:
-        """Returns which part of the time of the best single device the scheduler saves, while it
-        learns. Each call's time is divided by that call's least possible time; otherwise the
-        largest calls would dominate.
+        """Returns the fraction of the best single device's time that the scheduler saves.
+
+        The scheduler learns meanwhile. Each call's time is divided by that call's least possible
+        time; otherwise the largest calls would dominate.
         """
         ours = 0.0
         singles = dict.fromkeys(self.devices, 0.0)

@@ -46,8 +46,10 @@ FORMS: dict[str, Reads] = {
 
 
 def graph(tasks: int, form: str, seed: int) -> Problem:
-    """Returns a random graph of tasks for two to four unequal devices. Moving a result may take
-    much less time than its task, or more. In a quarter of the graphs two devices share a lane.
+    """Returns a random graph of tasks for two to four unequal devices.
+
+    To move a result between devices may take much less time than to compute it, or more. In a
+    quarter of the graphs two devices share a lane.
     """
     chance = random.Random(f"{tasks} {form} {seed}")
     devices = chance.choice((2, 2, 3, 4))
@@ -74,8 +76,9 @@ def changes(
     problem: Problem,
     was: Schedule,
 ) -> Iterator[Any]:
-    """Yields the changes in `every` except those that move exactly `differ` tasks to
-    other devices.
+    """Yields the changes of the schedule `was` that `every` yields, without some of them.
+
+    Those that move exactly `differ` tasks to other devices are left out.
     """
     where = was.device_of()
     for change in every(problem, was):
@@ -100,8 +103,10 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
 
 
 def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
-    """Returns figures over `graphs` graphs of each form, by the name of the method left out. They
-    compare predicted times with those of all methods; "ms" is the time to place one graph.
+    """Returns figures over `graphs` graphs of each form, by the name of the method left out.
+
+    The figures compare the predicted times with those that all methods together reach. "ms" is the
+    time to place one graph.
     """
     problems = [graph(tasks, form, seed) for form in FORMS for seed in range(graphs)]
     whole: list[float] = []

@@ -4,8 +4,8 @@
     with defect.machine("gfx1100") as machine:  # its card 0 has the defect
         ...
 
-Each entry has the way to plant the defect, the first rung that must fail, and a phrase. One of the
-causes that the rung names must contain the phrase.
+Each entry of PLANTED says how to plant the defect, which rung must be the first to fail, and a
+phrase. One of the causes that this rung names must contain the phrase.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ VRAM, GTT = lib.AMDGPU_GEM_DOMAIN_VRAM, lib.AMDGPU_GEM_DOMAIN_GTT
 
 @dataclass(frozen=True)
 class Break:
-    """A change of a machine. No two changes of a card may have the same `what`."""
+    """A change that breaks a machine; `do` makes the change, `what` names the broken part.
+
+    No two changes of one card may have the same `what`.
+    """
 
     what: str
     do: Callable[[Machine], None]
@@ -38,8 +41,11 @@ class Break:
 
 @dataclass(frozen=True)
 class Planted:
-    """One defect: `options` of the Machine, and changes to the machine before its card is
-    opened.
+    """One defect: how to plant it, and what the bring-up ladder must say of it.
+
+    The defect consists of `options` of the Machine, and of changes (`does`) of the machine before
+    its card is opened. `rung` is the first rung that must fail. One of the causes that this rung
+    names must contain the phrase `cause`.
     """
 
     name: str

@@ -1,5 +1,6 @@
-"""What each rule of the scheduler is worth: the same figures without the rule, for
-benchmarks/juggling.py.
+"""Shows what each rule of the scheduler is worth: figures with all rules, and without one of them.
+
+benchmarks/juggling.py prints these figures.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def on(other: SimMachine) -> Iterator[SimMachine]:
 
 
 def apply(schedule: Schedule, device: Device) -> Faulty:
-    """Applies the plan to this open device. Returns the counter of its faults."""
+    """Applies the plan to this open device. Returns the object that counts the device's faults."""
     backend = device._backend
     if not isinstance(backend, SimBackend):
         raise TypeError(f"device: expected a sim: device, got {device.uri}")
@@ -76,7 +76,8 @@ def apply(schedule: Schedule, device: Device) -> Faulty:
 
 def resume(device: Device) -> None:
     """Ends the hanging jobs of a sim: device now. They do none of their work, and the device's
-    queues continue. If the device is closed, this frees its memory.
+    queues continue. If the device is closed, this call frees the
+    device's memory.
     """
     backend = device._backend
     assert isinstance(backend, SimBackend)

@@ -114,7 +114,7 @@ class Clock:
             self._pass()
 
     def outlives(self, thread: int) -> None:
-        """Stops counting a lane's thread whose program has ended: time no longer passes for it."""
+        """Stops counting `thread`, whose program has ended: its waits no longer let time pass."""
         with self.lock:
             self._outlives.add(thread)
             sleeper = self._sleepers.get(thread)

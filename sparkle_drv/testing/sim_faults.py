@@ -1,5 +1,6 @@
-"""A plan of faults (faults.py) on an open simulated device. Counts the device's jobs and calls, and
-returns the faults of each.
+"""Applies a plan of faults (faults.py) to an open simulated device.
+
+Faulty counts the device's jobs and calls, and returns the faults that the plan has for each.
 """
 
 from __future__ import annotations

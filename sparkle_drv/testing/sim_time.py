@@ -110,8 +110,10 @@ class Timeline:
     spans: OrderedDict[int, Span] = field(default_factory=OrderedDict)
 
     def end(self, value: int) -> Event:
-        """Returns the event of a value. The event is at 0 if the value is forgotten, or its
-        submission took no time.
+        """Returns the event at which the submission of `value` ends.
+
+        The event is at 0 if the timeline has forgotten the value, or if the submission took no
+        time.
         """
         span = self.spans.get(value)
         return Event(0.0) if span is None else span.end

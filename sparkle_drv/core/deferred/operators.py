@@ -153,7 +153,10 @@ class Operators:
 
     @property
     def mT(self) -> Self:
-        """The array with its last two dimensions exchanged; ValueError if it has fewer than two."""
+        """The array with its last two dimensions exchanged.
+
+        Raises ValueError if the array has fewer than two dimensions.
+        """
         x: Any = self
         if x.ndim < 2:
             raise ValueError(f"mT: expected 2 dimensions or more, got shape {x.shape}")

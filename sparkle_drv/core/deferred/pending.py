@@ -92,8 +92,9 @@ class Pending:
     def settle(self, device: Device, *, wait: bool = True) -> None:
         """Computes every array that waits.
 
-        With `wait` the call returns when the launches have ended. The caller needs this if no queue
-        orders its work after them. An error of a computation is kept; reading the array raises it.
+        With `wait` the call returns when the launches have ended. A caller sets `wait` if no queue
+        orders the caller's next work after these launches. An error of a computation is kept:
+        reading the array raises that error.
         """
         if not self.stale:
             return

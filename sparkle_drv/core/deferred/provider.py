@@ -17,7 +17,7 @@ X = TypeVar("X", bound="HasOperators")
 
 
 class HasOperators(Protocol):
-    """An array whose operators the module named `_PROVIDER` computes."""
+    """An array. `_PROVIDER` is the name of the module that computes its operators."""
 
     _PROVIDER: str
 

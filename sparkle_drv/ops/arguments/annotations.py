@@ -35,7 +35,7 @@ class Exporter(Protocol):
 
 
 class Divided(TypedDict, total=False):
-    """Options of a call of a Context: its candidate devices, and how it is divided."""
+    """Options of a Context's call: which devices may do the call, and how the call is divided."""
 
     devices: Sequence[str] | None
     topology: Topology | None

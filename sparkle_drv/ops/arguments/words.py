@@ -10,7 +10,7 @@ _MOST_NAMES = 8
 
 
 def short(text: str) -> str:
-    """Returns `text`; the end is cut off if it is longer than MOST characters."""
+    """Returns `text`. If the text is longer than MOST characters, its end is cut off."""
     return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
 
 

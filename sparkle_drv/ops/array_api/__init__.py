@@ -86,7 +86,7 @@ def can_cast(from_: Any, to: Any, /) -> Any:
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Returns whether `dtype` is of `kind`."""
+    """Returns whether `dtype` is of `kind`, a dtype or a word such as "integral"."""
     return np.isdtype(dtype, kind)
 
 

@@ -41,8 +41,8 @@ def asarray(
 ) -> Array:
     """Returns an Array of the elements of `obj`.
 
-    `obj` is an Array, an array of another library, a number, or nested sequences of numbers. Raises
-    TypeError. Raises ValueError if `copy` is False and a copy is needed.
+    `obj` is an Array, an array of another library, a number, or nested sequences of numbers. Any
+    other `obj` raises TypeError. Raises ValueError if `copy` is False and a copy is needed.
     """
     if isinstance(obj, Array) and device in (None, obj.device):
         if dtype is None or np.dtype(dtype) == obj.dtype:
@@ -101,6 +101,6 @@ def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     device: Device | None = None,
 ) -> Array:  # fmt: skip
-    """Returns the numbers from `start` to `stop`, without `stop`. A single number is `stop`."""
+    """Returns the numbers from `start` to `stop`, without `stop`. One number alone means `stop`."""
     given = (0, start, step) if stop is None else (start, stop, step)
     return _new(np.arange(*given, dtype=dtype), device)

@@ -50,7 +50,7 @@ def gemm(
 
 
 def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
-    """Returns the form of `kernel` that reads packed weights, with this plan."""
+    """Returns the same kernel, loaded with this plan such that it reads packed weights."""
     return staging.kernel(dev, kernel.name, replace(plan or TilePlan(), pack=True))
 
 
@@ -97,7 +97,7 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """Returns the model's plan.
+    """Returns the plan that `plan`, a function of the tile model, makes for the sizes `what`.
 
     On a deterministic cpu device, the plan does not depend on the number of threads.
     """

@@ -57,9 +57,9 @@ def is_brief(m: int, n: int, k: int) -> bool:
 def meaning(
     function: Callable[..., Any], skipped: int
 ) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """Returns the names of the parameters, how many may be positional, and the defaults.
+    """Returns the names of a function's parameters, how many may be positional, and the defaults.
 
-    The first `skipped` parameters are left out.
+    The first `skipped` parameters of `function` are left out.
     """
     values = list(inspect.signature(function).parameters.values())[skipped:]
     return (
@@ -149,9 +149,11 @@ class Call:
     def _patches(
         self, kernel: Kernel, args: Any, result: Any
     ) -> tuple[bytes, tuple[Any, ...]] | None:
-        """Returns (packed structs of the pointer arguments, the pointers that stay the same).
+        """Returns (packed structs, pointers), which say how C fills in the pointer arguments.
 
-        Returns None if a pointer changes from call to call and is not the memory of a value.
+        There is a struct for each pointer argument that is not None. The pointers are those that
+        are the same in every call. Returns None if a pointer changes from call to call and is not
+        the memory of a value.
         """
         signature = kernel.signature
         pointers = [i for i, arg in enumerate(signature.args) if arg.is_pointer]

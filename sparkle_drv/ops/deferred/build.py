@@ -30,10 +30,10 @@ MOST_KEPT = 4096
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
-    """Returns numpy's ufunc `name` of `given`: Arrays, numbers, host arrays; one or more Arrays.
+    """Returns numpy's ufunc `name` of the operands `given`, at least one of which is an Array.
 
-    Raises TypeError (operands, dtypes), ValueError (shapes, devices, a closed Array),
-    OverflowError.
+    The other operands are Arrays, numbers or host arrays. Raises TypeError (operands, dtypes),
+    ValueError (shapes, devices, a closed Array), OverflowError.
     """
     device: Any = None
     operands: list[Any] = []
@@ -83,7 +83,9 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
 
 
 def update(name: str, x: Array, operand: object) -> Array:
-    """Does `x op= operand` and returns x. If x is not computed yet, it gets a new expression.
+    """Does `x op= operand` by numpy's ufunc `name`, and returns x.
+
+    An x that is not computed yet only gets a new expression.
 
     Raises the errors of `expression`, and TypeError if the result has another kind of dtype.
     """
@@ -144,7 +146,7 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
-    """Returns a number, or an Array with the elements of a host array."""
+    """Returns a host array `x` as an Array on the device of `given`, a number as `number` does."""
     if isinstance(x, np.ndarray) and x.ndim:
         return device_of(given).array(x)
     return number("an Array", x)
@@ -184,7 +186,7 @@ def node(
     kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
     arrays: int,
 ) -> N | None:  # fmt: skip
-    """Returns the step as an object of class `kind`, or None if no map computes it.
+    """Returns an object of class `kind` that will compute `step`, or None if no map can.
 
     `arrays` is the number of operands that are arrays, not numbers.
     """
@@ -208,8 +210,9 @@ def node(
 
 
 def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
-    """Returns what types.typed returns, for this device. `key` is a name and the operands' kinds.
+    """Returns the result of types.typed on this device.
 
+    `key` has the arguments of types.typed: the name of a ufunc, then the kinds of its operands.
     The kind of an Array is its dtype, the kind of a Node its member `kind`. The kind of a numpy
     scalar is (dtype,); that of a Python number is its class.
     """

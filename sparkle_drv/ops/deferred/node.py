@@ -106,7 +106,10 @@ class _Written:
         self._known: dict[int, tuple[str, int]] = {}
 
     def value(self, x: Any) -> tuple[str, Any]:
-        """Returns the name of operand `x`: ("", its step), ("x", its leaf) or ("s", its number)."""
+        """Returns where operand `x` stands: (list, index).
+
+        The list is "" for `steps`, "x" for `leaves` (Arrays in memory), "s" for `numbers`.
+        """
         if isinstance(x, Node) and x.made is not None:
             x = x.made if x.readable else x
         if not isinstance(x, (Node, Array)):

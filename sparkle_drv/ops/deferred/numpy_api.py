@@ -33,7 +33,8 @@ def called(
 ) -> Any:  # fmt: skip
     """Computes a call of numpy's ufunc `given`.
 
-    `by` has the class of the arrays, then its functions for ufuncs, matmul and setitem.
+    `by` has the class of the arrays, then the functions that compute ufuncs, matmul and setitem for
+    this class.
     """
     kind, ufunc, matmul, setitem = by
     name = str(given.__name__)

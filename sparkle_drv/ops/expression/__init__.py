@@ -4,7 +4,7 @@ grammar, trace and symbol make the graph. promote, typed and scalars choose type
 program and lower write the programs that kernels run. This folder uses no device and launches
 nothing. map, reduce, ref and sched call it.
 
-    elementwise.py    each operation in numpy: the meaning of a step; the keys of operations (ARITY)
+    elementwise.py    each operation as a numpy function; how many operands an operation has
     graph.py          nodes and graphs, which merge equal nodes; postfix lists
     grammar.py        text as a graph: tokens, precedence, limits
     trace.py          traces a Python function: calls it with symbols

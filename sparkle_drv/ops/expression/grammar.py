@@ -124,7 +124,10 @@ class _Parser:
         self.fail(token.at, f"{wanted}, got {shown(token.text) if token.text else 'the end'}")
 
     def operand(self, least: int, deeper: int = 1) -> int:
-        """Reads an operand whose operators bind at least as strongly as `least`."""
+        """Reads an operand whose operators bind at least as strongly as `least`.
+
+        `deeper` is how many levels deeper this operand is nested than the text around it.
+        """
         self.nesting += deeper
         if self.nesting > MAX_NESTING:
             self.fail(self.ahead.at, f"it is nested more than {MAX_NESTING} deep")

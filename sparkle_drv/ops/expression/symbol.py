@@ -105,9 +105,9 @@ class Symbol:
 
 
 def _give_operators() -> None:
-    """Gives Symbol Python's operators, each a numpy function, and the methods of _NO_VALUE.
+    """Gives Symbol the methods of Python's operators, and those named in _NO_VALUE.
 
-    The methods of _NO_VALUE raise an error.
+    An operator calls its numpy function. A method of _NO_VALUE raises an error.
     """
     methods = vars(NDArrayOperatorsMixin)
     for name, method in methods.items():
@@ -127,9 +127,9 @@ def _no_value(self: Symbol, method: str, *_: Any, **__: Any) -> NoReturn:
 
 
 def where_called() -> str:
-    """Returns file and line in the traced function.
+    """Returns the file and line that the traced function has reached.
 
-    They are those of the first frame outside this package and numpy.lib.
+    The innermost frame outside this package and numpy.lib has this file and line.
     """
     frame = sys._getframe(1)
     ours = __name__.rpartition(".")[0], "numpy.lib"
@@ -156,7 +156,7 @@ def apply(op: str, *operands: Any) -> Symbol:
 
 
 def node(builder: Builder, x: Any) -> int:
-    """Returns the node number of a symbol, or adds a node for a number and returns its number."""
+    """Returns the number of the node of `x`, a symbol or a number. Adds a node for a number."""
     if isinstance(x, Symbol):
         if x._builder is not builder:
             refuse(builder, "expected a symbol of this trace, got one of another trace")

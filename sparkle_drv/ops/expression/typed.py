@@ -109,7 +109,7 @@ class Typed:
         return found
 
     def converted(self, value: int, kind: str) -> int:
-        """Returns the number of a value in type `kind`, which may add conversions.
+        """Returns the number of `value` converted to type `kind`. Adds conversions if needed.
 
         A type in promote.COMPUTED_IN has a wider type in which it is computed. Conversions from and
         to it go by way of that wider type.
@@ -164,7 +164,7 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """Returns the result of a step, converted to `met` unless the step is a comparison."""
+        """Returns `value`, the result of `op`, converted to `met` unless `op` is a comparison."""
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:

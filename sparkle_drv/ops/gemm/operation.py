@@ -52,8 +52,8 @@ class Gemm(CallableBase):
 
     Each call reads its arrays again, even read-only ones. b may be a Constant (`ops.constant`): the
     cpu device packs a large Constant only in the first call. Any other large b is packed in each
-    call. If a has few rows, b is not packed but read in place, provided that its rows are
-    contiguous, or its columns, as in `x @ W.T`.
+    call. If a has few rows, b is not packed but read in place, provided that the rows of b are
+    contiguous, or the columns of b, as in `x @ W.T`.
 
     Raises TypeError (not arrays, mixed or other dtypes) and ValueError (shapes, a read-only `out`).
 

@@ -201,7 +201,7 @@ def _source(a: Any, after: Layout, source: Any) -> Layout:
 
 
 def _sizes(a: Any, before: Layout, channels: Any) -> tuple[int, int, int, int]:
-    """Returns (n, c, h, w)."""
+    """Returns (n, c, h, w) of the images in `a`, whose layout is `before`."""
     for extent in a.shape:
         check.size("a", extent)
     if not before.block:

@@ -72,7 +72,10 @@ def place(y: Any, inputs: list[Any], shape: tuple[int, ...]) -> space.Space:
 
 
 def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype: Any) -> list[Any]:
-    """Returns `inputs` as row-major arrays of `shape` and `dtype`; None keeps their dtypes."""
+    """Returns `inputs` as row-major arrays of `shape` and `dtype`.
+
+    If `dtype` is None, each input keeps its dtype.
+    """
     made = []
     for x in inputs:
         if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
@@ -89,7 +92,8 @@ def launch(
     """Launches the program once over `place`, which has the strides of y and of the inputs.
 
     y and the inputs are already in the device's memory. `kind` is the element type of y.
-    space.geometry explains `fold` and `cube`.
+    `fold` is the name of a reduction, "" for none. `cube` is its (outer, n, inner): n values are
+    reduced to one.
     """
     dev = stage.dev
     spans = ((x, 0) if isinstance(x, Array) else staging.span(dev, x) for x in (y, *inputs))

@@ -121,11 +121,11 @@ def map(
 
 
 def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
-    """Computes `graph` of Arrays and numbers, in the order of its names, into `out`.
+    """Computes `graph` into `out`; `values` has a value for each name of the graph, in order.
 
-    Sets the fence of `out`. Each call with the same object `graph` must have Arrays of the same
-    shapes and dtypes. The launch overtakes Arrays that are not computed yet
-    (core/deferred/pending.py). Raises the errors of `map`.
+    A value is an Array or a number. The call sets the fence of `out`. Each call with the same
+    object `graph` must have Arrays of the same shapes and dtypes. The launch overtakes Arrays that
+    are not computed yet (core/deferred/pending.py). Raises the errors of `map`.
     """
     # Read before the checks, so that a close during or after them makes this epoch stale.
     epoch = dev._backend.epoch()
@@ -146,7 +146,10 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
 def _compute(
     dev: Device, graph: Graph, values: Named, out: Any
 ) -> tuple[Any, staging.Stage | None, Code | None]:
-    """Returns the result of a map, its Stage, and the program that was launched, or None."""
+    """Returns the result of a map, its Stage, and the program that was launched.
+
+    Stage and program are None if no launch was needed, because all values are numbers.
+    """
     arrays, numbers = sorted_out(values, dev)
     if not arrays:
         return _fill(dev, graph, numbers, out), None, None
@@ -163,9 +166,10 @@ def _remember(
     stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...],
     names: Sequence[object], graph: Graph, code: Code,
 ) -> Any:  # fmt: skip
-    """Returns `made`, and calls table.remember unless the host computes a number of the program.
+    """Returns `made`, the result of a call, and adds the call to the call table if C can repeat it.
 
-    `given` are the values of the call, `out` last. `names` are their names.
+    C cannot repeat a call if the host computes a number of its program. `given` are the values of
+    the call, `out` last. `names` are the names of these values.
     """
     place = {name: i for i, name in enumerate(names)}
     numbers, block, used = [], b"", set(code.inputs)
@@ -377,7 +381,7 @@ def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, An
 def _program(
     dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]
 ) -> tuple[str, program.Program, str]:
-    """Returns (type, portable program, type of the program's numbers)."""
+    """Returns (type in which the map computes, portable program, type of its constants)."""
     if len(code.types) > 1:
         graph.fail(
             None,

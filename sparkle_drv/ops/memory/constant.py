@@ -72,7 +72,10 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         return self._array.closed
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Returns a copy of the elements as a numpy array. Raises ValueError if it is closed."""
+        """Returns a copy of the elements as a numpy array.
+
+        Raises ValueError if the Constant is closed.
+        """
         return self._open().buffer.read(self.dtype, self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

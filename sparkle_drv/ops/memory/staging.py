@@ -86,7 +86,7 @@ def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
 def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
     """Returns the object for this key, which `make` makes at the first call.
 
-    The device's table keeps `most` objects.
+    `table` names one of the device's tables, which keeps `most` objects.
     """
     # The table belongs to the device. A global table would keep devices alive, because kernels
     # refer to their device.

@@ -87,5 +87,5 @@ def kept(dev: Device, name: str, w: Any) -> Constant:
 def packed(
     dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
 ) -> Array:
-    """Returns the blob of `w` for this key, which kernel `name` makes at the first call."""
+    """Returns the blob of `w` for this key; the pack_* kernel `name` makes it at the first call."""
     return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))

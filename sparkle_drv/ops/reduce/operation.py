@@ -1,7 +1,8 @@
 """reduce: sum, max, min or mean over any axes.
 
-The kernels reduce n of [outer, n, inner]. Axes that are neighbours in memory form one n. The axes
-to reduce may form several such runs. These are reduced one after the other, innermost first.
+The kernels reduce the middle axis of an array [outer, n, inner]. Axes that are neighbours
+in memory form one n. The axes to reduce may form several such runs. These are reduced one after the
+other, innermost first.
 """
 
 from __future__ import annotations

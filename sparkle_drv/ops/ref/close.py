@@ -40,9 +40,9 @@ def tolerance(op: str, dtype: npt.DTypeLike | None = None, k: int = 1) -> float:
     A sum of k terms rounds k times, each time by at most eps/2 of a partial sum. Partial sums of i
     independent terms with mean zero grow as sqrt(i), and roundings are independent. So the error
     grows as `eps/2 * sqrt(sum_i i) = 0.35 * eps * k`, for an output of size sqrt(k). Relative to
-    the output that is `0.35 * eps * sqrt(k)`. For terms with another mean it is the same. The
-    tolerance has the factor 4 in place of 0.35: eleven standard deviations, for the worst of
-    millions of outputs. The 16 units of eps added to that cover bias, activation and small k.
+    the output that is `0.35 * eps * sqrt(k)`, also for terms with another mean. The tolerance has
+    the factor 4 in place of 0.35: eleven standard deviations, for the worst of millions of outputs.
+    The 16 units of eps added to that cover bias, activation and small k.
 
     "winograd" is a conv2d by that algorithm. Its sums are half as large again, and its transforms
     multiply by up to 10 before they round (measured: 40 eps at k = 9). "winograd2" has the same

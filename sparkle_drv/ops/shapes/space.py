@@ -54,7 +54,12 @@ class Space:
         self, types: Sequence[str], offsets: Sequence[int], *, fold: str = "",
         cube: tuple[int, int, int] = (0, 0, 0), stream: bool = False,
     ) -> npt.NDArray[np.int64]:  # fmt: skip
-        """Returns the struct sp_map_geometry. The first array is y, the others are x0, x1, ..."""
+        """Returns the struct sp_map_geometry. The first array is y, the others are x0, x1, ...
+
+        `types` and `offsets` (in bytes) have an entry for each array. `fold`, a key of FOLDS, is a
+        reduction. `cube` is its (outer, n, inner): n values are reduced to one. `stream` says that
+        y is larger than the caches.
+        """
         ndim = len(self.shape)
         found = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]
         for kind, offset, strides in zip(types, offsets, self.strides, strict=True):
@@ -104,8 +109,9 @@ def order_of(strides: Shape) -> list[int]:
 def reach(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
     """Returns the extent of an array in memory, as two numbers of bytes.
 
-    Both are distances from the element with the lowest address. The first is that of element [0, 0,
-    ...]. The second is that of the end of the element with the highest address.
+    Both numbers count from the element with the lowest address. The first is the distance to
+    element [0, 0, ...]. The second is the distance to the end of the element with the highest
+    address.
     """
     if 0 in shape:
         return 0, 0

@@ -120,7 +120,7 @@ def interleaves(view: View) -> bool:
 
 
 def share(move: Move, apart: int) -> bool:
-    """Returns whether both sides share a byte.
+    """Returns whether the memory that a copy reads and the memory that it writes share a byte.
 
     `apart` is the distance in bytes from the array of dst to that of src.
     """
@@ -134,7 +134,10 @@ def share(move: Move, apart: int) -> bool:
 
 
 def _ghost(move: Move, side: int, base: int) -> npt.NDArray[Any]:
-    """Returns one side as a numpy array at an invented address. Nothing reads its elements."""
+    """Returns dst (side 0) or src (side 1) of a copy as a numpy array at an invented address.
+
+    Nothing reads the elements of that array.
+    """
     said = {
         "version": 3,
         "typestr": f"|V{move.width}",

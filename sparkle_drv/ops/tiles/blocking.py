@@ -95,8 +95,8 @@ def _kc(core: Core, mr: int, nr: int, vector: int, itemsize: int, own_l2: int) -
     rows of c that are a page apart evict each other from L1.
 
     The micro-panel of b may then be larger than L1, but not larger than an eighth of L2. In mr * nr
-    / vector / fma_per_cycle cycles, nr * itemsize bytes of it are loaded from L2. That is a few
-    bytes per cycle; L2 delivers dozens.
+    / vector / fma_per_cycle cycles, nr * itemsize bytes of this panel are loaded from L2. That is a
+    few bytes per cycle; L2 delivers dozens.
     """
     update = 2 * mr * nr * itemsize / OUTER_BYTES_PER_CYCLE
     step = mr * nr / vector / core.fma_per_cycle

@@ -82,10 +82,10 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
     """Returns ((mc, nc, kc), (mr, nr, 1)) of the cheaper micro-tile of "direct".
 
-    mc is the number of output channels that each tile of pixels is multiplied with; their packed
-    weights take half of L2. nc is the number of pixels of a window or of panels. The input rows of
-    a window take three quarters of L1; _panels_nbytes has the size of panels. kc is the number of
-    terms.
+    mc is the number of output channels that each tile of pixels is multiplied with. The packed
+    weights of these channels take half of L2. nc is the number of pixels of a window
+    or of panels. A window is a copy of input rows, which takes three quarters of L1. _panels_nbytes
+    has the size of panels. kc is the number of terms of a partial sum.
     """
     broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)

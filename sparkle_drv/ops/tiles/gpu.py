@@ -71,7 +71,7 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
 
 
 def _terms_a_round(k: int, algo: str) -> int:
-    """Returns the terms per iteration that keep `k` terms within the limit of iterations.
+    """Returns how many terms an iteration adds, so that `k` terms do not need too many iterations.
 
     1024 iterations are left for other loops. Raises ValueError if `k` is too large.
     """
@@ -92,7 +92,7 @@ def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum")
 
 
 def _check_sums(shape: Geometry, algo: str) -> None:
-    """Raises ValueError if the sum of an output exceeds the limit of iterations.
+    """Raises ValueError if the sum of an output needs more iterations than a loop may have.
 
     A sum has c / groups * kh * kw terms. 1024 iterations are left for other loops.
     """

@@ -24,7 +24,7 @@ def _refused(dev: sp.Device, attempts: list[Attempt]) -> None:
 
 
 def _ways(dev: sp.Device, k: Any, *args: Any, **shape: Any) -> list[Callable[[], object]]:
-    """Returns the three ways to launch a kernel: launch, prepare, and a command list."""
+    """Returns functions that pass these arguments to launch, to prepare, and to a command list."""
     queue = dev.default_queue
     return [
         lambda: queue.launch(k, *args, **shape),
@@ -64,8 +64,9 @@ def check_arguments_of_a_launch(dev: sp.Device) -> None:
 
 @check("arguments")
 def check_strided_extents(dev: sp.Device) -> None:
-    """Checks that a launch needs only those bytes of c, a and b that the strides reach, without
-    padding after the last row.
+    """Checks that a product needs only those bytes of c, a and b that the strides reach.
+
+    A buffer without the padding after the last row must be accepted.
     """
     with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
         sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # in order: m n k rsa csa rsb csb rsc act

@@ -119,7 +119,7 @@ def groups_for(k: sp.Kernel, n: int) -> int:
 
 
 class Operand:
-    """An array on a device between two guard bands. `with` frees the array."""
+    """An array on a device between two guard bands. The end of a `with` block frees the array."""
 
     def __init__(self, dev: sp.Device, values: Array) -> None:
         self.values = np.ascontiguousarray(values)
@@ -149,9 +149,7 @@ class Operand:
 
 
 def busy_result(steps: int) -> int:
-    """Returns the result of busy_u32 after `steps`. Composes the step with itself by repeated
-    squaring.
-    """
+    """Returns the result of busy_u32 after `steps`, by repeated squaring of one step."""
     scale, shift = 1, 0
     step_scale, step_shift = 1664525, 1013904223
     while steps:
@@ -178,7 +176,10 @@ def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
 
 
 class Busy:
-    """Work of about a given duration, made of the manifest's busy_u32. `with` frees its memory."""
+    """Work of about a given duration, made of launches of the manifest's busy_u32.
+
+    The end of a `with` block frees the memory of the work.
+    """
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "busy_u32")
@@ -222,9 +223,7 @@ class Busy:
         return commands.dispatch(self.kernel, self.result, steps, groups=1)
 
     def commands(self, seconds: float, commands: sp.Commands | None = None) -> sp.Commands:
-        """Appends dispatches that take about `seconds` in all. Without `commands` it makes a new
-        list.
-        """
+        """Returns `commands`, or a new list, after adding dispatches of about `seconds` in all."""
         into = sp.Commands() if commands is None else commands
         left = int(seconds * self._steps_a_s) + 1
         assert left < MOST_BUSY_STEPS * 100, "a device too fast to be kept busy"

@@ -79,8 +79,9 @@ def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
 
 
 def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
-    """Checks two strided copies: `view` of `x` into a packed array, and back into its place in
-    another array.
+    """Checks a strided copy of `view` of `x` to a packed array, which must then equal `want`.
+
+    Also checks a second copy: from the packed array to the same places of another array like `x`.
     """
     rest = np.full(x.shape, 0x5A, np.uint8 if x.dtype.itemsize == 1 else x.dtype)
     with held(dev, x, np.zeros_like(want), rest) as (src, dst, back):
@@ -98,7 +99,7 @@ def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
 
 
 def _lay(x: Array, view: View) -> Array:
-    """Returns numpy's view of the same elements, by as_strided."""
+    """Returns the elements of `x` that `view` selects, as a view that numpy's as_strided makes."""
     start = x.reshape(-1)[view.offset :] if x.size else x.reshape(-1)
     strides = [s * x.itemsize for s in view.strides]
     return np.lib.stride_tricks.as_strided(start, view.shape, strides)

@@ -1,10 +1,10 @@
-"""Judges plans that split a call: draws machines from a seed, and plays a plan with rates that
-differ from those in the plan.
+"""Judges plans that split a call, on machines that are drawn from a seed.
 
-Used by tests and benchmarks/shards.py.
+The player (player.py) simulates the run of a plan, at rates that may differ from the plan's. Tests
+and benchmarks/shards.py use this folder.
 
-    machines.py   drawn: unequal devices and work for them; wrong: the same with other rates
+    machines.py   drawn: unequal devices and work for them; wrong: these devices with other rates
     player.py     played_s: the seconds of a plan on such devices, where some may stop or stall
-    stops.py      the cost of a device that stops, relative to a planner that foresaw the stop
+    stops.py      the cost of a device that stops, relative to an ideal run
     judged.py     ratios that judge plans; how often a piece is written; microseconds of a decision
 """

@@ -1,6 +1,7 @@
-"""Plans relative to their bound and to the player, and counts of the pieces that split calls write.
+"""Figures of plans that split a call, and counts of the pieces that such calls write.
 
-For benchmarks/, which must not import the planner.
+A plan is compared with its bound, and with a simulation of its run, the player (player.py).
+benchmarks/ uses this file, because it must not import the planner.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ UNITS, UNIT_S = 4096, 1e-4
 
 
 def judged(seed: int) -> tuple[float, float]:
-    """Returns two figures of a drawn machine: the gap between its plan and the bound, and the
-    player's seconds divided by the predicted ones.
+    """Returns two figures of the plan for a machine that is drawn from the seed.
+
+    The first is the gap between the plan and its bound. The second is the seconds of the simulated
+    run (player.py), divided by the predicted seconds.
     """
     m = drawn(seed)
     plan = plan_shares(m.sites, m.count, m.host)
@@ -50,8 +53,10 @@ def _planned(rates: tuple[float, ...]) -> tuple[list[Site], Shares]:
 
 
 def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
-    """Returns the ideal seconds, in which all devices work all the time, divided by the player's
-    seconds. With a seed, the planner's rates are up to 20 % wrong.
+    """Returns the seconds of an ideal run divided by those of the simulated run (player.py).
+
+    In the ideal run all devices work all the time. With a seed, the planner's rates are up to 20 %
+    wrong.
     """
     sites, plan = _planned(rates)
     true: Sequence[Site] = sites if seed is None else wrong(sites, seed)
@@ -60,7 +65,7 @@ def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
 
 
 def stalled_s(rates: tuple[float, ...], seed: int) -> float:
-    """Returns the player's seconds if one launch in a hundred takes 20 times as long."""
+    """Returns the seconds of a simulated run; one launch in a hundred takes 20 times as long."""
     sites, plan = _planned(rates)
     return played_s(plan, sites, sites, Port(), stalls=Stalls(seed))
 

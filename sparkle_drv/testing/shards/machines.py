@@ -70,7 +70,7 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
 
 def wrong(sites: Sequence[Site], seed: int, error: float = 0.2) -> tuple[Site, ...]:
-    """Returns the same devices, each computing up to `error` faster or slower."""
+    """Returns `sites` with other rates: each device is faster or slower by at most `error`."""
     chance = random.Random(seed)
     found = []
     for site in sites:

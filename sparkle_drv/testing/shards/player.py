@@ -1,5 +1,6 @@
-"""Plays a plan of shares on devices whose rates may differ from the plan's. The player does not use
-the planner.
+"""The player: simulates a plan of shares on devices whose rates may differ from the plan's.
+
+The player does not use the planner.
 
 A free device takes the next chunk of the tail, the units that the plan gives to no device. A device
 may stop during the run, and pieces may stall. Player and planner share three things: the rule for
@@ -110,8 +111,9 @@ def played_s(
     plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
     stop: Stop | None = None, stalls: Stalls | None = None,
 ) -> float:  # fmt: skip
-    """Returns the seconds of the plan on the true devices. One of them may stop, and pieces may
-    stall.
+    """Returns the seconds of a plan that was made for the devices `planned`, on the devices `true`.
+
+    One of the devices may stop, and pieces may stall.
     """
     return _Play(plan, planned, true, host, stop, stalls).end_s()
 
@@ -202,8 +204,10 @@ class _Play:
                 piece.done = True
 
     def _watch(self, uri: str, device: _Device) -> None:
-        """Slows the device down if it stops now. If its piece becomes late now, takes its other
-        pieces away.
+        """Applies what happens to the device now: its Stop begins, or its launched piece is late.
+
+        A Stop slows the device down. A device whose piece is late loses its pieces that are not
+        launched.
         """
         stop = device.stop
         if stop and stop.at_s <= self.now:
