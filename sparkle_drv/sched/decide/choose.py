@@ -44,7 +44,10 @@ class Lacking(Impossible, NotThere):
 
 @contextmanager
 def after(failure: Exception | None) -> Iterator[None]:
-    """Surrounds a new decision after a device failed: raises `failure` in place of Impossible."""
+    """A context manager around the decision that follows the failure of a device.
+
+    If no other device can do the work, it raises `failure` in place of Impossible.
+    """
     try:
         yield
     except Impossible:

@@ -244,7 +244,9 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether resources of two devices are parts of one, such as named cores of one CPU."""
+    """Returns whether two devices have resources that are parts of one resource, such as named
+    cores of one CPU.
+    """
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 
