@@ -59,8 +59,8 @@ Given = Array | Anywhere
 
 
 class Taken(dict[str, Array]):
-    """The Arrays of a collective, by URI. `owners` has those arguments that are arrays of a
-    Context, by URI.
+    """The Arrays of a collective, by URI. `owners` maps URIs to those arguments that are arrays of
+    a Context.
     """
 
     def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:

@@ -61,8 +61,10 @@ class Presence:
             self._tell(name)
 
     def hold(self, name: str | None = None) -> None:
-        """Delays reports of absence by HOLD_S while an endpoint renews. None means that this
-        endpoint renews; all tokens are then forgotten.
+        """Delays reports of absence by HOLD_S while the endpoint `name` renews its certificates.
+
+        A `name` of None means that this endpoint renews. All tokens are then forgotten, and reports
+        about all endpoints are delayed.
         """
         with self._lock:
             for each in [name] if name else list(self._tokens):

@@ -15,8 +15,8 @@ from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, 
 
 @dataclass
 class _Piece:
-    """A range of bytes of one memory: `writer` is the last step that wrote these bytes (-1 for
-    none), and `readers` are the steps that read them since.
+    """A range of bytes of one memory. `writer` is the last step that wrote the bytes (-1 for none),
+    and `readers` are the steps that read them since.
     """
 
     writer: int = -1

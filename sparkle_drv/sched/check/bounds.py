@@ -80,7 +80,9 @@ def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
 
 
 def _signed(op: str, operands: list[Pair]) -> Array:
-    """Returns where a zero may have either sign: where one of -0.0 and 0.0 is chosen."""
+    """Returns where a zero may have either sign: where the step chooses among operands and one of
+    them is -0.0. Devices may then choose -0.0 or 0.0.
+    """
     chooses = op in ("relu", "min", "max")
     found = [chooses & (v == 0) & np.signbit(v) for v, _ in operands]
     return np.asarray(np.logical_or.reduce(found))

@@ -129,7 +129,8 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Returns a schedule in which tasks that are connected, a branch, have one device.
+    """Returns a schedule that places each branch of the graph, a set of connected tasks, on one
+    device.
 
     The longest branch is placed first. Each branch goes to the device where it ends soonest. Tasks
     keep the order of `best`.

@@ -94,7 +94,9 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
 def _earliest(
     problem: Problem, task: int, device: int, lane: Sequence[Slot], done: dict[int, Slot]
 ) -> Slot:
-    """Returns the earliest slot for the task on this device, in a gap of the lane if one fits."""
+    """Returns the earliest slot for the task on this device. It is in a gap between the slots of
+    `lane` that is long enough, else after the last one.
+    """
     seconds = problem.seconds[task][device]
     start = problem.ready(task, device, done)
     for other in lane:
