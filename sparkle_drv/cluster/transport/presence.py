@@ -17,8 +17,8 @@ HOLD_S = 3.0
 
 
 class Presence:
-    """Turns tokens that appear and disappear into calls of `seen`, one per change of an
-    endpoint.
+    """Turns tokens that appear and disappear into calls of `seen`: one call each time an endpoint
+    comes or goes.
     """
 
     def __init__(self, seen: Seen) -> None:

@@ -25,7 +25,7 @@ _NEW = "make a new certificate where the CA is: `sparkle certs renew`, or node, 
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate and its key. Both match each other and the CA."""
+    """A certificate and its private key. The CA `ca` has signed the certificate."""
 
     subject: Subject
     folder: Path

@@ -130,8 +130,8 @@ class Look:
 
 
 def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
-    """Returns the trial that is due and affordable, or None. Of several, it is the one on the
-    device that was unused longest.
+    """Returns the trial that is due and affordable, or None. If several are, returns the trial on
+    the device that was unused longest.
     """
     stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
     due = [one for one in stale if one.extra_s() <= costs.spare_s]

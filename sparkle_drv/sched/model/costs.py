@@ -50,7 +50,7 @@ class Reliability:
 
 @dataclass
 class Node:
-    """One device as the planner sees it."""
+    """What the planner knows of one device."""
 
     memory_nbytes: int
     """Bytes that buffers can take; 0 if unknown, which sets no limit."""

@@ -83,8 +83,8 @@ def shares(
     tail: float,
     given: Mapping[str, float] | None,
 ) -> Shares:
-    """Returns the plan of the parts in `found`, with their last pieces moved to the tail. The tail
-    is smaller, or none, if the call would end later with it.
+    """Returns the plan of the parts in `found`, with their last pieces moved to the tail. If the
+    call would end more than the fraction LOSS later with this tail, the tail is smaller or empty.
     """
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
     most = [largest(pace, bound) for pace in paces]

@@ -75,8 +75,8 @@ def changed_nbytes(tasks: Sequence[Task]) -> int:
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """Returns the operands of a task that must have the layout it works in, by name. Returns {} if
-    the task cannot work in another layout.
+    """Returns, by name, the operands that must have the layout in which the task works. Returns {}
+    if the task cannot work in another layout.
     """
     out = task.out
     if task.op == "conv2d" and task.options["algo"] == "auto":
