@@ -59,7 +59,9 @@ Given = Array | Anywhere
 
 
 class Taken(dict[str, Array]):
-    """The Arrays of a collective, by URI. `owners` has those given as arrays of a Context."""
+    """The Arrays of a collective, by URI. `owners` maps URIs to those arguments that are arrays of
+    a Context.
+    """
 
     def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
         """Builds the dict from `where`, which maps URIs to (name of the argument, the array
@@ -128,10 +130,11 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 
 
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
-    """Returns an array on any device of the mesh.
+    """Checks an array on any device of the mesh. Returns it by the URI where the collective uses
+    it.
 
-    The collective uses the copy of a Context's array that was written last. If no copy is on the
-    mesh, it uses the first device.
+    Of an array of a Context, the collective uses the copy on the mesh that was written last. If no
+    copy is on the mesh, the array is moved to the mesh's first device.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -141,10 +144,10 @@ def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
 def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
-    """Returns the array of each device, by URI in the order of the mesh. All have one dtype and
-    layout; with `alike`, all have one shape.
+    """Checks a list with an array for each device. Returns the arrays by URI, in the order of the
+    mesh. All must have one dtype and layout; with `alike`, all must have one shape.
 
-    The i-th array is used on the i-th device if it belongs to a Context.
+    The i-th array, if it belongs to a Context, is used on the i-th device of the mesh.
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")

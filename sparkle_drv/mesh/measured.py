@@ -45,7 +45,9 @@ class Kept(Protocol):
 
 
 def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
-    """Returns the kept measurements of these devices, by URI, or None if any is missing."""
+    """Returns the measurements of the links between these devices that `kept` has. Returns None if
+    any is missing. `infos` are the devices by URI.
+    """
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
     for what, part, uri, name in _names(infos):
@@ -57,7 +59,7 @@ def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
 
 
 def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
-    """Keeps all measurements."""
+    """Puts all measurements into `kept`. `infos` are the devices by URI."""
     entries: dict[str, dict[str, list[Point]]] = {uri: {} for uri in infos}
     for what, part, uri, name in _names(infos):
         points = getattr(measured, what).get(part)
@@ -95,7 +97,12 @@ def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]
 
 
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
-    """Yields (field of Measured, its key, the device whose entry has the points, their name)."""
+    """Yields where each measurement of these devices is in a Measured and in a profile.
+
+    The first two values are the field of Measured and the key in that field. The third is the URI
+    of the device whose entry in the profile has the points. The last is the name of the points in
+    that entry.
+    """
     for uri in infos:
         others = sorted(slot_key(infos[other]) for other in infos if other != uri)
         yield "adds", uri, uri, "link:mesh adds"

@@ -46,8 +46,9 @@ log = logging.getLogger("sparkle_drv.mesh")
 class Mesh(Closing):
     """Several devices and the links between them. For one thread at a time.
 
-    `Context.create_mesh` makes a Mesh. Devices and `ways` belong to their owner. The links are
-    measured when first needed. `plan` is the plan of the last collective.
+    `Context.create_mesh` makes a Mesh. `close` leaves the devices open, and the `ways` that the
+    Mesh was given. The links are measured when first needed. `plan` is the plan of the last
+    collective.
 
     >>> with sp.init(["cpu"]) as ctx:
     ...     mesh, x = ctx.create_mesh(), ctx.array((4,), np.float32)
@@ -310,8 +311,8 @@ class Mesh(Closing):
     ) -> None:
         """Runs a program. The times of its transfers correct the topology.
 
-        `began` is set before the program's first step. `failed` is called with the lanes of steps
-        that fail.
+        `began` is set before the program's first step. `failed` is called with the lane of each
+        step that fails.
         """
         topology = self.topology
 

@@ -76,8 +76,8 @@ class _Survey:
         self.sizes = SIZES[:-1] if self.virtual else SIZES  # simulated devices have no caches
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
-        """Measures transfers and additions `whats`, all at once, for each size. Returns points of
-        (bytes of all together, seconds).
+        """Measures, for each size, the copies and additions in `whats`, all running at once.
+        Returns points of (bytes of all together, seconds).
 
         The measurement stops before a size that does not fit into a device or would take too long.
         """
@@ -102,7 +102,9 @@ class _Survey:
             raise NoTimes(f"{', '.join(named)}: {error}") from error
 
     def _ran(self, whats: Sequence[What], nbytes: int) -> tuple[float, list[Ran]]:
-        """Runs `whats` at once, EACH + 1 times. Returns the real seconds, and the steps."""
+        """Runs the copies and additions in `whats` at once, EACH + 1 times, on `nbytes` each.
+        Returns the real seconds of all these runs, and when each step ran.
+        """
         ends = ((what,) if isinstance(what, str) else what for what in whats)
         with ExitStack() as stack:
             arrays = {
@@ -118,10 +120,10 @@ class _Survey:
 
 
 def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
-    """Builds a program of EACH + 1 rounds. Each round runs all transfers `whats` at once, and
-    begins when the round before has ended.
+    """Builds a program of EACH + 1 rounds. A round does each copy and addition in `whats` once, all
+    at the same time. It begins when the round before has ended.
 
-    A transfer that takes longer than `patience_s` has failed.
+    A step that takes longer than `patience_s` has failed.
     """
     steps: list[Step] = []
     last: tuple[int, ...] = ()

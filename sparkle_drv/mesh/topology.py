@@ -59,7 +59,9 @@ class _Average:
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """Returns the line at the present paces."""
+        """Returns the line with its latency and its seconds per byte multiplied by their present
+        averages.
+        """
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
@@ -154,7 +156,9 @@ class Topology:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """Returns the measurements to keep: the points, scaled to the present pace of each link."""
+        """Returns the measurements for the profile: the points, scaled to the present pace of each
+        link.
+        """
         ways = {}
         for way, points in self.measured.ways.items():
             line = self._alone.links[way]

@@ -83,7 +83,9 @@ class Receiving:
         return (self._upto - (self._count - self._left)) * CHUNK
 
     def extend(self, credit: Credit, later: Callable[[], None]) -> bool:
-        """Takes credit for further chunks. Returns whether there are new chunks to grant."""
+        """Takes credit for further chunks. Returns whether there are new chunks to grant. If too
+        little credit is left, `later` is called once there is enough.
+        """
         before = self._upto
         while not self.waits and self._upto < self._count:
             more = min(TOGETHER, self._count - self._upto)

@@ -76,8 +76,8 @@ class Channel:
         return self.post_packed(pack(item), key)
 
     def post_packed(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> bool:
-        """Queues an item that `pack` made, as `post` does. The item replaces the last queued item
-        if that is unsent and was posted with the same `follows`.
+        """Queues an item that `pack` made, as `post` does. If the last queued item is unsent and
+        was posted with the same `follows`, the new item takes its place.
         """
         if len(data) > MOST_ITEM:
             raise ValueError(f"item: expected at most {MOST_ITEM} bytes, got {len(data)}")
@@ -149,8 +149,8 @@ class Channel:
         done()
 
     def expect(self, transfer: int, into: memoryview, done: Callable[[], None]) -> None:
-        """Accepts the other end's transfer of this number. Any thread calls `done()` once all bytes
-        have arrived, also if `into` has no bytes.
+        """Accepts the other end's transfer of this number. Once all bytes have arrived, some thread
+        calls `done()`, also if `into` has no bytes.
         """
         if not into.nbytes:
             done()
@@ -175,7 +175,7 @@ class Channel:
             self._credit.give(found.held)
 
     def unsent(self) -> int:
-        """Returns how many transfers of this end have not arrived."""
+        """Returns how many transfers that this end sends have not arrived in full."""
         with self._lock:
             return len(self._sending)
 
@@ -194,8 +194,8 @@ class Channel:
         self._give(Lane.BULK, frame)
 
     def _extend(self, transfer: int, overdue: bool = False) -> None:
-        """Grants the chunks that the credit allows. If the transfer is no longer expected, tells
-        the sender that it is complete.
+        """Grants the chunks of a transfer that the credit allows. If this end no longer expects the
+        transfer, tells the sender that the transfer is complete.
         """
         with self._lock:
             found = self._receiving.get(transfer)

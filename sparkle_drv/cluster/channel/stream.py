@@ -36,8 +36,9 @@ class Outgoing:
         """When the oldest unacknowledged item was last sent."""
 
     def post(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> None:
-        """Appends an item. If an unsent item has the same key, the new item takes its place. If the
-        last item is unsent and has the same `follows`, the new item replaces that one.
+        """Appends an item, or puts it in the place of an unsent item.
+
+        That is the unsent item with the same key, or the last item if it has the same `follows`.
         """
         old = self._keyed.get(key)
         if follows is not None and self._waiting and self._waiting[-1].follows == follows:

@@ -98,7 +98,7 @@ class Lane:
         self._todo.put(None)
 
     def say(self) -> None:
-        """Reports the reached value again."""
+        """Reports the highest reached value to the client again."""
         self._news.say(self.reached, again=True)
 
     def fence(self, value: int, timeout_s: float) -> Fence | None:
@@ -203,11 +203,12 @@ class Lane:
 
 
 class _News:
-    """The reports of one lane. A report without faults and times replaces the report before it, if
-    that is unsent and has none, either. All other reports are sent.
+    """The reports of one lane. A report without faults and times may replace the report before it.
+    It does so if the older report is unsent and has no faults and times, either. All other reports
+    are sent.
 
-    Call `barrier` after posting an item that must arrive before the next report. The next report
-    then replaces no older one, in whose place it would overtake that item.
+    Call `barrier` after posting an item that must arrive before the next report. Otherwise the next
+    report might take the place of a report that was queued before that item.
     """
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -221,8 +222,8 @@ class _News:
 
     @property
     def many(self) -> bool:
-        """Counts one more ended value. Returns whether so many are unreported that the lane must
-        report now, even if the next value has ended, too.
+        """Counts one more ended value. Returns whether too many ended values are unreported to wait
+        for more: the lane must then report now.
         """
         self._ends += 1
         return self._ends >= TOGETHER

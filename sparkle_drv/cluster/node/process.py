@@ -90,8 +90,9 @@ class Process:
             self._say(line)
 
     def _renew(self) -> None:
-        """Makes a new certificate if the CA is here, and otherwise asks clients for one. A client's
-        answer goes into the files, where a later check finds it.
+        """Renews the certificate if that is due. If the CA is on this machine, makes the new
+        certificate; otherwise asks clients for one. A client's answer goes into the files, where
+        the next check finds it.
         """
         try:
             renewed = identity.read(self._home)

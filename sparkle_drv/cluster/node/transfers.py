@@ -1,8 +1,8 @@
-"""Bulk of a session: bytes that arrive for a request, and bytes that leave after one.
+"""Transfers of a session: bytes that arrive for a request, and bytes that leave after one.
 
-`Flight` limits the bytes in flight. It gives room in the order of requests, so that a transfer with
-room never waits for a later one. A transfer of which nothing arrives for SILENT_S raises
-TimeoutError.
+`Flight` limits the bytes in flight. Each transfer waits for its part of this limit, its room.
+Flight gives room in the order of requests, so that a transfer with room never waits for a later
+one. A transfer of which nothing arrives for SILENT_S raises TimeoutError.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Flight:
         self._next()
 
     def give(self, nbytes: int) -> None:
-        """Returns the room of bytes that have arrived or will never arrive."""
+        """Frees the room of `nbytes` bytes that have arrived or will never arrive."""
         with self._lock:
             self.taken -= nbytes
         self._next()

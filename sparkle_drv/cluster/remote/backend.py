@@ -167,8 +167,8 @@ class RemoteBackend:
         )
 
     def _lasting(self, given: plugin.Given) -> bytes:
-        """Returns the records without waits for queues that have ended, since all work of those
-        queues has ended.
+        """Returns the command records of `given`, except waits for queues that are closed. All work
+        of those queues has ended, so nothing is left to wait for.
         """
         if all(self._session.has(wait.queue) for wait in given.waits):
             return given.data

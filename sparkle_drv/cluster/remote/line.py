@@ -77,11 +77,13 @@ class Line:
             return min(self._told, first - 1) if first else self._told
 
     def fault(self, value: int) -> tuple[int, str]:
-        """Returns and forgets (errno, text) of a value; (0, "") without a fault."""
+        """Returns (errno, text) of the fault of a value, and forgets the fault; (0, "") without a
+        fault.
+        """
         return self._faults.pop(value, (0, ""))
 
     def times(self, value: int) -> tuple[int, int] | None:
-        """Returns and forgets (start, end) of a value in ns; None if the times are unknown."""
+        """Returns and forgets the times (start, end) of a value in ns; None if they are unknown."""
         return self._times.pop(value, None)
 
 
@@ -99,7 +101,7 @@ class CatchesUp(Protocol):
 
 
 class Work:
-    """One submission, as a plugin.Work. Its state comes from the reports of the node."""
+    """One submission, as a plugin.Work. Reports of the node say whether it has ended."""
 
     __slots__ = ("_commands", "_line", "_mirrors", "_posted_s", "_rc", "_value", "_words")
 

@@ -42,8 +42,8 @@ class Mirror:
         self._view: weakref.ref[Any] = lambda: None  # type: ignore[assignment]
 
     def view(self) -> Any:
-        """Returns the array for the caller. While a memoryview of the array exists, the array
-        exists too.
+        """Returns the array that the caller reads and writes. A memoryview of the array keeps it
+        alive, so `held` stays true.
         """
         view = self._view()
         if view is None:
@@ -53,7 +53,7 @@ class Mirror:
 
     @property
     def held(self) -> bool:
-        """Whether a view exists."""
+        """Whether the caller still has the array that `view` returned."""
         return self._view() is not None
 
     def merge(self) -> None:

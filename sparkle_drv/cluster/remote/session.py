@@ -50,7 +50,9 @@ _Reply = dict[str, Any] | None
 
 
 def head(line: Line, do: str, **fields: Any) -> bytes:
-    """Packs a submission without its last field, the value."""
+    """Packs a submission without its last field, the timeline value. `Session.run` appends the
+    value.
+    """
     return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
 
 
@@ -102,9 +104,10 @@ class Session:
         return self.run(line, head(line, do, **fields))
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
-        """Sends the submission `packed`, which `head` made, and returns its value. With `again`, a
-        "run" request replaces equal requests just before it that are unsent. The node then launches
-        once for each of their values, too.
+        """Sends the submission `packed`, which `head` made, and returns its value.
+
+        With `again`, a "run" request takes the place of the unsent equal requests just before it.
+        The node then launches once for each of their values, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None

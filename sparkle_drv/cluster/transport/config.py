@@ -65,7 +65,7 @@ def endpoint(text: str) -> Endpoint:
 
 def _loopback(plain: Endpoint) -> Endpoint:
     """Returns the endpoint with its address resolved, so that the name cannot mean another host
-    later.
+    later. Raises ValueError if the name stands for any address that is not a loopback address.
     """
     try:
         found = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}

@@ -300,7 +300,9 @@ class Engine:
 
 
 def log_links(level: str) -> None:
-    """Makes Zenoh log about links to descriptor 1, unless RUST_LOG says otherwise."""
+    """Makes Zenoh write its log lines about links to file descriptor 1. The environment variable
+    RUST_LOG, if set, decides instead what Zenoh logs.
+    """
     import zenoh
 
     zenoh.init_log_from_env_or(level)

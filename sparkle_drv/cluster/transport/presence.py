@@ -17,8 +17,8 @@ HOLD_S = 3.0
 
 
 class Presence:
-    """Turns tokens that appear and disappear into calls of `seen`, one per change of an
-    endpoint.
+    """Turns tokens that appear and disappear into calls of `seen`: one call each time an endpoint
+    comes or goes.
     """
 
     def __init__(self, seen: Seen) -> None:
@@ -61,8 +61,10 @@ class Presence:
             self._tell(name)
 
     def hold(self, name: str | None = None) -> None:
-        """Delays reports of absence by HOLD_S while an endpoint renews. None means that this
-        endpoint renews; all tokens are then forgotten.
+        """Delays reports of absence by HOLD_S while the endpoint `name` renews its certificates.
+
+        A `name` of None means that this endpoint renews. All tokens are then forgotten, and reports
+        about all endpoints are delayed.
         """
         with self._lock:
             for each in [name] if name else list(self._tokens):

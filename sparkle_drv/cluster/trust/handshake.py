@@ -1,13 +1,14 @@
 """Three messages that prove both certificates and agree on the keys of a session.
 
     hello      the caller: versions, certificate, a fresh key share, the name of the wanted node
-    welcome    the node: its versions, certificate and share, a session number, a signature of both
-    proof      the caller: its signature of all three
+    welcome    the node: its versions, certificate and share, a session number, its signature
+    proof      the caller: its signature
 
-Each end signs its role and the hash of all messages so far, including both certificates. Thus no
-signature can be reused in another handshake, for another peer, or in the other direction. Fresh
-X25519 shares make the session's keys, so a certificate's key that leaks later reveals no old
-session. The MAC of the first frame proves that the other end has the session's keys.
+Each end signs its role and the hash of all that both ends have said so far, including both
+certificates. Thus no signature can be reused in another handshake, for another peer, or in the
+other direction. Fresh X25519 shares make the session's keys, so a certificate's key that leaks
+later reveals no old session. The MAC of the first frame proves that the other end has the session's
+keys.
 
 This module neither waits nor sends; channel/ does.
 """

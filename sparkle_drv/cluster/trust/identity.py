@@ -25,7 +25,7 @@ _NEW = "make a new certificate where the CA is: `sparkle certs renew`, or node, 
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate and its key. Both match each other and the CA."""
+    """A certificate and its private key. The CA `ca` has signed the certificate."""
 
     subject: Subject
     folder: Path
@@ -90,8 +90,8 @@ def read(home: str) -> Identity:
 
 
 def fingerprint_of(path: Path) -> str:
-    """Returns what Identity.fingerprint is, for a certificate file alone. Raises Refused or
-    OSError.
+    """Returns the fingerprint of the key in a certificate file, as Identity.fingerprint does for an
+    identity. Raises Refused or OSError.
     """
     found = _pem(path, f"{path}: expected a certificate, got no such file")
     return certificates.key_hash(certificates.of_p256(found.public_key())).hex()

@@ -77,8 +77,8 @@ def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str
 
 
 def renewal_take(of: Identity, grant: object) -> Identity:
-    """Checks a grant, then writes its files, each one whole. Raises OSError. Raises Refused for a
-    bad grant, and then changes nothing.
+    """Checks a grant, then writes its certificate and revocation list, each file whole. Returns the
+    renewed identity. Raises OSError. Raises Refused for a bad grant, and then changes nothing.
     """
     whose = f"renewal of {of.subject}"
     message = messages.checked(grant, _GRANT, whose)

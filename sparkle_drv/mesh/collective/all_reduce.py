@@ -49,9 +49,10 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
 def exchange(places: Sequence[str], nbytes: int) -> Program:
     """Builds an exchange: one round sends all data of each place to all others.
 
-    Every place adds in the same order, so that all get the same bits: first within each half of the
-    places, then one half's sum to the other's. A sum that contains a place's own data replaces that
-    data. Any other sum replaces the first of its two operands.
+    Each place then adds up all data itself, in the same order, so that all get the same bits. The
+    data of the first half of the places is added up, then that of the second half, then the two
+    sums. Each half is added up in the same way. A sum that contains the place's own data is stored
+    in place of that data. Any other sum is stored in place of its first operand.
     """
     made, p = Builder(), len(places)
 

@@ -1,13 +1,14 @@
 """Lower bounds for the seconds of collectives: `all_reduce_s` for all_reduce, `moved_s` for the
 others. All functions are pure.
 
-Each place must send all of the data at least once, since the others need it for their sums. It must
-also receive as much: those sums. Adding p vectors moves p - 1 of them. Then p - 1 copies of the sum
-move to the other places. So 2 (p - 1) times the data passes all ports together.
+In an all_reduce, each place must send all of its data at least once, since the others need the data
+for their sums. It must also receive as much: those sums. Adding p vectors moves p - 1 of them. Then
+p - 1 copies of the sum move to the other places. So 2 (p - 1) times the data passes all ports
+together.
 
 A place reads shared memory in place, so within an island of shared memory nothing has to move. The
 limits above then hold between islands. They also hold between islands that slow links separate
-(islands.py). Where all places share memory, they make p - 1 additions together. Each byte of a
+(islands.py). If all places share memory, the p - 1 additions are divided among them. Each byte of a
 result comes from the last addition, or from a copy.
 """
 

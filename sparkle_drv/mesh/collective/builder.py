@@ -15,7 +15,9 @@ from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, 
 
 @dataclass
 class _Piece:
-    """Bytes of one memory that have had the same writer and readers so far."""
+    """A range of bytes of one memory. `writer` is the last step that wrote the bytes (-1 for none),
+    and `readers` are the steps that read them since.
+    """
 
     writer: int = -1
     readers: list[int] = field(default_factory=list)

@@ -35,7 +35,7 @@ NEAR = 1.05
 
 @dataclass(frozen=True)
 class Plan:
-    """A collective as it will run."""
+    """How a collective will run: its program, with the predicted seconds and their lower bound."""
 
     name: str
     program: Program

@@ -1,8 +1,8 @@
-"""Algorithms of the other collectives, as programs. All functions are pure.
+"""Algorithms of the collectives other than all_reduce, as programs. All functions are pure.
 
-"data" of a place is its operand, "out" its result; a broadcast has only "data". `parts` are (begin,
-bytes) of each place's operand or result, in the order of the places. In a whole array the parts lie
-one after another.
+The memory "data" of a place is its operand, "out" its result; a broadcast has only "data". `parts`
+are (begin, bytes) of each place's operand or result, in the order of the places. In a whole array
+the parts lie one after another.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Pro
 
 
 def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
-    """Builds a broadcast in two rounds. First the first place sends each other place that place's
-    share. Then these places send their shares to one another.
+    """Builds a broadcast in two rounds. In round one, the first place sends each other place a
+    share of the data. In round two, these places send their shares to one another.
     """
     made = Builder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])

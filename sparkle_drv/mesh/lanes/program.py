@@ -78,7 +78,7 @@ class Step:
 
 
 class Begun(Protocol):
-    """Work in progress: a Fence, or an object whose `wait` carries the work on."""
+    """Work in progress: a Fence, or an object that needs calls of `wait` to end its work."""
 
     def wait(self, timeout_s: float, /) -> object:
         """Returns when the work has ended. Raises FenceTimeout after `timeout_s` seconds; may be

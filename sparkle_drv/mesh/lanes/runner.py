@@ -50,8 +50,8 @@ class Stopped(Exception):
 def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, Any]:
     """Returns the arguments `clock` and `lanes` for `run` on these devices.
 
-    Devices of one virtual clock have the same `lanes` (backends/base.py). The result then has these
-    and the devices' clock. Otherwise it has `clock` alone.
+    Devices of one virtual clock have the same `lanes` (backends/base.py). For such devices, the
+    result has these `lanes` and the devices' clock. For others it has `clock` alone.
     """
     lanes = devices[0].lanes if devices else None
     if lanes is None or any(device.lanes is not lanes for device in devices):
@@ -91,11 +91,12 @@ def run(
     failed: Callable[[Ran], object] = lambda ran: None,
     stopped: threading.Event | None = None,
 ) -> list[Ran]:
-    """Runs every step. Returns what ran, by step number.
+    """Runs every step: calls `act(step)`, and waits for what the call returns. Returns what ran, by
+    step number.
 
-    `failed` is called for each step that failed, in the thread of its lane. `stopped` is set when
-    the run is stopped. An `act` that waits must use the function `wait`, which then ends. A program
-    of one lane runs in the calling thread.
+    `failed` is called for each step that failed, in the thread of its lane. A program of one lane
+    runs in the calling thread. `stopped` is set when the run is stopped. An `act` that waits itself
+    must use the function `wait`, which ends soon after `stopped` is set.
 
     Raises the first failure, with the name of the step before its text. Raises SparkleError if the
     system gives no thread for a lane. Raises KeyboardInterrupt and the like once no thread is left.

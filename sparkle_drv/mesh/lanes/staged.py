@@ -2,8 +2,9 @@
 out of it overlap.
 
 STAGES pieces of memory take turns. While chunk k goes to the destination, the source writes chunk k
-+ 1, and chunk k + 2 waits in the queue. So neither device waits for the host. `wait` carries the
-transfer on. It may stop between any two chunks, so that no call exceeds its timeout.
++ 1, and chunk k + 2 waits in the queue. So neither device waits for the host. `Staged.wait` submits
+the chunks one after another. That call may stop between any two chunks, so that it never exceeds
+its timeout; a later call continues.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Stages(Protocol):
 
 
 class Ends(Protocol):
-    """What a staged transfer needs: Moving of transports.py implements it."""
+    """The methods of a transfer (Moving in transports.py) that a staged transfer calls."""
 
     @property
     def way(self) -> Stages: ...
@@ -100,7 +101,7 @@ class Ends(Protocol):
 
 
 class Staged:
-    """One transfer in progress."""
+    """A transfer in progress, in chunks."""
 
     def __init__(self, ends: Ends, src: Buffer, dst: Buffer) -> None:
         self.ends, self.src, self.dst = ends, src, dst
@@ -115,7 +116,7 @@ class Staged:
         self._reads()
 
     def wait(self, timeout_s: float) -> None:
-        """Carries the transfer to its end. Raises FenceTimeout, and what the devices raise."""
+        """Continues the transfer to its end. Raises FenceTimeout, and what the devices raise."""
         deadline = time.monotonic() + timeout_s
         while self._gone < self.count:
             self._reads()

@@ -45,7 +45,8 @@ class NoWay(SparkleError):
 
 
 class Moving:
-    """A transfer in progress, which `wait` carries on. Only one thread may use it.
+    """A transfer in progress, which needs calls of `wait` to get to its end. Only one thread may
+    use it.
 
     DeviceLost and FenceTimeout end the transfer, since the next transport would fail, too.
     """
@@ -57,19 +58,24 @@ class Moving:
         self._begun = self._begin()
 
     def queue(self, end: str) -> Queue:
-        """Returns the queue at this end of the link. If the next call fails, the device of this
-        queue is blamed.
+        """Returns the queue at this end of the link ("source" or "to"). First passes the URI of the
+        queue's device to `asks`, so that an error of the caller's next call counts as that
+        device's.
         """
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
 
     def ended(self, fence: Fence, timeout_s: float) -> None:
-        """Waits for a part of the transfer. If the wait fails, the fence's device is blamed."""
+        """Waits for a part of the transfer. First passes the URI of the fence's device to `asks`,
+        so that an error of the wait counts as that device's.
+        """
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
     def _blamed(self) -> None:
-        """Blames the source if it is lost: a copy by the destination then fails, too."""
+        """After an error: if the source is lost, passes its URI to `asks`, so that the error counts
+        as the source's. A copy by the destination fails, too, if the source is lost.
+        """
         if not self.way.source.healthy:
             self.asks(self.way.source.uri)
 
@@ -143,8 +149,8 @@ class Way(Closing):
         log.warning("%s to %s: stopped using %s: %s", self.source.uri, self.to.uri, name, error)
 
     def counted(self, name: str = "", nbytes: int = 0, unended: int = 0) -> None:
-        """Adds `unended` to the number of unended transfers, and `nbytes` to those that the
-        transport `name` has moved.
+        """Adds `unended` to the number of transfers that have not ended, and `nbytes` to the bytes
+        that the transport `name` has moved.
         """
         with self._lock:
             self.unended += unended

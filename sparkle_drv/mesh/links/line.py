@@ -44,7 +44,9 @@ def usable(point: Point) -> bool:
 
 
 def sizes(points: Iterable[Point]) -> int:
-    """Returns the number of different sizes. With one size, the times of others are unknown."""
+    """Returns the number of different sizes. Points of a single size do not show how the time grows
+    with the size.
+    """
     return len({size for size, _ in points})
 
 

@@ -44,7 +44,7 @@ def links(dev: Device, clock: Clock = time.perf_counter) -> tuple[list[Point], l
     """Returns the measurements from host to device and from device to host: two lists of (bytes,
     seconds).
 
-    Times include allocation at the destination. Raises FAILURES.
+    Times include allocation at the destination. Raises the errors in FAILURES.
     """
 
     def into(nbytes: int, stack: contextlib.ExitStack) -> Callable[[], object]:

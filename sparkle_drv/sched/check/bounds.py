@@ -37,9 +37,10 @@ JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
     """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
 
-    A bound is the largest error that a device may make if each step computes in one of `dtypes`:
-    floats, and signed whole numbers if there are any. `values` maps names to arrays [n] and
-    numbers. As in a map, steps of numbers alone compute in their own types.
+    A device computes each step in one of `dtypes`: floating-point types, and signed integer types
+    if there are any. A bound is the largest error that the device may then make. `values` maps
+    names to arrays [n] and numbers. A step of numbers alone is computed in the type of those
+    numbers, as in a map.
     """
     graph = grammar.parse(text)
     length = max((np.size(v) for v in values.values()), default=1)
@@ -79,7 +80,9 @@ def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
 
 
 def _signed(op: str, operands: list[Pair]) -> Array:
-    """Returns where a zero may have either sign: where one of -0.0 and 0.0 is chosen."""
+    """Returns where a zero may have either sign: where the step chooses among operands and one of
+    them is -0.0. Devices may then choose -0.0 or 0.0.
+    """
     chooses = op in ("relu", "min", "max")
     found = [chooses & (v == 0) & np.signbit(v) for v, _ in operands]
     return np.asarray(np.logical_or.reduce(found))

@@ -15,8 +15,10 @@ SEED = 0x5EED
 
 
 class Inspector:
-    """Draws which results are checked: the part `share` of all calls. Each process draws the same
-    calls.
+    """Decides at random which calls have their result checked.
+
+    `share` is the fraction of the calls that is checked. The seed is fixed, so each process checks
+    the same calls.
     """
 
     def __init__(self, share: float) -> None:

@@ -236,8 +236,10 @@ def reduce(
 
 
 def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
-    """Returns how far a mean may be off: the error `off` of its sum over the number of terms, plus
-    the rounding of the quotient.
+    """Returns how far a mean may be off.
+
+    That is the error `off` of the sum, divided by the number of terms, plus the rounding of the
+    division.
     """
     return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
 
@@ -321,8 +323,10 @@ def layout(
 
 
 def _some(count: int, odd: Array, worse: Any, chance: np.random.Generator) -> Array:
-    """Returns flat indices to check: SAMPLES of all `count` elements, and up to SAMPLES each of
-    `odd` and `worse`.
+    """Returns the flat indices of the elements to check.
+
+    They are SAMPLES of all `count` elements, and up to SAMPLES each of the elements `odd` and
+    `worse`, which the caller wants checked more often.
     """
     every = chance.integers(0, count, min(SAMPLES, count)) if count else np.zeros(0, np.int64)
     some = [chance.permutation(np.asarray(x, np.int64))[:SAMPLES] for x in (odd, worse)]

@@ -44,7 +44,10 @@ class Lacking(Impossible, NotThere):
 
 @contextmanager
 def after(failure: Exception | None) -> Iterator[None]:
-    """Surrounds a new decision after a device failed: raises `failure` in place of Impossible."""
+    """A context manager around the decision that follows the failure of a device.
+
+    If no other device can do the work, it raises `failure` in place of Impossible.
+    """
     try:
         yield
     except Impossible:
@@ -127,8 +130,8 @@ class Look:
 
 
 def explored(costs: Costs, looks: Iterable[Look]) -> Look | None:
-    """Returns the trial that is due and affordable, or None. Of several, it is the one on the
-    device that was unused longest.
+    """Returns the trial that is due and affordable, or None. If several are, returns the trial on
+    the device that was unused longest.
     """
     stale = [one for one in looks if costs.idle_runs(one.op, one.device) >= STALE]
     due = [one for one in stale if one.extra_s() <= costs.spare_s]

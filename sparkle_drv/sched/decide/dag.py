@@ -78,8 +78,8 @@ class Problem:
 
     @cached_property
     def after(self) -> tuple[float, ...]:
-        """For each task, a lower bound of the seconds from its end to the end of the graph, as in
-        `tails`.
+        """For each task, a lower bound of the seconds from its end to the end of the graph. It is
+        the longest of the `tails` of the tasks that read the result.
         """
         return tuple(
             max((self.tails[reader] for reader in readers), default=0.0) for readers in self.readers
@@ -87,8 +87,8 @@ class Problem:
 
     @cached_property
     def priced(self) -> tuple[float, dict[int, float]]:
-        """The result of the function `priced`, computed once: the least seconds of all work, and
-        the price of each lane.
+        """What the function `priced` returns for this problem, computed once: a lower bound of the
+        seconds, and the price of a second on each lane.
         """
         return priced(self)
 
@@ -135,10 +135,11 @@ class Schedule:
 
 
 def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
-    """Returns the schedule in which each task begins as early as possible and lanes serve tasks in
-    `order`.
+    """Returns the schedule in which each task begins as early as possible, if each lane does its
+    tasks in `order`.
 
-    `order` puts each task after the tasks that it reads. `device[task]` is the device that does it.
+    `order` puts each task after the tasks that it reads. `device[task]` is the device that does the
+    task. Devices that share a resource form one lane (Problem.lanes).
     """
     free = [0.0] * (max(problem.lanes, default=-1) + 1)
     end = [0.0] * len(problem.reads)
@@ -165,12 +166,13 @@ def bound(problem: Problem) -> float:
 
 
 def priced(problem: Problem) -> tuple[float, dict[int, float]]:
-    """Returns the least seconds of all work if tasks could be cut, and the price of each lane.
+    """Returns a lower bound of the seconds of all tasks if tasks could be cut, and the price of
+    each lane.
 
-    The price of a lane is the value of a second on it. If the prices add up to 1, what all tasks
-    pay together on their cheapest devices is a lower bound (LP duality). ROUNDS iterations raise
-    the prices of the busiest lanes and lower the others. So the seconds approximate the optimum of
-    a linear program from below.
+    The price of a lane is what a second on it costs. The prices of all lanes add up to 1. Each task
+    pays for its seconds on the device where it costs least. The sum of these payments is a lower
+    bound (LP duality). ROUNDS iterations raise the prices of the busiest lanes and lower the
+    others, so that the bound approaches the optimum of a linear program from below.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

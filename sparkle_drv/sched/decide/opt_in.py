@@ -1,8 +1,8 @@
 """Finds the devices that take part only when they are named. DeviceInfo alone decides; all
 functions are pure.
 
-A software device computes on cores that another device also uses, and is slower there. Measuring a
-software device would add seconds to each first call, and it would not be chosen afterwards.
+A software device computes on cores that another device also uses, and is slower there. Measuring
+such a device would add seconds to each first call, and no call would be given to it afterwards.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Devices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Option:
-    """A graph in a given number of micro-batches. Each task of its Problems is a layer."""
+    """A graph cut into a number of micro-batches. Each task of `first` and `rest` is a layer."""
 
     first: Problem
     """The first micro-batch, with the operands that are moved only once."""
@@ -58,8 +58,10 @@ def counts(extent: int) -> list[int]:
 
 
 def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = frozenset()) -> Problem:
-    """Returns a Problem whose times are sums over `problems`: each Problem's times by its factor.
-    Tasks in `once` take no time.
+    """Returns a Problem whose times are weighted sums of the times of several Problems.
+
+    `problems` are (factor, Problem): the times of a Problem are multiplied by its factor. Tasks in
+    `once` take no time in the result.
     """
     last = problems[0][1]
     tasks, moves = range(len(last.reads)), dict.fromkeys(last.moves, 0.0)
@@ -148,9 +150,10 @@ def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
 def bound_s(works: Iterable[Problem]) -> float:
     """Returns a lower bound of the seconds for any number of micro-batches.
 
-    Each Problem in `works` has all micro-batches of a layer as one task. A task counts with its
-    least time among `works`, and every device works all the time. If at most BOUNDED assignments of
-    layers to devices exist, each is tried. Otherwise a layer may be spread over devices.
+    Each Problem in `works` belongs to one number of micro-batches, and has all micro-batches of a
+    layer as one task. The bound takes each task's least time among `works`, and assumes that no
+    device ever waits. If at most BOUNDED assignments of layers to devices exist, each is tried.
+    Otherwise the bound lets a layer be spread over devices.
     """
     several = list(works)
     rows = tuple(

@@ -129,7 +129,8 @@ def stated(
 
 
 def _whole(problem: Problem, best: Schedule) -> Schedule:
-    """Returns a schedule in which tasks that are connected, a branch, have one device.
+    """Returns a schedule that places each branch of the graph, a set of connected tasks, on one
+    device.
 
     The longest branch is placed first. Each branch goes to the device where it ends soonest. Tasks
     keep the order of `best`.
@@ -244,7 +245,9 @@ def _moves(
 
 
 def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Returns whether resources of two devices are parts of one, such as named cores of one CPU."""
+    """Returns whether two devices have resources that are parts of one resource, such as named
+    cores of one CPU.
+    """
     whole = {name.partition(":")[0] for name in one}
     return any(name.partition(":")[0] in whole for name in other)
 

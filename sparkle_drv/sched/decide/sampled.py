@@ -1,5 +1,7 @@
-"""Kept: a plan that serves all calls of one shape. It says which calls are measured, and when the
-device is chosen anew. It holds state and does arithmetic: no clock, no device.
+"""The state of a plan that serves all calls of one shape (class Kept).
+
+Kept decides which of these calls are measured, and when the device is chosen anew. It only does
+arithmetic: it reads no clock and calls no device.
 """
 
 from __future__ import annotations

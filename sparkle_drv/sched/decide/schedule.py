@@ -60,9 +60,9 @@ def ranks(problem: Problem) -> list[float]:
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Schedules tasks by falling rank, each on the device where it ends first.
 
-    With `weight`, the choice of a task's device also counts its time at the lanes' prices
-    (dag.priced). So a task that runs hardly faster on one device leaves that device to tasks that
-    need it.
+    With `weight`, the choice of a task's device also counts the price of the task's seconds there
+    (dag.priced). A second on a busy lane has a higher price. So a task that runs hardly faster on
+    one device leaves that device to tasks that need it.
     """
     prices = problem.priced[1]
     count = len(prices)
@@ -94,7 +94,9 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
 def _earliest(
     problem: Problem, task: int, device: int, lane: Sequence[Slot], done: dict[int, Slot]
 ) -> Slot:
-    """Returns the earliest slot for the task on this device, in a gap of the lane if one fits."""
+    """Returns the earliest slot for the task on this device. It is in a gap between the slots of
+    `lane` that is long enough, else after the last one.
+    """
     seconds = problem.seconds[task][device]
     start = problem.ready(task, device, done)
     for other in lane:

@@ -15,15 +15,17 @@ from sparkle_drv.ops.map.operation import fuses
 
 
 class Expression(Node):
-    """The step `op` of `operands` (Expressions, ContextArrays, numbers). `device` is their
-    executor.
+    """The step `op` of `operands` (Expressions, ContextArrays, numbers). `device` is the executor
+    of their Context.
     """
 
     __slots__ = ()
 
     @staticmethod
     def reads_truths(device: Any) -> bool:
-        """See Node; `device` is an executor."""
+        """Returns whether maps of any device of the executor `device` can read a bool array in
+        memory.
+        """
         return any(map(fuses, device.devices.values()))
 
     def run(self, out: Any = None) -> Any:

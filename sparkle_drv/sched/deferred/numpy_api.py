@@ -1,8 +1,8 @@
 """The functions of numpy that core calls for a ContextArray: see core/deferred/provider.py.
 
 Maps, reductions and products of two matrices are calls of the Context. Other functions are done on
-the device that has the array, as an Array's operators do them. If their result shares memory with
-the array, it is copied.
+the device that has the array, as an Array's operators do them. A result that shares memory with the
+array is copied.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ from sparkle_drv.sched.run.local import LocalExecutor
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
-    """Returns `Value.kind` of an array from outside the graph. Raises TypeError, ValueError."""
+    """Returns the kind of an array from outside the graph (Value.kind): "numpy", "context",
+    "constant", or the URI of its device. Raises TypeError, ValueError.
+    """
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
             raise ValueError(
@@ -42,7 +44,9 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
 
 
 def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """Returns `Value.kind` of the input `value` bound to `given`. Raises TypeError, ValueError."""
+    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`. Raises
+    TypeError, ValueError.
+    """
     name = f"input {value.number}"
     kind = kind_of(executor, name, given)
     check.same_dtype(name, np.dtype(given.dtype), "the input", value.dtype)

@@ -60,7 +60,9 @@ def _lane(step: Bring | Do) -> Lane:
 
 
 def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]]:
-    """Returns the keys that the step reads, and the keys that it writes."""
+    """Returns what the step reads and what it writes, each as keys (number of a value, URI of the
+    device that has it).
+    """
     if isinstance(step, Do):
         task = tasks[step.task]
         reads = [(value.number, step.uri) for value in task.reads.values()]

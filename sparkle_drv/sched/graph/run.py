@@ -59,8 +59,10 @@ constants."""
 
 @dataclass
 class _Asked:
-    """The task of a fold that fusing asked about. `found` has the operands with the fold in them,
-    or None if they cannot take it.
+    """The answer to whether the weights and bias of a product can take a fold.
+
+    `task` is the product. `found` has its operands with the fold in them, or is None if they cannot
+    take the fold.
     """
 
     task: Task
@@ -70,7 +72,9 @@ class _Asked:
 
 
 class GraphRun:
-    """A graph that is complete. `results` maps the numbers of outputs to the last run's arrays."""
+    """A recorded graph, and what its runs keep: the plan, memory, and the last results. `results`
+    maps the numbers of outputs to the last run's arrays.
+    """
 
     def __init__(
         self,

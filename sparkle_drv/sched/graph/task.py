@@ -69,7 +69,9 @@ def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
 
 
 class Watch:
-    """Times one run of a graph. If the run is measured or traced, it waits for each task."""
+    """Times one run of a graph. If the run is measured or traced, the Watch waits for the end of
+    each task.
+    """
 
     def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
@@ -97,7 +99,8 @@ class Watch:
             self.until(fence, fence.queue.timeout_s)
 
     def until(self, begun: Begun, timeout_s: float) -> None:
-        """Waits for work of this run, at most `limit_s` longer than its device's `timeout_s`.
+        """Waits for work of this run, at most `timeout_s` plus the run's `limit_s`.
+
         Raises as `begun.wait` does, and runner.Stopped if the caller was interrupted.
         """
         if self.stopped is None:

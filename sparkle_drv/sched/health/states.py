@@ -25,7 +25,9 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of state. From slow to slow means that the device now only stages bytes."""
+    """One change of state. "From slow to slow" means that the device now gets no share of the work,
+    and only passes on staged bytes.
+    """
 
     at_s: float
     """Seconds on the caller's clock."""

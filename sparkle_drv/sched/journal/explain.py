@@ -176,8 +176,8 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
 
 
 def _peers(device: Device, given: Sequence[Device]) -> str:
-    """Describes the device's peers: the driver copies their memory to it directly, without the host
-    (Queue.copy_peer).
+    """Names the device's peers, from which the driver copies to this device directly, without the
+    host (Queue.copy_peer). Says also if the device exports its memory.
     """
     same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""

@@ -50,7 +50,7 @@ class Reliability:
 
 @dataclass
 class Node:
-    """One device as the planner sees it."""
+    """What the planner knows of one device."""
 
     memory_nbytes: int
     """Bytes that buffers can take; 0 if unknown, which sets no limit."""
@@ -118,10 +118,12 @@ class Costs:
     def predicted(
         self, op: str, device: str, base: str, terms: Sequence[tuple[str, float]]
     ) -> None:
-        """Predicts the speed of an operation if it is unknown and all its parts are known.
+        """Predicts the speed of the operation `op` from its parts, if `op` has no speed yet and all
+        parts have one.
 
-        The prediction starts from the speed of `base`. Each (operation, scale) in `terms` adds to
-        its seconds per unit of size: `scale` times what that operation takes more than `base`.
+        The prediction starts from the speed of the operation `base`. Each of `terms` is (operation,
+        scale): the operation takes more seconds per unit of size than `base`. `scale` times this
+        difference is added.
         """
         self.parts[op] = (base, *(name for name, _ in terms))
         found = [self.speeds.get((name, device)) for name in self.parts[op]]
@@ -172,8 +174,10 @@ class Costs:
         return before is None or before.times < TRIES
 
     def why_not(self, *what: str, device: str) -> str:
-        """Returns why a probe on the device failed: the first failed one of the operations or links
-        `what` and of their parts. Returns "" if none of them failed.
+        """Returns why a probe on the device failed, or "" if none did.
+
+        The operations or links `what` and their parts are looked up in order, and the first failure
+        counts.
         """
         parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
         found = (self.unmeasured.get((one, device)) for one in parts)

@@ -135,7 +135,7 @@ def _text(group: str) -> str:
 
 @cache
 def _length(group: str, tag: str) -> int:
-    """Returns the number of operations of this group in its chain."""
+    """Returns how many operations of this group the measured chain of the group contains."""
     code, _ = fused.program(parse(_text(group)), {"x": tag, "y": tag}, {})
     return _groups(code)[group, tag]
 

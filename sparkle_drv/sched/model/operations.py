@@ -1,10 +1,11 @@
 """The operations that the scheduler places: the class and size of a call, and how a class is
 probed.
 
-A *class* of work has one speed on a device, as a function of size. Work that differs in kind has
-classes of its own. So a matrix times a few vectors has one, since it is bound by memory. A 3x3
-convolution has another class than a 1x1 convolution, since it has other algorithms. A class is
-probed when it first occurs, unless it is predicted from others (expressions.py).
+A *class* of work has one speed on a device, as a function of size. Work of another kind has a class
+of its own. For example, a matrix times a few vectors is not in the class of large products, since
+memory bounds its speed. A 3x3 and a 1x1 convolution have different classes, since they have
+different algorithms. A class is probed when it first occurs, unless it is predicted from others
+(expressions.py).
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ class Class:
     """How the class's speed follows from other classes; None if the class is probed."""
 
     def lacking(self, devices: Iterable[Device]) -> dict[str, str]:
-        """Returns why devices have no kernel for the call that this class was made for, by URI.
+        """Returns, by URI, why a device has no kernel for the call that this class was made for.
 
-        Another call of a predicted class may be possible there. A probe finds out for all calls of
-        a probed class.
+        Only a predicted class can say so in advance, and only for this call. The device may have a
+        kernel for another call of the class. The result is {} for a probed class, since its probe
+        finds out.
         """
         if self.predicted is None:
             return {}

@@ -90,7 +90,7 @@ def reduce(a: Value, op: Any, axis: Any, keepdims: bool) -> Made:
 
 
 def layout(a: Value, target: Any, source: Any, channels: Any) -> tuple[Made, str]:
-    """Returns the outline of a change of layout, and the layout before."""
+    """Returns the outline of a change of layout, and the name of the layout before the change."""
     found = layout_outline(a, target, source, channels)
     return (found.shape, a.dtype, found.after.name), found.before.name
 
@@ -103,8 +103,8 @@ def worked_in(x: Value, given: Any) -> Any:
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """Returns `x` as it is in `layout`, and the `channels` argument for that change of layout.
-    Returns None if no change is needed.
+    """Returns what `x` becomes when it is changed to `layout`, and the argument `channels` of that
+    change. Returns None if no change is needed.
 
     The filters `w` say how many channels of a blocked image are real, not padding.
     """

@@ -22,7 +22,9 @@ log = logging.getLogger("sparkle_drv.sched")
 
 
 class Profile:
-    """The profile below one SPARKLE_HOME. With `home` "" nothing is found or kept."""
+    """The measurements in the folder `home` (SPARKLE_HOME). If `home` is "", nothing is read or
+    written.
+    """
 
     def __init__(self, home: str) -> None:
         self._file = DeviceFile(Path(home, "profile.json"), log, _sane) if home else None

@@ -58,9 +58,9 @@ class Value:
 class Fold:
     """A change of weights w and bias before a product, to w * scale and bias * scale + shift.
 
-    scale and shift are expressions over channels, of the names in `reads`, computed in float64 on
-    the host. A `scale` of None stands for 1, a `shift` of None for 0. With `positive`, the result
-    is right only for a scale above 0.
+    `scale` and `shift` are expressions of the arrays in `reads`, with a value per channel. The host
+    computes them in float64. A `scale` of None stands for 1, a `shift` of None for 0. With
+    `positive`, the fold is right only if each scale is above 0.
     """
 
     reads: Mapping[str, Value]
@@ -146,7 +146,7 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
-    """Returns `tasks` in which the inputs have the `kinds`, which are by the numbers of inputs."""
+    """Returns `tasks` whose inputs have the `Value.kind` that `kinds` gives for their numbers."""
 
     def given(value: Value) -> Value:
         return replace(value, kind=kinds[value.number]) if value.number in kinds else value

@@ -1,4 +1,4 @@
-"""Acts on one machine: the executor, its arrays, and the calls of a Context.
+"""Runs work on the devices of a Context: the executor, its arrays, and the calls of a Context.
 
 The package probes devices, moves arrays, runs what decide chose, and reports times to model. Task
 graphs are in sched/graph. graph and `sparkle_drv.context` call this package.

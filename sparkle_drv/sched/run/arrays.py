@@ -165,8 +165,8 @@ class ContextArray(Shaped, Operators):
 
     @property
     def copies(self) -> dict[str, Array]:
-        """The copies by URI, the last written first. Expressions that wait are computed first, as
-        in `on`.
+        """The copies by URI, the last written first. First computes all arrays of the Context that
+        are not computed yet, since the caller may write a copy.
         """
         self._ready()
         self._executor.waiting.settle()
@@ -192,16 +192,16 @@ class ContextArray(Shaped, Operators):
         """Returns the core.Array on a device of this Context. The array is moved there first if
         necessary.
 
-        The result is for reading: a caller that writes it must call `wrote`. Expressions that wait
-        are computed first. Raises ValueError (closed, no such device), TypeError (not a str), and
-        what the devices raise.
+        The result is for reading: a caller that writes it must call `wrote`. First computes all
+        arrays of the Context that are not computed yet, since they may read this one. Raises
+        ValueError (closed, no such device), TypeError (not a str), and what the devices raise.
         """
         self._executor.waiting.settle()
         return self._read(device)
 
     def _read(self, device: str) -> Array:
-        """Returns the core.Array on a device, as `on` does, for a caller that only reads. Waiting
-        expressions are not computed.
+        """Returns the core.Array on a device, as `on` does, for a caller that only reads it. Other
+        arrays of the Context that are not computed yet stay so.
         """
         self._first()
         if not isinstance(device, str):
@@ -348,8 +348,8 @@ class ContextArray(Shaped, Operators):
         return ContextArray(self._executor, array.device.uri, copy(array.reshape(*shape)))
 
     def close(self) -> None:
-        """Frees all copies; idempotent. Garbage collection does so, too. Expressions that wait are
-        computed first, because they may read this array.
+        """Frees all copies; idempotent. Garbage collection does so, too. First computes all arrays
+        of the Context that are not computed yet, because they may read this one.
         """
         if self._thunk is not None:  # an expression that nobody has read: no need to compute it
             self._thunk = None

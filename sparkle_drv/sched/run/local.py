@@ -131,8 +131,8 @@ class LocalExecutor:
 
     @property
     def own(self) -> LocalExecutor:
-        """The executor itself. A stand-in returns the real executor, which owns the arrays of its
-        Context.
+        """The executor itself. An object that stands in for an executor (estimates.py, sharding.py)
+        returns here the real one, which owns the arrays of its Context.
         """
         return self
 
@@ -194,8 +194,8 @@ class LocalExecutor:
         self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
         own: bool = True,
     ) -> bool:  # fmt: skip
-        """Measures what is unknown, unless the measurement failed too often. Returns whether it is
-        known now.
+        """Calls `measure` if `known` returns false, unless the measurement of `what` failed too
+        often. Returns whether `what` is known now.
 
         After an error the next request tries again. The error counts as a failure of this device,
         unless `own` is false: then it may be another device's fault.

@@ -46,7 +46,7 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
     as BUDGET_S allows.
 
     `kind` has probes. Returns [] if the device cannot do the work. A size that is too large ends
-    the list. Raises FAILURES.
+    the list. Raises the errors that mesh/links/probe.py lists as FAILURES.
     """
     assert kind.probe is not None
     points: list[Point] = []

@@ -1,9 +1,10 @@
-"""The entry of every call of a Context. A repeated call takes one look-up of its plan, and the
-operation itself. Other calls go on to calls.py.
+"""The entry of every call of a Context. A call whose plan is known takes the short path: it looks
+up the plan and runs the operation. Other calls take the long path, through calls.py.
 
-A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
-the same short path, with a clock beside it. Times after the long path would be wrong: it leaves the
-interpreter's code and data in the caches, and short work then runs up to twice as fast as usual.
+A plan lets `Kept.spare` calls pass before the next measured call (sampled.py). A measured call
+takes the short path, too, with a clock beside it. After the long path, the caches hold more of the
+interpreter's code and data, and short work runs up to twice as fast as usual. So times taken there
+would be wrong.
 
 The long path serves calls that are decided again or measured step by step (stepwise.py). It also
 serves calls with ContextArrays, calls in a recorded trace, and a Context that validates results.

@@ -31,8 +31,8 @@ def terms(
 ) -> Terms:  # fmt: skip
     """Returns how a call is to be divided. `named` returns the URI of a device by any of its names.
 
-    Raises ValueError (unknown words or devices, shares that give no proportions, no memory),
-    TypeError.
+    Raises TypeError. Raises ValueError for unknown words or devices, for shares that give no
+    proportions, and for a `max_vram_gb` that is not above 0.
     """
     limit = 0
     if max_vram_gb is not None:
@@ -58,8 +58,8 @@ def word(name: str, given: Any, words: Sequence[str]) -> str:
 
 
 def sharing(executor: LocalExecutor, *given: Any, **named: Any) -> Sharding:
-    """Returns a Sharding for a call that may be divided. If the call is only to be planned, it is a
-    SharedEstimate.
+    """Returns a Sharding, which makes a call that may be divided. Returns a SharedEstimate if the
+    call is only to be planned.
     """
     return (SharedEstimate if executor.unplaced else Sharding)(executor, *given, **named)
 

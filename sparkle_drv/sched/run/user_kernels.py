@@ -226,8 +226,8 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
-    """Returns a function that maps the elements of a piece to its number of workgroups. Raises
-    TypeError, ValueError.
+    """Returns a function that maps the number of elements of a piece to its number of workgroups.
+    Raises TypeError, ValueError.
     """
     if groups is None or callable(groups):
         return groups or (lambda count: None)

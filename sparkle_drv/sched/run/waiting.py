@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """The ContextArrays that wait. A lock covers each computation, so two threads that read one
-    array compute it once.
+    """The ContextArrays that are not computed yet. A lock covers each computation, so two threads
+    that read one array compute it once.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Waiting:
         self._arrays: dict[int, weakref.ref[ContextArray]] = {}
 
     def add(self, array: ContextArray) -> None:
-        """Adds `array`, which waits from now on."""
+        """Adds `array`, which is not computed yet."""
         arrays, key = self._arrays, id(array)
         arrays[key] = weakref.ref(array, partial(arrays.pop, key))
 
@@ -41,10 +41,10 @@ class Waiting:
             self._arrays.pop(id(array), None)
 
     def settle(self) -> None:
-        """Computes every array that waits by now. If that fails, a later read of the array raises
-        the error.
+        """Computes every array that is not computed yet. If a computation fails, a later read of
+        its array raises the error.
 
-        Another thread may add arrays meanwhile. They wait for the next call.
+        Another thread may add arrays meanwhile. The next call computes those.
         """
         if not self._arrays:
             return

@@ -6,8 +6,8 @@ the pieces are in run (shards.py).
     divide.py     the cut and the shares of a call, from what is known of the devices
     cuts.py       the axes that a call can be cut along
     micro.py      a graph's tasks in micro-batches
-    ledger.py     which device does which piece, once; it has a lock
-    site.py       Site: one device and what the call costs there; Pace: the same per unit
+    ledger.py     Ledger: records which device does which piece; threads share it
+    site.py       Site: one device, and the costs of a call there; Pace: the seconds of its stages
     plan.py       plan_shares: the plan of the least predicted time
     arguments.py  refuses bad arguments
     shares.py     Shares and Piece: the plan as data and as text

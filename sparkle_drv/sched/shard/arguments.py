@@ -48,8 +48,8 @@ def check(
 
 
 def proportions(given: Mapping[str, Any]) -> dict[str, float]:
-    """Returns these shares as floats. Raises TypeError or ValueError for shares that give no
-    proportions.
+    """Returns these shares as floats. Raises TypeError or ValueError if they give no proportions: a
+    share is no number, negative or too large, or all are 0.
     """
     found = {}
     for uri, share in given.items():

@@ -55,8 +55,8 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """Returns the same parts in a list of `devices` devices. `members` are the indices of the
-        present ones.
+        """Returns a Balance for `devices` devices, in which these devices have the same parts as
+        here and all others have none. `members` are the new indices of these devices.
         """
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
         for number, at in enumerate(members):
@@ -68,7 +68,9 @@ class Balance:
 def played(
     cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
 ) -> Balance:
-    """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends."""
+    """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends. With
+    `queued`, fixed operands leave the host one after another.
+    """
     paces = [cutter.pace for cutter in cutters]
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
     order = [at for at, pace in enumerate(paces) if units[at] and pace.sent] if queued else []
@@ -77,8 +79,8 @@ def played(
 
 
 def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
-    """Returns the parts that are predicted to end first, some of them empty. `low` is a lower
-    bound.
+    """Returns the parts of all devices with which the call is predicted to end first. Some parts
+    may be empty. `low` is a lower bound of the seconds of the call.
     """
     every = range(len(paces))
     near = [at for at in every if waits(paces[at], paces)]
@@ -156,11 +158,12 @@ def balanced(
     long: float = 0.0,
     begin: Sequence[int] = (),
 ) -> Balance:
-    """Returns parts for these members, whose memory can hold the work. Each gets at least `least`
-    units.
+    """Returns parts for the devices `members`, whose memory can hold the work. Each gets at least
+    `least` units.
 
-    Pieces are as long as in a call of `long` seconds, or of `low` seconds if `long` is 0. `begin`
-    may have a first guess of the units of each device.
+    Pieces are as long as in a call of `long` seconds. If `long` is 0, `low` takes its place, a
+    lower bound of the seconds of this call. With `queued`, fixed operands leave the host one after
+    another. `begin` may have a first guess of the units of each device.
     """
     its = [paces[at] for at in members]
     if begin:

@@ -1,11 +1,12 @@
 """A lower bound for the seconds of a call that devices share. All functions are pure.
 
-In T seconds a device can do only so many units, in any order. Its slowest stage is busy for all of
-them; each other stage adds one piece before or after. Devices that share a resource launch one at a
-time. All bytes pass the host's port.
+In T seconds a device can do only so many units, in any order. A piece has three stages: copy in,
+launch, copy out. The slowest stage is busy for all units of the device. Each other stage adds the
+time of one piece, before or after. Devices that share a resource launch one at a time. All bytes
+pass the host's port.
 
-Each limit is computed by itself, with whole units. In each, any device may take part or not. The
-bound is the least T in which every limit allows the work.
+Each limit is computed by itself, with whole units. Within a limit, any device may take part or not.
+The bound is the least T in which every limit allows the work.
 """
 
 from __future__ import annotations
@@ -58,12 +59,13 @@ def _least(
     limits: Sequence[Limits], count: int, host: Port, low: float, high: float, chains: bool,
     exact: float,
 ) -> float:  # fmt: skip
-    """Returns the least seconds T, from `low` on, in which `count` units can be done. The result
-    is approximated from below.
+    """Returns the least seconds T, from `low` on, in which `count` units can be done. The result is
+    approximated from below.
 
-    Between two ends, the next T to try is where the line through both meets `count` (regula falsi).
-    It is moved a little, so that both ends come closer. If the line is too flat, the search tries
-    the middle.
+    The search keeps two times: one too short for `count` units, one long enough. A line goes
+    through the units at both. The next T to try is where the line reaches `count` (regula falsi),
+    moved a little so that both times come closer. If the line is too flat, the search tries the
+    middle.
     """
     over = _most(limits, high, count, host, chains)
     under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
@@ -89,7 +91,9 @@ def _least(
 
 
 def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bool) -> float:
-    """Returns the most units that can be done in t seconds."""
+    """Returns the most units that can be done in t seconds. With `chains`, the rows of chains of
+    limits.py count, too, not only the simple limits.
+    """
     able = []
     for its in limits:
         units = its.units(t, count)

@@ -100,8 +100,10 @@ def map(shapes: Mapping[str, Shape], out: Shape) -> list[Cut]:
 
 
 def reduce(shape: Shape, op: str, axis: int | tuple[int, ...] | None, keepdims: bool) -> list[Cut]:
-    """Returns the cuts of a reduction: along an axis that stays, else along a reduced one, whose
-    partial results are combined. Partial means cannot be combined.
+    """Returns the cuts of a reduction: along an axis that stays, else along a reduced axis.
+
+    The partial results of a cut along a reduced axis are combined. A mean has no such cut, since
+    the means of parts cannot be combined.
     """
     every = range(len(shape))
     given = every if axis is None else axis if isinstance(axis, tuple) else (axis,)

@@ -21,8 +21,11 @@ def waits(pace: Pace, paces: Sequence[Pace]) -> bool:
 def evened(
     paces: Sequence[Pace], units: Sequence[int], ends: Sequence[float], count: int
 ) -> list[float]:
-    """Returns the units with which all devices would end together if each further unit took a
-    device's seconds per unit.
+    """Returns the units of each device with which all devices are predicted to end at the same
+    time.
+
+    `units` and `ends` are those of the last simulation. Each further unit is predicted to take its
+    device's seconds per unit, or twice that if the device shares a resource with another one.
     """
     lines = []
     busy = [pace for pace, its in zip(paces, units, strict=True) if its]

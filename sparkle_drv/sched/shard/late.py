@@ -1,9 +1,9 @@
 """Says when a piece is late, and which device then does it, too. All functions are pure.
 
 A device with a late piece takes nothing until that piece has ended. Its planned pieces go to the
-head of the tail. tail.py does not count the device in rates, or as the fastest device. The others
-take the tail first. A device that takes nothing of the tail does late pieces again, the longest
-late first. Of a piece that is done twice, the first result counts.
+head of the tail, for the other devices. tail.py leaves this device out of its rates and out of the
+choice of the fastest device. A device that takes no more of the tail does a late piece again, first
+the one that has been late for longest. Of a piece that is done twice, the first result counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def late_at_s(begun_s: float, pace: Pace, units: int) -> float:
 
 
 def again(now_s: float, pace: Pace, units: int, others_s: Iterable[float] = ()) -> bool:
-    """Returns whether an idle device should do a late piece, too.
+    """Returns whether the idle device of `pace` should do another device's late piece, too.
 
-    It should if it is predicted to end before `others_s`: the predicted ends of devices that do the
-    piece and are not late.
+    `others_s` are the predicted ends of devices that do the piece and are not late. The idle device
+    should do the piece if it is predicted to end before all of these.
     """
     return now_s + pace.piece_s(units) < min(others_s, default=math.inf)

@@ -1,9 +1,8 @@
-"""Which device does which piece of a call: a piece is claimed, computed and committed once. Threads
-share a ledger.
+"""Ledger: the record of which device does which piece of a call. Threads share it.
 
-Each device first claims its planned pieces, then chunks of the tail by the rule of tail.py, then
-late pieces of others by the rule of late.py. The first commit of a piece counts; later ones are
-dropped.
+Each device first claims its planned pieces. Then it claims chunks of the tail by the rule of
+tail.py, and at last the late pieces of others by the rule of late.py. The first commit of a piece
+counts; later ones are dropped.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class Ledger:
         self, parts: Mapping[str, Iterable[Piece]], tail: Iterable[Piece],
         paces: Mapping[str, Pace], slack_s: float = 0.0, call_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Builds the ledger. `call_s` is the predicted seconds of the call; 0 allows pieces of any
-        length.
+        """Builds the ledger. `call_s` is the predicted seconds of the call, which limits the length
+        of a piece. With 0, only the device's memory limits that length.
         """
         self._planned = {uri: deque(pieces) for uri, pieces in parts.items()}
         self._tail = deque(tail)
@@ -137,8 +136,10 @@ class Ledger:
         return {one.uri for one in claims if one.late_s <= now_s}
 
     def _doubtful(self, uri: str, now_s: float) -> Piece | None:
-        """Returns the piece to do again: of those that this device would end before the others, the
-        one that has been late for longest.
+        """Returns the late piece that this device should do again, or None.
+
+        This device is predicted to end the piece before all devices that do it and are not late. Of
+        several such pieces, the one that has been late for longest is returned.
         """
         late = [
             claims

@@ -1,10 +1,12 @@
-"""Computes the most that one device can do in some seconds, with any pieces. Pure.
+"""Computes the most units that one device can do in some seconds, however they are cut into pieces.
+Pure.
 
-Two stages run the pieces one after another. They take p and c seconds per unit, and a and b per
-piece. A piece enters the second stage when it has left the first. For each k, pieces 1 to k in the
-first stage and then pieces k to n in the second form a chain: they follow one another. A weighted
-sum of these n chains, in which all units count alike, gives the bound. (The weights are the dual of
-the linear program over sizes of pieces.)
+Let T be the seconds, x the units and n the number of pieces. Two stages run the pieces one after
+another. They take p and c seconds per unit, and a and b per piece. A piece enters the second stage
+when it has left the first. For each k, pieces 1 to k in the first stage and then pieces k to n in
+the second form a chain: they follow one another. A weighted sum of these n chains, in which all
+units count alike, gives the bound. (The weights are the dual of the linear program over sizes of
+pieces.)
 
     T >= A(n) + K(n) x,  K(n) = p + (c - p) / (1 - r**n),  r = p / c
 
@@ -27,8 +29,11 @@ Chain = tuple[float, float]
 
 
 class Limits:
-    """The limits of one device, as chains: lines of seconds over units. Each chain in `simple`
-    limits the device. Of each row of `pairs`, only the chain that allows the most units does.
+    """The limits of one device, as chains: lines of seconds over units. A chain says that the
+    device needs at least these seconds.
+
+    All chains in `simple` hold. `pairs` has a row of chains for each pair of stages. Of a row, only
+    the chain that allows the most units holds.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -80,7 +85,9 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """Returns `units`, or fewer if a row of chains allows only fewer; see `narrow`."""
+        """Returns `units`, or the units that the rows of chains allow in t seconds if these are
+        fewer.
+        """
         for chains in self.pairs:
             for a, b in chains:
                 if units * b <= t - a:
@@ -91,8 +98,8 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """Returns a chain for each n in NUMBERS: A(n), and K of the largest number of pieces below the
-    next n. So the chain holds for all numbers of pieces between.
+    """Returns a chain for each n in NUMBERS, with A(n) and K(m) (see this file's docstring). m is
+    the last number of pieces before the next n, so the chain holds for n to m pieces.
     """
     if p > c:  # The stages in reverse order have the same bound, and r is then at most 1.
         a, p, b, c = b, c, a, p

@@ -32,7 +32,7 @@ class Batch:
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """Returns the tasks for a batch of `rows` rows, which cost as much as one part. Arrays keep
+        """Returns the tasks of one micro-batch of `rows` rows, to predict its cost. Arrays keep
         their numbers.
         """
         return [self._task(task, {}, (0, rows)) for task in self.tasks]

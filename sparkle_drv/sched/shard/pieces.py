@@ -27,8 +27,10 @@ RAMP = 16
 
 
 def largest(pace: Pace, seconds: float) -> int:
-    """Returns the units of the longest piece in a call of `seconds`, at least one. The piece takes
-    LONGEST of the call, or longer if launches and latencies would cost more than LOSS otherwise.
+    """Returns the units of the longest piece in a call of `seconds`, at least one.
+
+    The piece takes the fraction LONGEST of the call. It takes longer if launches and latencies
+    would otherwise cost more than the fraction LOSS.
     """
     stages = pace.stages()
     long = min([(LONGEST * seconds - a) / b for a, b in stages if b])
@@ -63,7 +65,9 @@ class Cutter:
 
 
 def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], list[int]]:
-    """Returns the first pieces of both ramps, at most `units` units in all, small pieces first."""
+    """Returns the pieces of both ramps that fit into `units` units together, the smallest first. A
+    ramp is the growing pieces at one end (_ramp).
+    """
     ahead, behind = 0, 0
     while True:
         size = min(front[ahead : ahead + 1] + back[behind : behind + 1])

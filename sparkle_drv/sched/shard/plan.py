@@ -37,9 +37,9 @@ def plan_shares(
     """Returns the shares with the least predicted time.
 
     A device that does not help is left out. With `each`, every device gets at least a unit instead.
-    `given` are fixed proportions by URI; then there is no tail. `tail` is the largest part of the
-    work that is left for the tail. Raises ValueError for bad arguments, Impossible if the memory
-    cannot hold the work.
+    `given` are fixed proportions by URI; the plan then has no tail. `tail` is the largest fraction
+    of the work that may be left for the tail. Raises ValueError for bad arguments, Impossible if
+    the memory cannot hold the work.
     """
     check(sites, count, each, given, tail)
     paces = [Pace(site, host) for site in sites]
@@ -83,8 +83,8 @@ def shares(
     tail: float,
     given: Mapping[str, float] | None,
 ) -> Shares:
-    """Returns the plan of the parts in `found`, with their last pieces moved to the tail. The tail
-    is smaller, or none, if the call would end later with it.
+    """Returns the plan of the parts in `found`, with their last pieces moved to the tail. If the
+    call would end more than the fraction LOSS later with this tail, the tail is smaller or empty.
     """
     parts, rest, by, end_s = found.pieces, [], [], found.end_s
     most = [largest(pace, bound) for pace in paces]
@@ -118,8 +118,8 @@ def shares(
 
 
 def front(pieces: Sequence[int], tail: float) -> list[int]:
-    """Returns these pieces without their last units, the fraction `tail` of all. At least one unit
-    stays.
+    """Returns these pieces after the fraction `tail` of their units was cut off at the end. At
+    least one unit stays.
     """
     kept, left = list(pieces), int(sum(pieces) * tail)
     while left:

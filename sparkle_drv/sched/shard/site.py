@@ -17,7 +17,7 @@ NO_TIME = Line(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Site:
-    """A device, and what one cut of one call costs there.
+    """A device, and the costs of computing parts of one call there, if the call is cut in one way.
 
     A unit is a granule of the axis that is cut, for example 16 rows. Operands, units and results
     stay in the device's memory until the call ends.
@@ -109,8 +109,8 @@ class Pace:
         return ways_s + self.launch + self.computes * units
 
     def end_s(self, pieces: Sequence[int]) -> float:
-        """Returns the seconds until the last of these pieces is on the host, if nothing else uses
-        its port.
+        """Returns the seconds until the last of these pieces is on the host, if no other device
+        uses the host's port.
         """
         if not self.far:
             return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)

@@ -3,8 +3,9 @@ pure.
 
 Rates are never quite as predicted. Each chunk is a part of what is left, as in guided
 self-scheduling (C. Polychronopoulos, D. Kuck, IEEE Transactions on Computers C-36(12), 1987). Of a
-chunk, a device takes at most its longest piece (pieces.py). A slow device leaves a chunk to others:
-one that needs more time for it than all devices together need for everything that is left.
+chunk, a device takes at most its longest piece (pieces.py). The fastest device takes every chunk
+that it can. Another device compares two times: its own for the chunk, and that of all devices
+together for the whole tail that is left. If its own is longer, it leaves the chunk to the others.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ the ideal instead of 0.99. With 4 there are a quarter more chunks and no gain.""
 
 
 def takes(piece_s: float, left_s: float, fastest: bool) -> bool:
-    """Returns whether a free device takes the next chunk.
+    """Returns whether a free device takes the next chunk. The device that is the `fastest` always
+    does.
 
-    `piece_s` is the seconds until the device would end the chunk, earlier launches included.
-    `left_s` is the seconds that all devices together need for everything that is left.
+    `piece_s` is the predicted seconds until the device would end the chunk. `left_s` is the seconds
+    that all devices together need for everything that is left.
     """
     return fastest or piece_s <= left_s
 
@@ -39,10 +41,10 @@ def dealt(
     most: Sequence[int],
 ) -> tuple[list[int], list[int], float]:
     """Deals the tail to devices that do not wait for one another. Returns the units of each chunk,
-    the device predicted to take it, and the end of all.
+    the device predicted to take it, and the seconds until all devices have ended.
 
-    Chunks have at least `least` units, but at most `most` of their device. The lists are empty if
-    the devices' memory cannot hold the tail.
+    A chunk has `least` units or more; the last one may have fewer. No chunk has more units than
+    `most` gives for its device. The lists are empty if the devices' memory cannot hold the tail.
     """
     members = [at for at, part in enumerate(parts) if part]
     rate, count = sum([1 / paces[at].each for at in members]), CHUNK * len(members)
@@ -96,7 +98,8 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 
 
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
-    """Returns the lanes after one more piece, which the device took at `taken_s`.
+    """Returns the times of a device (Lanes) after one more piece, which the device took at
+    `taken_s`.
 
     A device that copies operands in takes its next chunk when it launches the previous one, so that
     copies and launches overlap.

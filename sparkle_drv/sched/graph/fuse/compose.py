@@ -87,7 +87,12 @@ class _Made:
         return Expr(self.builder.graph(root, names, "", "map"), self.reads, self.numbers)
 
     def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
-        """Appends the nodes of `given`. Returns the number of the last one."""
+        """Appends the nodes of `given` to the new expression. Returns the number of the last
+        appended node.
+
+        `inner` maps names of arrays in `given` to expressions, whose nodes are appended in their
+        place.
+        """
         new: list[int] = []
         for node in given.graph.nodes:
             if node.op != "name":

@@ -122,8 +122,8 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """Returns the operation of node `i`, its operand that does not depend on y, and its operand
-        that does.
+        """Returns the operation of node `i`, its operand that does not depend on y (-1 if it needs
+        none), and its operand that does.
         """
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]
@@ -184,8 +184,11 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """Returns the array that can be the bias unchanged, and the Fold to compute before the
-        product. Each may be None.
+        """Returns how the product can take the linear function: (bias, Fold).
+
+        The bias is an array that becomes the product's bias unchanged. The Fold changes weights and
+        bias before the product. Each is None if it is not needed. `positive` demands that the
+        Fold's scale is above 0.
         """
         product = self.search.product
         old = product.reads.get("bias")

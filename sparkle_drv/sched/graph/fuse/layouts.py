@@ -75,8 +75,8 @@ def changed_nbytes(tasks: Sequence[Task]) -> int:
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """Returns the operands of a task that must have the layout it works in, by name. Returns {} if
-    the task cannot work in another layout.
+    """Returns, by name, the operands that must have the layout in which the task works. Returns {}
+    if the task cannot work in another layout.
     """
     out = task.out
     if task.op == "conv2d" and task.options["algo"] == "auto":
@@ -171,8 +171,10 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """Returns the first change to the other layout that reads a value of `part`, by the value's
-    number.
+    """Returns the tasks that change a result of `part` from its layout `here` to the other layout.
+
+    Of several such tasks for one result, the first is returned. The keys are the numbers of the
+    results.
     """
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}

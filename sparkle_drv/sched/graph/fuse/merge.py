@@ -28,7 +28,8 @@ Holds = Callable[[Task], bool]
 def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
     """Returns `tasks` merged into fewer, in the same topological order.
 
-    New values get numbers from `free` on, above those of `tasks`.
+    `holds(task)` says whether the weights of a product can take its fold. New values get numbers
+    from `free` on, above those of `tasks`.
     """
     free = max(free, unused(tasks))
     left = _maps_into(plain(tasks, outputs), outputs, "map")
@@ -132,8 +133,8 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
 
 
 def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
-    """Returns the product with an epilogue and, if anything is left of the map, the rest as a task.
-    Returns [] if the product can take nothing.
+    """Returns [the product with an epilogue taken from the map `given`], followed by a task for the
+    rest of the map if there is one. Returns [] if the product can take nothing.
     """
     assert given.expression is not None
     if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
@@ -165,8 +166,9 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 def _pays(task: Task, whole: bool) -> bool:
     """Returns whether it is cheaper to scale the weights than the result.
 
-    If a part of the map is left, that part can scale the result at no cost. Constant weights are
-    scaled only once. Other weights are scaled in each run, on the host, in a few passes.
+    `whole` says that the product takes over the whole map. Otherwise the part of the map that is
+    left can scale the result at no cost. Constant weights are scaled only once. Other weights are
+    scaled in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]

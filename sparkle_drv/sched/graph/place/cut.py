@@ -30,7 +30,8 @@ def decide_cut(
     """Decides as plans.decide does, for a graph in `count` micro-batches. "auto" takes the number
     with the least predicted time.
 
-    Raises ValueError if the batch cannot be cut that way. It does so before any measurement.
+    Raises ValueError, before any measurement, if the batch cannot be cut into `count`
+    micro-batches.
     """
     batches = [micro.batch(tasks, outputs) for tasks in choices]
     extent = batches[0].extent

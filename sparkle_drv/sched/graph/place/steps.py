@@ -144,8 +144,8 @@ def _elsewhere(step: Bring) -> bool:
 def _over(
     tasks: Sequence[Task], step: Bring | Do, begin: Mapping[Key, int], end: Mapping[Key, int]
 ) -> Key | None:
-    """Returns an operand of a map that the result may overwrite, because the map is its last
-    reader. None if there is no such operand.
+    """Returns the key of an operand of a map that the result may overwrite, because the map is the
+    operand's last reader. Returns None if there is no such operand.
     """
     if isinstance(step, Bring) or tasks[step.task].op != "map":
         return None
