@@ -43,7 +43,7 @@ CHECKS = {
                     "else if (epoch != SP_ANY_EPOCH && atomic_load(&q->device->epoch) != epoch)",
                     "else if (0)", "native/cpu/runtime/queue.c")),
     "overlap": (PLANS,
-                Plant("sparkle_drv/ops/calls/planned.py",
+                Plant("sparkle_drv/ops/calls/prepared_call.py",
                       "if out is not None and staging.meets(out, operands):", "if False:")),
 }  # fmt: skip
 

@@ -29,7 +29,8 @@ OF_TESTS = (
     "cluster/transport/air.py",
     *("testing/calls.py", "testing/collectives.py", "testing/emulated_dispatch.py"),
     *("testing/emulated_kernels.py", "testing/fault_suite.py", "testing/juggler.py"),
-    *("testing/placements.py", "testing/planned.py", "testing/planted.py", "testing/rules.py"),
+    *("testing/placements.py", "testing/mesh_plan_quality.py"),
+    *("testing/planted_defects.py", "testing/rule_ablation.py"),
     "testing/shards/",
 )
 

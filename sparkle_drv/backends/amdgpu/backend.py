@@ -16,7 +16,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder
 from sparkle_drv.backends import abilities, machine
-from sparkle_drv.backends.amdgpu import info, launch_refusal, links, unended
+from sparkle_drv.backends.amdgpu import info, launch_refusal, links, peer_queues
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
@@ -147,7 +147,7 @@ class AmdgpuBackend:
         return self._native.timestamp()
 
     def live_counts(self) -> dict[str, int]:
-        unended.sweep()
+        peer_queues.sweep()
         return self._native.live_counts()
 
     def _want_clock(self, call: str) -> None:

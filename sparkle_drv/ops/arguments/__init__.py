@@ -1,5 +1,5 @@
 """Checks of arguments that all operations share, and the quoting of values in errors.
 
 The folder uses no device and has no rule of a single operation. All of ops and sched call it.
-check.py has the checks, words.py the quoting, annotations.py the types.
+check.py has the checks, quoting.py the quoting, annotations.py the types.
 """

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops.arguments.words import short, shown
+from sparkle_drv.ops.arguments.quoting import short, shown
 
 from .elementwise import COMPARISONS
 from .graph import Graph, Node

@@ -23,7 +23,7 @@ from sparkle_drv.core.host_pointer import HostPointer, HostSpan
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.types import TilePlan
 

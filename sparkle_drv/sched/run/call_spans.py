@@ -1,7 +1,7 @@
 """Records spans of a trace for whole calls of a Context and its arrays.
 
-The parts of a call are on other tracks (traced.py). A call that is a single part is on the track of
-that part, too. Without a trace each call costs one test.
+The parts of a call are on other tracks (traced_calls.py). A call that is a single part is on the
+track of that part, too. Without a trace each call costs one test.
 """
 
 from __future__ import annotations

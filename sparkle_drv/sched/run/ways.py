@@ -10,12 +10,12 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault
 from sparkle_drv.mesh import survey
-from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.array_runner import Ways
 from sparkle_drv.mesh.lanes.program import Begun
 from sparkle_drv.mesh.lanes.transports import Asks, NoWay
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.mesh.measured import BACK, INTO, between
+from sparkle_drv.mesh.survey_result import BACK, INTO, between
 from sparkle_drv.telemetry import progress
 
 if TYPE_CHECKING:

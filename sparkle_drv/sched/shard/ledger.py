@@ -2,8 +2,8 @@
 share a ledger.
 
 Each device first claims its planned pieces, then chunks of the tail by the rule of tail.py, then
-late pieces of others by the rule of late.py. The first commit of a piece counts; later ones are
-dropped.
+late pieces of others by the rule of late_pieces.py. The first commit of a piece counts; later ones
+are dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .late import LATE, again
+from .late_pieces import LATE, again
 from .pieces import largest
 from .shares import Piece
 from .site import Pace

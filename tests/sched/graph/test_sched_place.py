@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched.decide import exact, improve, place_graph
+from sparkle_drv.sched.decide import branch_and_bound, local_search, place_graph
 from sparkle_drv.sched.decide import schedule as place
 from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, priced, timed
 from sparkle_drv.sched.model.costs import Costs, Node
@@ -126,10 +126,10 @@ def test_a_change_helps_when_the_whole_schedule_is_shorter(seed):
     problem = graph(24, 2 + seed % 3, seed, shared=seed % 2 == 1)
     helpful = others = 0
     for schedule in (place.earliest_finish(problem), place.heft(problem), *place.single(problem)):
-        trial = improve._Trial(problem, schedule)
-        for change in improve._changes(problem, schedule):
+        trial = local_search._Trial(problem, schedule)
+        for change in local_search._changes(problem, schedule):
             whole = timed(problem, change.order, change.device).seconds
-            assert trial.helps(change) == (whole < schedule.seconds * improve.HELPS)
+            assert trial.helps(change) == (whole < schedule.seconds * local_search.HELPS)
             helpful += trial.helps(change)
             others += not trial.helps(change)
     assert helpful
@@ -199,8 +199,8 @@ def test_a_graph_that_makes_no_sense(seconds, reads, what):
 def test_the_search_ends(monkeypatch):
     problem = graph(8, 4, 3)
     start = place.heft(problem)
-    monkeypatch.setattr(exact, "MOST_STATES", 3)
-    assert exact.search(problem, start).seconds <= start.seconds
+    monkeypatch.setattr(branch_and_bound, "MOST_STATES", 3)
+    assert branch_and_bound.search(problem, start).seconds <= start.seconds
 
 
 @pytest.mark.parametrize(("slower", "whole"), [(1.5, True), (20.0, False)])

@@ -12,7 +12,7 @@ from _bringup.ladder import families
 from _bringup.ladder.climb import climb
 from _bringup.results.rung import FAIL
 
-from sparkle_drv.testing.planted import PLANTED, machine
+from sparkle_drv.testing.planted_defects import PLANTED, machine
 
 CHIPS = ["gfx1100", "gfx1036"]
 RUNGS = families.AMDGPU

@@ -29,7 +29,7 @@ LEAST = 0.05
 """Least part of its planned work for a slow device that the caller named."""
 
 
-class Pulse:
+class HealthMonitor:
     """Keeps the Health of each device by URI, under one lock. Times are on each device's own clock,
     in seconds.
     """

@@ -19,7 +19,7 @@ ALIGN = 256
 most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment)."""
 
 
-def legs(route: Route, nbytes: int) -> Program:
+def route_program(route: Route, nbytes: int) -> Program:
     """Returns the program that copies "data" of the first place to "data" of the last one."""
     chunk = -(-max(1, route.chunk_nbytes) // ALIGN) * ALIGN
     pairs = list(pairwise(route.places))

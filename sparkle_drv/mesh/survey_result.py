@@ -34,7 +34,7 @@ class Measured:
     """For each place, the points of sending and receiving over all its links at once."""
 
 
-class Kept(Protocol):
+class PointStore(Protocol):
     """A store that keeps points between runs, such as sched/model/profile.py."""
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
@@ -44,7 +44,7 @@ class Kept(Protocol):
         """Adds these points to those that are kept of the device."""
 
 
-def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
+def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
     """Returns the kept measurements of these devices, by URI, or None if any is missing."""
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
@@ -56,7 +56,7 @@ def load(kept: Kept, infos: Mapping[str, DeviceInfo]) -> Measured | None:
     return Measured(**found)
 
 
-def store(kept: Kept, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
+def store(kept: PointStore, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
     """Keeps all measurements."""
     entries: dict[str, dict[str, list[Point]]] = {uri: {} for uri in infos}
     for what, part, uri, name in _names(infos):

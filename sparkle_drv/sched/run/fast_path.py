@@ -1,11 +1,12 @@
 """The entry of every call of a Context. A repeated call takes one look-up of its plan, and the
 operation itself. Other calls go on to calls.py.
 
-A plan lets `Kept.spare` calls pass (sampled.py) before the next measured one. Measured calls take
-the same short path, with a clock beside it. Times after the long path would be wrong: it leaves the
-interpreter's code and data in the caches, and short work then runs up to twice as fast as usual.
+A plan lets `KeptPlan.spare` calls pass (kept_plan.py) before the next measured one. Measured calls
+take the same short path, with a clock beside it. Times after the long path would be wrong: it
+leaves the interpreter's code and data in the caches, and short work then runs up to twice as fast
+as usual.
 
-The long path serves calls that are decided again or measured step by step (stepwise.py). It also
+The long path serves calls that are decided again or measured step by step (timed_steps.py). It also
 serves calls with ContextArrays, calls in a recorded trace, and a Context that validates results.
 """
 

@@ -1,5 +1,5 @@
-"""Runs a call of the executor while a trace is recorded: the same plan, step by step (stepwise.py),
-with a span for each step. local.py calls this module.
+"""Runs a call of the executor while a trace is recorded: the same plan, step by step
+(timed_steps.py), with a span for each step. local.py calls this module.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.core.device import Device
 from sparkle_drv.telemetry.trace import Span, Trace
 
-from . import call_spans, stepwise
+from . import call_spans, timed_steps
 from .call_spans import BACK, INTO, noting
 
 if TYPE_CHECKING:
-    from sparkle_drv.sched.decide.sampled import Kept
+    from sparkle_drv.sched.decide.kept_plan import KeptPlan
     from sparkle_drv.sched.model.conversion import Conversion
 
     from .local import LocalExecutor
@@ -28,7 +28,7 @@ def run(
     executor: LocalExecutor,
     trace: Trace,
     begin_ns: int,
-    kept: Kept,
+    kept: KeptPlan,
     operands: Sequence[Any],
     out: Any,
     call: Callable[[Device, Sequence[Any], Any], Any],
@@ -44,7 +44,7 @@ def run(
     )
     noting(trace, now)
     spans = _Spans(executor, kept, trace, decided)
-    result, kept.measured = stepwise.run(spans, operands, out, call, convert, whole)
+    result, kept.measured = timed_steps.run(spans, operands, out, call, convert, whole)
     return result
 
 
@@ -53,7 +53,7 @@ def checked(trace: Trace) -> None:
     trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
 
 
-def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
+def looked(trace: Trace, kept: KeptPlan, begin_ns: int, wrong: str) -> None:
     """Records the check of a result, begun at `begin_ns`. `wrong` describes the error found, "" if
     none.
     """
@@ -61,16 +61,20 @@ def looked(trace: Trace, kept: Kept, begin_ns: int, wrong: str) -> None:
     trace.span(VALIDATE, kept.plan.work.op, begin_ns, end, device=kept.device.uri, wrong=wrong)
 
 
-class _Spans(stepwise.Steps):
+class _Spans(timed_steps.Steps):
     """Records a span for each step, with arrows from the spans that the step waited for."""
 
-    def __init__(self, executor: LocalExecutor, kept: Kept, trace: Trace, decided: Span) -> None:
+    def __init__(
+        self, executor: LocalExecutor, kept: KeptPlan, trace: Trace, decided: Span
+    ) -> None:
         super().__init__(executor, kept)
         self.trace, self.decided = trace, decided
         self.came: list[Span] = []
         """Spans that the operation waits for."""
 
-    def step(self, part: str, act: Callable[[], stepwise.Made], nbytes: int = 0) -> stepwise.Made:
+    def step(
+        self, part: str, act: Callable[[], timed_steps.Made], nbytes: int = 0
+    ) -> timed_steps.Made:
         begin = time.perf_counter_ns()
         made = super().step(part, act, nbytes)
         end = time.perf_counter_ns()
@@ -80,22 +84,22 @@ class _Spans(stepwise.Steps):
 
     def _span(self, part: str, begin: int, end: int, nbytes: int) -> None:
         trace, uri, plan = self.trace, self.kept.device.uri, self.kept.plan
-        if part == stepwise.IN:
+        if part == timed_steps.IN:
             self.came.append(trace.span((uri, INTO), "operand", begin, end, nbytes=nbytes))
             return
-        if part == stepwise.OUT:
+        if part == timed_steps.OUT:
             trace.span((uri, BACK), "result", begin, end, nbytes=nbytes)
             return
         cost = plan.candidates[0].cost
         name, size, predicted = plan.work.op, plan.work.size, self.kept.compute_s
-        if part == stepwise.CONVERT:
+        if part == timed_steps.CONVERT:
             name = next(x.convert for x in plan.work.operands if x.convert)
             size, predicted = nbytes, cost.convert_s if cost else 0.0
         track = uri, call_spans.COMPUTE
         span = trace.span(track, name, begin, end, size=size, predicted_s=predicted)
         for source in self.came:
             trace.flow("operand", source, span)
-        if part == stepwise.CONVERT:
+        if part == timed_steps.CONVERT:
             self.came = [span]
         else:
             trace.flow("decision", self.decided, span)

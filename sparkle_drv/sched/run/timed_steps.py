@@ -2,7 +2,7 @@
 the result out. Each is waited for and timed. The result equals that of the plain call.
 
 Measured calls run this way (local.py), except calls of numpy arrays on a device that shares the
-host's memory. While a trace is recorded, all calls run this way (traced.py).
+host's memory. While a trace is recorded, all calls run this way (traced_calls.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .arrays import ContextArray, here
 from .constants import ContextConstant
 
 if TYPE_CHECKING:
-    from sparkle_drv.sched.decide.sampled import Kept
+    from sparkle_drv.sched.decide.kept_plan import KeptPlan
     from sparkle_drv.sched.model.conversion import Conversion
 
     from .local import LocalExecutor
@@ -35,7 +35,7 @@ Made = TypeVar("Made")
 class Steps:
     """Runs and times the steps of one call."""
 
-    def __init__(self, executor: LocalExecutor, kept: Kept) -> None:
+    def __init__(self, executor: LocalExecutor, kept: KeptPlan) -> None:
         self.executor, self.kept = executor, kept
         self.clock = executor.clock_of(kept.device)
         self.taken = {IN: 0.0, CONVERT: 0.0, COMPUTE: 0.0, OUT: 0.0}

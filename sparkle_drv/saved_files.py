@@ -3,7 +3,7 @@ entry per device.
 
 A file is written under another name and then renamed, so nobody reads half of it. A JSON file is
 read, changed and renamed under a lock. Other modules define the entries: tuned.json
-(ops/tiles/tuned.py), profile.json (sched/model/profile.py), rates.json (backends/rates.py).
+(ops/tiles/tuned_plans.py), profile.json (sched/model/profile.py), rates.json (backends/rates.py).
 Compiled programs of the egl backend have separate files.
 """
 

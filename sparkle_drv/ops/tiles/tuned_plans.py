@@ -2,8 +2,8 @@
 open device.
 
 An entry is valid for exactly one device, driver, instruction set, number of threads, package
-version, kernel and shape. The file has the form of kept.DeviceFile; an invalid entry counts as
-absent. calls/plans.py chooses between a tuned plan and the plan of the model.
+version, kernel and shape. The file has the form of saved_files.DeviceFile; an invalid entry counts
+as absent. calls/plans.py chooses between a tuned plan and the plan of the model.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv.backends.rates import identity
-from sparkle_drv.kept import DeviceFile
 from sparkle_drv.ops.shapes.geometry import Geometry
+from sparkle_drv.saved_files import DeviceFile
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 log = logging.getLogger("sparkle_drv.ops")

@@ -44,7 +44,7 @@ class Ways(Closing):
         self.points: dict[tuple[str, str], list[Point]] = {}
         """For each (from, to), the (bytes, seconds) that survey.py measured."""
         self.surveyed: dict[frozenset[str], Any] = {}
-        """For each set of URIs that a mesh has, its newest measurements (measured.py)."""
+        """For each set of URIs that a mesh has, its newest measurements (survey_result.py)."""
         self.measuring = threading.RLock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
@@ -88,7 +88,7 @@ class Ways(Closing):
                 stack.callback(closed, way)
 
 
-def carry(
+def run_on_arrays(
     program: Program,
     arrays: Mapping[str, Array],
     ways: Ways,

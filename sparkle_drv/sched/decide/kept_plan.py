@@ -1,5 +1,5 @@
-"""Kept: a plan that serves all calls of one shape. It says which calls are measured, and when the
-device is chosen anew. It holds state and does arithmetic: no clock, no device.
+"""KeptPlan: a plan that serves all calls of one shape. It says which calls are measured, and when
+the device is chosen anew. It holds state and does arithmetic: no clock, no device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ anew at once."""
 
 
 @dataclass
-class Kept:
+class KeptPlan:
     """The plan for calls of one shape, with the state of its measurements."""
 
     plan: Plan
@@ -47,11 +47,11 @@ class Kept:
     """Value of `runs` at which the device is chosen anew."""
     sync: bool = False
     """Whether each call waits for its result anyway. Otherwise a measured call runs step by step
-    (stepwise.py), which costs time."""
+    (timed_steps.py), which costs time."""
     runs: int = 0
     """Calls so far, without those that `spare` let pass."""
     spare: int = 0
-    """Calls that may still go to the device without any bookkeeping (run/repeated.py)."""
+    """Calls that may still go to the device without any bookkeeping (run/fast_path.py)."""
     measured: Measured | None = None
     """Times of the last measured run; None before the first."""
     moved: bool = False
@@ -102,7 +102,7 @@ class Kept:
         calls = min(SAMPLE, int(SYNC_S / each)) if self.sync else SAMPLE
         self.spare = max(1, calls, int(SAMPLE_S / each)) - 1
 
-    def follows(self, before: Kept) -> None:
+    def follows(self, before: KeptPlan) -> None:
         """Takes over the state of `before`, the previous plan, which has the same device."""
         if before.moved and before.runs < before.until:
             self.runs, self.until = before.runs, before.until

@@ -1,4 +1,4 @@
-"""Pending: the arrays of one device that are not computed yet, and when they are computed.
+"""PendingArrays: the arrays of one device that are not computed yet, and when they are computed.
 
 In this file an array "waits" from the making of its expression until its computation. While arrays
 wait, launches send an old epoch. So the backend refuses every launch, prepared call and command
@@ -50,7 +50,7 @@ class Failed:
         return f"failed: {self.error}"
 
 
-class Pending:
+class PendingArrays:
     """The waiting arrays of a device.
 
     `stale` is True while arrays wait and the device's epoch is kept old. The lock is held during a

@@ -17,16 +17,16 @@ _MOST_TEXT = 4096
 _MOST_LIST = 1 << 16  # items of a list at most, enough for the words of a map program
 
 
-def plain(value: Any) -> Any:
+def to_mapping(value: Any) -> Any:
     """Converts a dataclass of types.py to plain data."""
     if isinstance(value, tuple):
-        return [plain(one) for one in value]
+        return [to_mapping(one) for one in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {one.name: to_mapping(getattr(value, one.name)) for one in fields(value)}
     return value
 
 
-def described(kind: type[_T], given: Any) -> _T:
+def from_mapping(kind: type[_T], given: Any) -> _T:
     """Makes the dataclass `kind` from a mapping. Raises Damaged."""
     if type(given) is not dict:
         raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
@@ -63,7 +63,7 @@ def _value(what: str, hint: Any, value: Any) -> Any:
             raise Damaged(f"{what}: expected {len(options)} values, got {len(value)}")
         return tuple(_value(what, one, each) for one, each in zip(options, value, strict=True))
     if hint is CacheLevel:
-        return described(CacheLevel, value)
+        return from_mapping(CacheLevel, value)
     if hint is float and type(value) is int:
         value = float(value)
     if type(value) is not hint:

@@ -12,7 +12,7 @@ import pytest
 
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
 
 PAIRS = [("cpu", "egl:0"), ("egl:0", "cuda:0"), ("cpu", "cuda:0")]
@@ -67,7 +67,7 @@ def test_two_devices_exchange_halves(ways, a, b, count, dtype):
     program = exchanged(a, b, count * size, count // 2 // 64 * 64 * size)
     for op, function in (("sum", np.add), ("max", np.maximum)):
         want = function(host[a], host[b])
-        ran = carry(program, arrays, there, op)
+        ran = run_on_arrays(program, arrays, there, op)
         assert [r.step.number for r in ran] == list(range(6))
         for uri, array in arrays.items():
             np.testing.assert_array_equal(array.numpy(), want)
@@ -81,7 +81,7 @@ def test_memory_of_another_place_is_read_where_it_is(ways):
     there.devices["other"] = there.devices["cpu"]
     host, arrays = given(there, np.float32, 1000)
     own, other = Region("cpu", "data", 0, 4000), Region("other", "data", 0, 4000)
-    carry(Program((Step(0, Lane("cpu"), Reduce(other, own)),)), arrays, there)
+    run_on_arrays(Program((Step(0, Lane("cpu"), Reduce(other, own)),)), arrays, there)
     np.testing.assert_array_equal(arrays["cpu"].numpy(), host["cpu"] + host["other"])
     np.testing.assert_array_equal(arrays["other"].numpy(), host["other"])
     assert there.moved() == {}
@@ -101,4 +101,4 @@ def test_a_device_that_is_lost_names_the_step(ways, monkeypatch):
     with pytest.raises(
         DeviceLost, match=r"step \d, copy of \d+ bytes from cpu to egl:0: egl:0: it"
     ):
-        carry(exchanged("cpu", "egl:0", 4000, 2048), arrays, there)
+        run_on_arrays(exchanged("cpu", "egl:0", 4000, 2048), arrays, there)

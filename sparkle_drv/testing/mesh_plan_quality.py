@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.core.registry import open_device
 from sparkle_drv.mesh.collective.choose import Plan, all_reduces, plan_all_reduce
 from sparkle_drv.mesh.collective.fluid import predicted_s
-from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Program
 from sparkle_drv.mesh.lanes.runner import clocked
 from sparkle_drv.mesh.links.network import Network
@@ -59,7 +59,7 @@ def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]
         host = np.arange(nbytes // 4, dtype=np.float32) % 251
         arrays = {device.uri: stack.enter_context(device.array(host)) for device in devices}
         begin = machine.clock.now_s
-        carry(Program(steps), arrays, ways, **clocked(devices, lambda: 0.0))
+        run_on_arrays(Program(steps), arrays, ways, **clocked(devices, lambda: 0.0))
         took_s = machine.clock.now_s - begin
         for array in arrays.values():
             assert np.array_equal(array.numpy(), host * len(devices)), array.device.uri

@@ -1,4 +1,4 @@
-"""Waiting: the ContextArrays of one executor that are not computed yet.
+"""PendingContextArrays: the ContextArrays of one executor that are not computed yet.
 
 An array is computed when somebody reads it. All are computed before an array of the Context is
 written.
@@ -11,13 +11,13 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparkle_drv.core.deferred.pending import Failed
+from sparkle_drv.core.deferred.pending_arrays import Failed
 
 if TYPE_CHECKING:
     from .arrays import ContextArray
 
 
-class Waiting:
+class PendingContextArrays:
     """The ContextArrays that wait. A lock covers each computation, so two threads that read one
     array compute it once.
     """

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from statistics import mean
 from unittest import mock
 
-from sparkle_drv.sched.decide import sampled
+from sparkle_drv.sched.decide import kept_plan
 from sparkle_drv.sched.model import costs, speed
 
 from . import juggler, simulated
@@ -30,9 +30,12 @@ PREDICTING: dict[str, Values] = {
 """For rules that predict times: values that disable them."""
 KEEPING: dict[str, Values] = {
     "": NONE,
-    "kept plans": {(sampled.Kept, "due"): True, (sampled.Kept, "rests"): lambda _: None},
-    "SAMPLE_S, short calls": {(sampled, "SAMPLE_S"): 0.0},
-    "SAMPLE, any calls": {(sampled, "SAMPLE_S"): 0.0, (sampled, "SAMPLE"): 1},
+    "kept plans": {
+        (kept_plan.KeptPlan, "due"): True,
+        (kept_plan.KeptPlan, "rests"): lambda _: None,
+    },
+    "SAMPLE_S, short calls": {(kept_plan, "SAMPLE_S"): 0.0},
+    "SAMPLE, any calls": {(kept_plan, "SAMPLE_S"): 0.0, (kept_plan, "SAMPLE"): 1},
 }
 """The same for rules that keep plans."""
 
