@@ -59,7 +59,7 @@ JUDGES = (
 OF_TESTS = ("cluster/transport/air.py", *(f"testing/{name}" for name in JUDGES))
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
-SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
+SET_UP = ("setup_env.py", "_packages.py", "_egl_check.py")
 # They build and pack the package.
 ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "_kit")
 NOT_INSTALLED = (

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None)
 def write(path: str | Path, content: str | bytes) -> None:
     """Replaces a file's content at once. A device file or a pipe is written to directly.
 
-    The package's kept.put does more, but gpu_run.py runs before the package is available.
+    The package's saved_files.put does more, but gpu_run.py runs before the package is available.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -35,7 +35,7 @@ def write(path: str | Path, content: str | bytes) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Removes the temporary files that a killed `write`, or the package's kept.replace, left
+    """Removes the temporary files that a killed `write`, or the package's saved_files.replace, left
     behind.
     """
     for left in folder.glob(".new-*"):

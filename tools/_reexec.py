@@ -1,17 +1,17 @@
 """The first lines of every tool: start it again in the checkout's own environment, under any
 Python.
 
-`from _hop import hop; hop()` comes before any import that needs a package. An old Python 3 can read
-this file. In an installed package (`python -m sparkle_drv bench`) `hop` does nothing.
+`from _reexec import reexec; reexec()` comes before any import that needs a package. An old Python 3
+can read this file. In an installed package (`python -m sparkle_drv bench`) `reexec` does nothing.
 """
 
 import os
 import sys
 
-_MARK = "SPARKLE_HOPPED"
+_MARK = "SPARKLE_REEXECED"
 
 
-def hop() -> None:
+def reexec() -> None:
     """Starts the running tool again with .venv/bin/python. If there is no such environment, says
     what to do and exits with 1.
     """

@@ -1,4 +1,4 @@
-"""One end of a link as a program: `side.py ssl|zenoh|engine|device node|client FOLDER ADDRESS`.
+"""One end of a link as a program: `endpoint.py ssl|zenoh|engine|device node|client FOLDER ADDRESS`.
 
 The node sends each request back. It answers the last chunk of a bulk transfer with one byte. The
 client reads commands from stdin: `ask COUNT` sends requests of 100 bytes and prints the median in

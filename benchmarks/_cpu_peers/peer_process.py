@@ -46,7 +46,7 @@ def pinned(cpus: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-class Station:
+class PeerProcess:
     """The process of one peer with one number of threads, pinned to `cpus`. Methods raise Lost."""
 
     def __init__(

@@ -35,7 +35,7 @@ class _Launches:
         self.launch_timeout_s = LAUNCH_TIMEOUT_S
 
 
-class Held:
+class TimedProduct:
     """The operands a, b and c of one product, which all plans share. c lies between guard bands
     that no plan may write.
 
@@ -63,7 +63,7 @@ class Held:
             self._stack = stack.pop_all()
         self.refill()
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> TimedProduct:
         return self
 
     def __exit__(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from where import ROOT
 
-ASKED = Path(__file__).parent / "revealed.py"
+ASKED = Path(__file__).parent / "revealed_types.py"
 ANSWERS = {
     "f32": r"dtype\[.*(float32|floating\[.*_32Bit\])\]",
     "f64": r"dtype\[.*float64\]",

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from _bench.commands import runner
-from _bench.machine import quiet
+from _bench.machine import other_load
 from _bench.measure import bound, verify
 from _bench.tune import tune
 from _console.problems import UsageError
@@ -25,7 +25,7 @@ from sparkle_drv.ops.tiles import tuned_plans
 def others(monkeypatch):
     """What other processes take of the machine, to be set; nothing."""
     share = [0.0]
-    monkeypatch.setattr(quiet.Watch, "others", lambda self: share[0])
+    monkeypatch.setattr(other_load.Watch, "others", lambda self: share[0])
     return share
 
 
@@ -162,13 +162,13 @@ def test_the_watch_sees_others_only(tmp_path, monkeypatch):
     monkeypatch.undo()
     stat, ticks = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
     stat.write_text("cpu  0 0 0 0 0 0 0 0 0 0\n")
-    watch = quiet.Watch(stat)
+    watch = other_load.Watch(stat)
     assert watch.others() == 0.0
     stat.write_text(f"cpu  {10**6 * ticks} 0 0 5 0 0 0 0 0 0\ncpu0 1\n")
     assert watch.others() > 1.0
     stat.write_text("nonsense")
     assert watch.others() == 0.0
-    assert quiet.Watch(tmp_path / "nothing").others() == 0.0
+    assert other_load.Watch(tmp_path / "nothing").others() == 0.0
 
 
 def test_ctrl_c_keeps_the_rows_that_are_done(bench, monkeypatch, tmp_path, capsys):

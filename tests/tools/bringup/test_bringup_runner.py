@@ -1,4 +1,4 @@
-"""The climb itself: what blocks what, limits, crashes; on rungs that do nothing with a device.
+"""The runner of a ladder: what blocks what, limits, crashes; on rungs that use no device.
 
 When this fails, one hung rung stops the whole ladder.
 """
@@ -17,7 +17,7 @@ import weakref
 
 import pytest
 from _bringup.causes.matching import Cause
-from _bringup.ladder import child, climb
+from _bringup.ladder import child, runner
 from _bringup.results.rung import Rung, Skip, Unmet, Wrong
 
 
@@ -73,7 +73,7 @@ def test_what_stands_on_a_failure_is_blocked():
         Rung("e", "", well, ("a",)),
     ]
     bench = Bench()
-    got = list(climb.climb(rungs, bench, timeout_s=5))
+    got = list(runner.run_rungs(rungs, bench, timeout_s=5))
     assert [r.status for r in got] == ["PASS", "FAIL", "BLOCKED", "BLOCKED", "PASS"]
     assert got[1].facts == {"bits": 3, "raised": "Wrong", "dump": {"a": "b"}}
     assert got[1].next == "look at b"
@@ -83,19 +83,19 @@ def test_what_stands_on_a_failure_is_blocked():
 
 def test_a_skip_blocks_nothing():
     rungs = [Rung("a", "", raising(Skip("not here"))), Rung("b", "", well, ("a",))]
-    got = list(climb.climb(rungs, Bench(), timeout_s=5))
+    got = list(runner.run_rungs(rungs, Bench(), timeout_s=5))
     assert [(r.status, r.text) for r in got] == [("SKIP", "not here"), ("PASS", "well")]
 
 
 def test_a_device_that_is_gone_blocks():
-    got = list(climb.climb([Rung("a", "", raising(Unmet("gone")))], Bench(), timeout_s=5))
+    got = list(runner.run_rungs([Rung("a", "", raising(Unmet("gone")))], Bench(), timeout_s=5))
     assert [(r.status, r.text) for r in got] == [("BLOCKED", "gone")]
 
 
 def test_a_call_that_does_not_come_back():
     bench = Bench()
     rungs = [Rung("a", "", forever), Rung("b", "", well, limit_s=60)]
-    got = list(climb.climb(rungs, bench, timeout_s=0.1))
+    got = list(runner.run_rungs(rungs, bench, timeout_s=0.1))
     assert [r.status for r in got] == ["FAIL", "PASS"]
     assert got[0].facts["hung"]
     assert bench.calls == ["begin a", "abandon", "begin b", "settle"]
@@ -103,13 +103,13 @@ def test_a_call_that_does_not_come_back():
 
 def test_a_rung_may_have_a_limit_of_its_own():
     slow = Rung("a", "", lambda b: time.sleep(0.2) or "", limit_s=5)
-    assert [r.status for r in climb.climb([slow], Bench(), timeout_s=0.01)] == ["PASS"]
+    assert [r.status for r in runner.run_rungs([slow], Bench(), timeout_s=0.01)] == ["PASS"]
 
 
 def test_a_dump_that_fails_costs_nothing(monkeypatch):
     bench = Bench()
     monkeypatch.setattr(bench, "autopsy", raising(OSError("no")))
-    [got] = climb.climb([Rung("a", "", raising(Wrong("x")))], bench, timeout_s=5)
+    [got] = runner.run_rungs([Rung("a", "", raising(Wrong("x")))], bench, timeout_s=5)
     assert "no" in got.facts["dump"]["dump"]
 
 
@@ -120,7 +120,7 @@ def test_a_settling_that_fails_is_the_rungs_failure(monkeypatch):
         raise Wrong("reset")
 
     monkeypatch.setattr(bench, "settle", settle)
-    [got] = climb.climb([Rung("a", "", well)], bench, timeout_s=5)
+    [got] = runner.run_rungs([Rung("a", "", well)], bench, timeout_s=5)
     assert (got.status, got.text) == ("FAIL", "reset")
 
 
@@ -164,7 +164,7 @@ def test_a_child_that_never_begins():
     rungs = [Rung("a", "", well), Rung("b", "", well)]
     got = child.run(rungs, make, timeout_s=1, tell=lambda r: None, facts=facts)
     assert [(r.status, r.text) for r in got] == [
-        ("FAIL", "no"), ("BLOCKED", "not climbed: no process begins"),
+        ("FAIL", "no"), ("BLOCKED", "not run: no process begins"),
     ]  # fmt: skip
     assert facts["trouble"] == "no"
 
@@ -181,7 +181,7 @@ def test_what_an_errors_frames_hold_goes_without_a_garbage_collection():
     gc.disable()
     try:
         with contextlib.suppress(ValueError):
-            climb.bounded(work, 30)
+            runner.bounded(work, 30)
         assert seen[0]() is None
     finally:
         gc.enable()

@@ -1,4 +1,4 @@
-"""tools/_hop.py: a tool typed with any Python goes on in .venv, or says what to do.
+"""tools/_reexec.py: a tool typed with any Python goes on in .venv, or says what to do.
 
 When this fails, a tool started with another Python fails with an import error.
 """
@@ -16,8 +16,8 @@ from where import ROOT
 
 pytestmark = pytest.mark.setup
 
-HOP = ROOT / "tools" / "_hop.py"
-TOOL = "from _hop import hop; hop()\nimport sys; print('ran', sys.argv[1:])\n"
+FILE = ROOT / "tools" / "_reexec.py"
+TOOL = "from _reexec import reexec; reexec()\nimport sys; print('ran', sys.argv[1:])\n"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def checkout(tmp_path):
     """A checkout with one tool and no environment."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "tools" / "_hop.py").write_text(HOP.read_text())
+    (tmp_path / "tools" / "_reexec.py").write_text(FILE.read_text())
     (tmp_path / "tools" / "tool.py").write_text(TOOL)
     return tmp_path
 
@@ -60,23 +60,23 @@ def test_a_half_made_environment_does_not_count(checkout):
     assert run(checkout, "tools/tool.py").returncode == 1
 
 
-def test_it_hops_with_all_arguments_and_the_exit_code(checkout):
+def test_it_restarts_with_all_arguments_and_the_exit_code(checkout):
     make_venv(checkout, 'for a in "$@"; do echo "[$a]"; done; exit 3')
     done = run(checkout, "-X", "utf8", "tools/tool.py", "a b", "", "--c")
     assert done.stdout.splitlines() == ["[-X]", "[utf8]", "[tools/tool.py]", "[a b]", "[]", "[--c]"]
     assert done.returncode == 3
 
 
-def test_a_broken_environment_ends_the_hopping(checkout):
+def test_a_broken_environment_ends_the_restarts(checkout):
     make_venv(checkout, f'exec "{sys.executable}" "$@"')
     done = run(checkout, "tools/tool.py")
     assert done.returncode == 1
     assert "is broken" in done.stderr
 
 
-def test_a_child_of_a_tool_hops_too(checkout):
-    make_venv(checkout, "echo hopped")
-    assert run(checkout, "tools/tool.py", SPARKLE_HOPPED="1").stdout == "hopped\n"
+def test_a_child_of_a_tool_restarts_too(checkout):
+    make_venv(checkout, "echo restarted")
+    assert run(checkout, "tools/tool.py", SPARKLE_REEXECED="1").stdout == "restarted\n"
 
 
 def test_inside_the_environment_nothing_happens(checkout):
@@ -97,4 +97,4 @@ def test_a_tool_run_by_the_package_stays_where_it_is(checkout):
 
 
 def test_an_old_python_can_read_it():
-    ast.parse(HOP.read_text(), feature_version=(3, 5))
+    ast.parse(FILE.read_text(), feature_version=(3, 5))

@@ -18,7 +18,7 @@ import numpy as np
 from _bench.rows import stats
 
 from . import timing
-from .beside import Racer, rounds
+from .interleaved_roofs import Racer, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 

@@ -24,7 +24,7 @@ from _console.progress import Progress
 from _bench.jobs import catalog, plans
 from _bench.jobs.fills import Array
 from _bench.jobs.job import Job, Oracle, Values
-from _bench.machine import quiet
+from _bench.machine import other_load
 from _bench.measure import timing
 from _bench.measure.bound import Bound
 
@@ -180,7 +180,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
     def loudly(what: str) -> None:
         print(f"WRONG RESULT {what}", file=sys.stderr, flush=True)
 
-    watch = quiet.Watch()
+    watch = other_load.Watch()
     with Bound(job, device, settings.seed) as bound:
         first = bound.kernel
         bench = Bench(bound, loudly)
@@ -192,7 +192,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
             row.outcome = search.run(space.seeds(job.kernel, model, info))
             best = row.outcome.best
             row.others = watch.others() if in_common(("cpu",), info.shares) else 0.0
-            quiet_enough = settings.busy or row.others < quiet.TOO_MUCH
+            quiet_enough = settings.busy or row.others < other_load.TOO_MUCH
             if bench.confirm(best) and quiet_enough:
                 found = row.outcome
                 entry = tuned_plans.Entry(best, found.best_s, found.model_s)

@@ -13,7 +13,7 @@ from _bringup.benches.amdgpu import RINGS, Bench
 from _bringup.rungs.node import FIRMWARE
 from sparkle_drv.lowlevel import raw
 
-from . import climb, families
+from . import families, runner
 
 LIMIT_S = 20.0
 NUMBERS = (
@@ -96,7 +96,7 @@ def gather(uri: str) -> dict[str, Any]:
         return api(uri)
     bench = family.bench(uri)
     try:
-        return dict(climb.bounded(lambda: amdgpu(bench), LIMIT_S))
+        return dict(runner.bounded(lambda: amdgpu(bench), LIMIT_S))
     finally:
         bench.close()
 

@@ -1,4 +1,4 @@
-"""One climb of a ladder in this process: rung by rung, each in a thread with a limit.
+"""Runs the rungs of a ladder in this process, one after another, each in a thread with a limit.
 
 A call that never returns costs its rung's limit and one thread; the climb goes on. child.py handles
 errors that kill the process (SIGBUS of a mapping).
@@ -76,7 +76,7 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
         del value
 
 
-def climb(
+def run_rungs(
     rungs: Sequence[Rung], bench: Bench, *, timeout_s: float, before: Sequence[Result] = (),
     begun: Callable[[Rung], None] | None = None,
 ) -> Iterator[Result]:  # fmt: skip
