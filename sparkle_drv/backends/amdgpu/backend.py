@@ -269,7 +269,7 @@ class AmdgpuBackend:
     def said(self) -> str:
         """Returns how this thread's last call failed; "" if its -errno says everything."""
         text = ffi.new("char[]", 256)
-        lib.sp_amdgpu_said(text, len(text))
+        lib.sp_amdgpu_error_text(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def sensors(self) -> dict[str, float]:

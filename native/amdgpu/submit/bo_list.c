@@ -9,14 +9,14 @@
  * A submission touches the source and target of its copies, the target of its fills, and the memory
  * of each 64-bit argument. Each 64-bit argument counts, because a kernel may take an address as a
  * number. The list misses addresses that a kernel loads from memory: see include/sp_amdgpu.h. */
-#include "listed.h"
+#include "bo_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-int sp_list_add(struct sp_list *list, uint32_t handle)
+int sp_bo_list_add(struct sp_bo_list *list, uint32_t handle)
 {
     for (uint32_t i = 0; i < list->n; i++)
         if (list->at[i].bo_handle == handle)
@@ -35,14 +35,14 @@ int sp_list_add(struct sp_list *list, uint32_t handle)
 
 /* Adds the memory at `address` to the list if submissions must list it. The caller of this function
  * and of the next two holds the device's lock. */
-static int touch(struct sp_amdgpu *dev, struct sp_list *list, uint64_t address)
+static int touch(struct sp_amdgpu *dev, struct sp_bo_list *list, uint64_t address)
 {
     const size_t at = sp_memory_above(dev, address);
     const struct sp_amdgpu_memory *m = at ? dev->memories[at - 1] : NULL;
-    return m && m->listed == SP_LISTED_TOUCHED && address - m->base < m->nbytes ? sp_list_add(list, m->bo->handle) : 0;
+    return m && m->listed == SP_LISTED_TOUCHED && address - m->base < m->nbytes ? sp_bo_list_add(list, m->bo->handle) : 0;
 }
 
-static int touch_arguments(struct sp_amdgpu *dev, struct sp_list *list, const struct sp_cmd_dispatch *d)
+static int touch_arguments(struct sp_amdgpu *dev, struct sp_bo_list *list, const struct sp_cmd_dispatch *d)
 {
     const struct sp_signature *sig = &((const struct sp_amdgpu_kernel *)(uintptr_t)d->kernel)->sig;
     int rc = 0;
@@ -56,7 +56,7 @@ static int touch_arguments(struct sp_amdgpu *dev, struct sp_list *list, const st
     return rc;
 }
 
-static int touch_records(struct sp_amdgpu *dev, struct sp_list *list, const unsigned char *records, size_t nbytes)
+static int touch_records(struct sp_amdgpu *dev, struct sp_bo_list *list, const unsigned char *records, size_t nbytes)
 {
     int rc = 0;
     for (size_t at = 0; rc == 0 && at < nbytes;) {
@@ -73,13 +73,13 @@ static int touch_records(struct sp_amdgpu *dev, struct sp_list *list, const unsi
     return rc;
 }
 
-int sp_list_make(struct sp_amdgpu *dev, struct sp_list *list, const void *records, size_t nbytes)
+int sp_bo_list_make(struct sp_amdgpu *dev, struct sp_bo_list *list, const void *records, size_t nbytes)
 {
     int rc = 0;
     pthread_mutex_lock(&dev->lock);
     list->n = 0;
     for (size_t i = 0; !dev->always_valid && rc == 0 && i < dev->nmemories; i++)
-        rc = dev->memories[i]->listed == SP_LISTED_ALWAYS ? sp_list_add(list, dev->memories[i]->bo->handle) : 0;
+        rc = dev->memories[i]->listed == SP_LISTED_ALWAYS ? sp_bo_list_add(list, dev->memories[i]->bo->handle) : 0;
     if (rc == 0)
         rc = touch_records(dev, list, records, nbytes);
     list->turn = rc ? 0 : atomic_load(&dev->list_turn);
@@ -87,7 +87,7 @@ int sp_list_make(struct sp_amdgpu *dev, struct sp_list *list, const void *record
     return rc;
 }
 
-static int names(const struct sp_list *list, const struct sp_amdgpu_memory *m)
+static int names(const struct sp_bo_list *list, const struct sp_amdgpu_memory *m)
 {
     for (uint32_t i = 0; i < list->n; i++)
         if (list->at[i].bo_handle == m->bo->handle)
@@ -95,7 +95,7 @@ static int names(const struct sp_list *list, const struct sp_amdgpu_memory *m)
     return 0;
 }
 
-void sp_list_say_dead(struct sp_amdgpu *dev, const struct sp_list *list)
+void sp_bo_list_say_unmapped(struct sp_amdgpu *dev, const struct sp_bo_list *list)
 {
     const struct sp_amdgpu_memory *dead = NULL;
     int gone = 0;

@@ -1,6 +1,6 @@
 /* Internal to race/: the identity of an access, and the state of a host thread's group. */
-#ifndef SP_EMU_RACE_RACER_H
-#define SP_EMU_RACE_RACER_H
+#ifndef SP_EMU_RACE_GROUP_STATE_H
+#define SP_EMU_RACE_GROUP_STATE_H
 #include "race.h"
 
 enum { SP_RACE_WAVES = 64, SP_RACE_NEAR = 256, SP_RACE_PENDING = 64, SP_RACE_LDS_LINES = 512 };
@@ -58,7 +58,7 @@ struct sp_race_wave {
 
 struct sp_line;
 struct sp_race_page;
-struct sp_racer {
+struct sp_race_group {
     struct sp_races *all;
     const char *(*name_at)(struct sp_wave *w, uint64_t pc);
     uint32_t first[3], count[2], wgp_mode;
@@ -83,7 +83,7 @@ struct sp_racer {
 
 static inline uint64_t sp_race_who(const struct sp_wave *w)
 {
-    const struct sp_racer *r = w->race;
+    const struct sp_race_group *r = w->race;
     return r->group << SP_WHO_GROUP | (uint32_t)(r->barriers << SP_WHO_BARRIERS) | r->wave[w->id].turn << SP_WHO_TURN | w->id;
 }
 

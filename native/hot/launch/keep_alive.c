@@ -5,10 +5,10 @@
  * interrupt between any two of its instructions, so the objects must be kept before the first of
  * them. This file appends them to the deque of core/retire.py by functions that are C
  * themselves. */
-#include "hold.h"
+#include "keep_alive.h"
 #include "fence.h"
 
-void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
+void hot_keep_alive(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
     /* the entry has the form that RetireList.hold makes */
     PyObject *const all = hot_tuple_of(used, n);
@@ -24,7 +24,7 @@ void hot_hold(const struct hot_queue *q, int64_t value, PyObject *const *used, P
 
 int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
-    hot_hold(q, value, used, n);
+    hot_keep_alive(q, value, used, n);
     PyObject *const fence = hot_fence_of(q, value);
     PyObject *const waited = fence ? PyObject_CallMethod(fence, "_wait_slowly", NULL) : NULL;
     Py_XDECREF(waited);

@@ -1,8 +1,8 @@
 /* Transposes small squares in registers: to[j*ld_to + i] = from[i*ld_from + j]. A square is 4 x 4
  * floats or 2 x 2 doubles, in 16-byte vectors, which every machine has. Packing and layout
  * transforms use it. */
-#ifndef SP_CPU_TURN_H
-#define SP_CPU_TURN_H
+#ifndef SP_CPU_TRANSPOSE_H
+#define SP_CPU_TRANSPOSE_H
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +22,7 @@ typedef int64_t sp_i64x2 __attribute__((vector_size(16)));
 #endif
 
 /* Transposes four rows, which may be anywhere in memory. */
-static inline void sp_turn_rows_f32(const float *r0, const float *r1, const float *r2, const float *r3, float *to,
+static inline void sp_transpose_4x4_rows_f32(const float *r0, const float *r1, const float *r2, const float *r3, float *to,
                                     size_t ld_to)
 {
     const sp_f32x4 a = *(const sp_f32x4_at *)r0;
@@ -39,12 +39,12 @@ static inline void sp_turn_rows_f32(const float *r0, const float *r1, const floa
     *(sp_f32x4_at *)(to + 3 * ld_to) = SP_SHUFFLE4(ab_hi, cd_hi, 2, 3, 6, 7);
 }
 
-static inline void sp_turn_f32(const float *from, size_t ld_from, float *to, size_t ld_to)
+static inline void sp_transpose_4x4_f32(const float *from, size_t ld_from, float *to, size_t ld_to)
 {
-    sp_turn_rows_f32(from, from + ld_from, from + 2 * ld_from, from + 3 * ld_from, to, ld_to);
+    sp_transpose_4x4_rows_f32(from, from + ld_from, from + 2 * ld_from, from + 3 * ld_from, to, ld_to);
 }
 
-static inline void sp_turn_f64(const double *from, size_t ld_from, double *to, size_t ld_to)
+static inline void sp_transpose_2x2_f64(const double *from, size_t ld_from, double *to, size_t ld_to)
 {
     const sp_f64x2 a = *(const sp_f64x2_at *)from;
     const sp_f64x2 b = *(const sp_f64x2_at *)(from + ld_from);

@@ -1,8 +1,8 @@
 /* Internal to race/: state shared by all host threads of a dispatch. */
-#ifndef SP_EMU_RACE_RACES_H
-#define SP_EMU_RACE_RACES_H
+#ifndef SP_EMU_RACE_DISPATCH_STATE_H
+#define SP_EMU_RACE_DISPATCH_STATE_H
 #include "arena.h"
-#include "racer.h"
+#include "group_state.h"
 
 #include <pthread.h>
 
@@ -19,6 +19,6 @@ struct sp_races {
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];
     struct sp_race_page *page[SP_PAGE_BUCKETS]; /* atomic */
-    struct sp_racer *racer[SP_EXEC_THREADS];
+    struct sp_race_group *racer[SP_EXEC_THREADS];
 };
 #endif

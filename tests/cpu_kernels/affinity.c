@@ -1,6 +1,6 @@
-/* A thread that stays on its core until sp_apart takes it to another. */
+/* A thread that stays on its core until sp_move_off_core takes it to another. */
 #define _GNU_SOURCE
-#include "cpu/runtime/apart.h"
+#include "cpu/runtime/affinity.h"
 #include "check.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* sp_apart once more, with somebody who sets another mask as soon as it has set its own. */
+/* sp_move_off_core once more, with somebody who sets another mask as soon as it has set its own. */
 static cpu_set_t somebodys;
 static int set_and_interrupted(pid_t tid, size_t nbytes, const cpu_set_t *mask)
 {
@@ -16,12 +16,12 @@ static int set_and_interrupted(pid_t tid, size_t nbytes, const cpu_set_t *mask)
     const int rc = sched_setaffinity(tid, nbytes, mask);
     return rc || calls++ ? rc : sched_setaffinity(tid, sizeof somebodys, &somebodys);
 }
-#define sp_apart apart_interrupted
-#define sp_apart_self self_of_apart_interrupted
+#define sp_move_off_core apart_interrupted
+#define sp_thread_id self_of_apart_interrupted
 #define sched_setaffinity set_and_interrupted
-#include "cpu/runtime/apart.c"
-#undef sp_apart
-#undef sp_apart_self
+#include "cpu/runtime/affinity.c"
+#undef sp_move_off_core
+#undef sp_thread_id
 #undef sched_setaffinity
 
 enum { MOST_S = 20 };
@@ -34,7 +34,7 @@ struct busy {
 static void *work(void *arg)
 {
     struct busy *const busy = arg;
-    atomic_store(&busy->tid, (int)sp_apart_self());
+    atomic_store(&busy->tid, (int)sp_thread_id());
     while (!atomic_load(&busy->stop))
         atomic_store(&busy->cpu, sched_getcpu());
     return NULL;
@@ -78,11 +78,11 @@ void check_apart(void)
     sched_setaffinity(tid, sizeof one, &one);
     if (!comes(&busy, (int)cpu, 1))
         fail("not pinned");
-    sp_apart(tid, (int)cpu); /* may run nowhere else: nothing happens */
+    sp_move_off_core(tid, (int)cpu); /* may run nowhere else: nothing happens */
     if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&one, &after))
         fail("another mask than its own");
     sched_setaffinity(tid, sizeof all, &all);
-    sp_apart(tid, (int)cpu);
+    sp_move_off_core(tid, (int)cpu);
     if (!comes(&busy, (int)cpu, 0))
         fail("still there");
     if (sched_getaffinity(tid, sizeof after, &after) || !CPU_EQUAL(&all, &after))

@@ -35,10 +35,10 @@ void sp_races_free(struct sp_races *races)
     free(races);
 }
 
-struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
+struct sp_race_group *sp_race_group_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc))
 {
-    struct sp_racer *r = races->racer[thread];
+    struct sp_race_group *r = races->racer[thread];
     if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->racer[thread], r, __ATOMIC_RELEASE);
     if (!r) return NULL;
     if (!r->lds && !(r->lds = calloc(SP_RACE_LDS_LINES, sizeof *r->lds))) return NULL;
@@ -54,7 +54,7 @@ struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const u
     return r;
 }
 
-void sp_racer_group(struct sp_racer *r, uint64_t number)
+void sp_race_group_next(struct sp_race_group *r, uint64_t number)
 {
     __atomic_store_n(&r->group, number + 1, __ATOMIC_RELEASE);
     r->barriers = r->stored = r->open = r->arrivals_open = 0;
@@ -71,7 +71,7 @@ void sp_race_arrives(struct sp_wave *w)
     w->race->arrivals_open |= w->lds_waited != w->lds_issued || w->vm_waited != w->vm_issued || w->vs_waited != w->vs_issued;
 }
 
-void sp_racer_barrier(struct sp_racer *r)
+void sp_race_group_barrier(struct sp_race_group *r)
 {
     r->barriers++;
     r->open = r->arrivals_open;

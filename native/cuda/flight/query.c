@@ -1,5 +1,5 @@
 /* Queries the driver: whether work has ended, and whether the driver still gives answers. */
-#include "ask.h"
+#include "query.h"
 #include "cuda/device/context.h"
 #include "cuda/device/lost.h"
 #include "failure.h"
@@ -9,10 +9,10 @@
 /* Queries the driver by `question(of)`. Another library may have changed this thread's current
  * context. If such a change may have caused the result, makes our context current and queries
  * again. */
-int sp_cuda_ask(struct sp_cuda_queue *q, int (*question)(void *), void *of)
+int sp_cuda_query(struct sp_cuda_queue *q, int (*question)(void *), void *of)
 {
     int result = CU_NOT_READY;
-    if (sp_cuda_near(q->dev) == 0) {
+    if (sp_cuda_make_current(q->dev) == 0) {
         sp_cuda_relax();
         result = question(of);
     }
@@ -46,6 +46,6 @@ int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result)
 
 int sp_cuda_ended(struct sp_cuda_queue *q, void *event)
 {
-    int result = sp_cuda_ask(q, sp_cuEventQuery, event);
+    int result = sp_cuda_query(q, sp_cuEventQuery, event);
     return !sp_cuda_refused(q, "cuEventQuery", result) && result == CU_OK;
 }

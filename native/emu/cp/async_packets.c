@@ -10,7 +10,7 @@
  * Sources for the order: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2. CP_SYNC and RAW_WAIT: Mesa,
  * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle`: no bytes, CP_SYNC). WR_CONFIRM: Mesa sets
  * it wherever a shader reads the written bytes. */
-#include "late.h"
+#include "async_packets.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
@@ -82,7 +82,7 @@ static void end(struct sp_late *late, uint32_t places)
     tidy(late);
 }
 
-void sp_late_forget(struct sp_emu_exec *x)
+void sp_async_forget(struct sp_emu_exec *x)
 {
     struct sp_late *late = x->late;
     if (!late) return;
@@ -309,19 +309,19 @@ static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64
     return found;
 }
 
-int sp_late_go_on(struct sp_cp *cp)
+int sp_async_run_ready(struct sp_cp *cp)
 {
     return cp->x->late ? go(cp, PLACES_ALL, 0) : 0;
 }
 
-void sp_late_met(struct sp_cp *cp, uint64_t va)
+void sp_async_wait_met(struct sp_cp *cp, uint64_t va)
 {
     struct sp_late *late = cp->x->late;
     uint32_t release = late ? release_of(late, under_way(late) & ~late->waiting, &va) : PLACES;
     if (release != PLACES) end(late, up_to(late, release));
 }
 
-int sp_late_dispatch(struct sp_cp *cp, const struct sp_emu_dispatch *d)
+int sp_async_dispatch(struct sp_cp *cp, const struct sp_emu_dispatch *d)
 {
     struct sp_late *late = cp->x->late;
     if (!late || late->now == PLACES) return sp_emu_dispatch(d, cp->x);
@@ -342,7 +342,7 @@ static int has_list(struct sp_cp *cp)
     return 1;
 }
 
-int sp_late_packet(struct sp_cp *cp)
+int sp_async_packet(struct sp_cp *cp)
 {
     enum sp_ended_by kind;
     if (!has_list(cp)) return sp_cp_execute(cp);
@@ -361,14 +361,14 @@ int sp_late_packet(struct sp_cp *cp)
     return wait_for(cp, of_kind(late, under_way(late), SP_ENDS_DMA));
 }
 
-void sp_late_free(struct sp_emu_exec *x)
+void sp_async_free(struct sp_emu_exec *x)
 {
-    sp_late_forget(x);
+    sp_async_forget(x);
     free(x->late);
     x->late = NULL;
 }
 
-int sp_late_end(struct sp_cp *cp, int followed)
+int sp_async_end(struct sp_cp *cp, int followed)
 {
     return go(cp, PLACES_ALL, !followed);
 }

@@ -15,13 +15,13 @@ static void rectangle(const struct sp_wino *wino, int64_t first, int64_t count, 
 {
     const int64_t tx = first % wino->across;
     const int64_t ty = first / wino->across % wino->down;
-    const int64_t rows = sp_least(sp_pieces(tx + count, wino->across), wino->down - ty);
+    const int64_t rows = sp_min_i64(sp_ceil_div(tx + count, wino->across), wino->down - ty);
     const int64_t x0 = rows > 1 ? 0 : tx * m - px;
     const int64_t x1 = rows > 1 ? w : (tx + count) * m + extra - px;
     at[0] = ty * m - py < 0 ? 0 : ty * m - py;
-    at[1] = sp_least((ty + rows) * m + extra - py, h);
+    at[1] = sp_min_i64((ty + rows) * m + extra - py, h);
     at[2] = x0 < 0 ? 0 : x0;
-    at[3] = sp_least(x1, w);
+    at[3] = sp_min_i64(x1, w);
 }
 
 struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t first, int64_t count)
@@ -31,12 +31,12 @@ struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t fir
     if (first >= wino->tiles)
         return (struct sp_wino_ahead){0};
     const int64_t m = wino->m * wino->stride;
-    rectangle(wino, first, sp_least(count, wino->tiles - first), m, wino->edge - m, v->ph, v->pw, v->h, v->w_in, at);
+    rectangle(wino, first, sp_min_i64(count, wino->tiles - first), m, wino->edge - m, v->ph, v->pw, v->h, v->w_in, at);
     const int64_t image = first / (wino->across * wino->down);
     const int64_t pixel = v->nhwc ? v->c : 1;
     return (struct sp_wino_ahead){
         .from = v->x + image * v->c * v->h * v->w_in + (at[0] * v->w_in + at[2]) * pixel,
-        .n = {at[1] - at[0], at[3] - at[2] < 1 ? 0 : sp_pieces(at[3] - at[2], LINE) + 1, 1},
+        .n = {at[1] - at[0], at[3] - at[2] < 1 ? 0 : sp_ceil_div(at[3] - at[2], LINE) + 1, 1},
         .step = {v->w_in * pixel, LINE * pixel, 0},
         .inner = v->nhwc ? LINE : v->h * v->w_in,
     };
@@ -50,23 +50,23 @@ struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t fi
     const int64_t steps = v->c < 1 ? 1 : v->c; /* steps of a micro-kernel call */
     int64_t at[4];
     rectangle(wino, first, count, wino->m, 0, 0, 0, v->oh, v->ow, at);
-    channels = sp_least(channels, v->oc - o);
+    channels = sp_min_i64(channels, v->oc - o);
     if (v->nhwc)
         return (struct sp_wino_ahead){
             .from = v->y + ((image * v->oh + at[0]) * v->ow + at[2]) * v->oc + o,
-            .n = {at[1] - at[0], sp_pieces(at[3] - at[2], steps), sp_pieces(channels, LINE)},
+            .n = {at[1] - at[0], sp_ceil_div(at[3] - at[2], steps), sp_ceil_div(channels, LINE)},
             .step = {v->ow * v->oc, steps * v->oc, LINE},
             .inner = v->oc,
         };
     return (struct sp_wino_ahead){
         .from = v->y + ((image * v->oc + o) * v->oh + at[0]) * v->ow + at[2],
-        .n = {at[1] - at[0], sp_pieces(at[3] - at[2], LINE) + 1, sp_pieces(channels, steps)},
+        .n = {at[1] - at[0], sp_ceil_div(at[3] - at[2], LINE) + 1, sp_ceil_div(channels, steps)},
         .step = {v->ow, LINE, steps * v->oh * v->ow},
         .inner = v->oh * v->ow,
     };
 }
 
-int sp_wino_ahead_next(struct sp_wino_ahead *ahead, const float **line)
+int sp_wino_prefetch_next(struct sp_wino_ahead *ahead, const float **line)
 {
     if (ahead->n[0] < 1 || ahead->n[1] < 1 || ahead->at[2] >= ahead->n[2])
         return 0;

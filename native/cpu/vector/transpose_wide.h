@@ -1,8 +1,8 @@
-/* Transposes as turn.h does, on machines with vectors of 32 bytes or more: squares of 8 x 8 floats
- * or 4 x 4 doubles. */
-#ifndef SP_CPU_TURN_WIDE_H
-#define SP_CPU_TURN_WIDE_H
-#include "turn.h"
+/* Transposes as transpose.h does, on machines with vectors of 32 bytes or more: squares of 8 x 8
+ * floats or 4 x 4 doubles. */
+#ifndef SP_CPU_TRANSPOSE_WIDE_H
+#define SP_CPU_TRANSPOSE_WIDE_H
+#include "transpose.h"
 
 typedef float sp_f32x8 __attribute__((vector_size(32)));
 typedef float sp_f32x8_at __attribute__((vector_size(32), aligned(4), may_alias));

@@ -12,18 +12,18 @@
  * has no call that compares and sets in one step. So a user's mask is lost if it is set between the
  * read and the write here, or equals the temporary mask. */
 #define _GNU_SOURCE
-#include "apart.h"
+#include "affinity.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-pid_t sp_apart_self(void)
+pid_t sp_thread_id(void)
 {
     return (pid_t)syscall(SYS_gettid); /* glibc has gettid(2) since 2.30 only */
 }
 
-void sp_apart(pid_t tid, int cpu)
+void sp_move_off_core(pid_t tid, int cpu)
 {
     cpu_set_t allowed, others, now;
     if (tid == 0 || cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(tid, sizeof allowed, &allowed))

@@ -8,12 +8,12 @@
  * same IB, unless a part of the IB belongs to one submission only. Such parts are clocks, waits,
  * scratch memory, bounce buffers, and idle packets that write a number. No IB for the copy engine
  * (SDMA) is kept. */
-#include "recorded.h"
+#include "ib_cache.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
 #include "core/base.h"
 #include "job.h"
-#include "listed.h"
+#include "bo_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,18 +33,18 @@ static uint64_t key_of(const unsigned char *records, size_t nbytes)
     return key;
 }
 
-static int holds(const struct sp_amdgpu_queue *q, const struct sp_recorded *r, const void *records, size_t nbytes)
+static int holds(const struct sp_amdgpu_queue *q, const struct sp_cached_ib *r, const void *records, size_t nbytes)
 {
     return r->ndw && r->nbytes == nbytes && r->turn == atomic_load_explicit(&q->dev->kernel_turn, memory_order_acquire) &&
            memcmp(r->records, records, nbytes) == 0;
 }
 
-static struct sp_recorded *find(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
+static struct sp_cached_ib *find(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
 {
     if (holds(q, &q->recorded[q->guess], records, nbytes))
         return &q->recorded[q->guess];
     uint64_t key = key_of(records, nbytes);
-    for (uint32_t i = 0; i < SP_RECORDED; i++)
+    for (uint32_t i = 0; i < SP_CACHED_IBS; i++)
         if (q->key[i] == key && holds(q, &q->recorded[i], records, nbytes)) {
             q->guess = i;
             return &q->recorded[i];
@@ -52,7 +52,7 @@ static struct sp_recorded *find(struct sp_amdgpu_queue *q, const void *records, 
     return NULL;
 }
 
-static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_recorded *r)
+static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_cached_ib *r)
 {
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
@@ -63,10 +63,10 @@ static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
 }
 
-int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
+int64_t sp_ib_cache_resend(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
-    struct sp_recorded *r = find(q, records, nbytes);
+    struct sp_cached_ib *r = find(q, records, nbytes);
     if (r && q->head)
         sp_amdgpu_retire(q);
     struct sp_flight *f = r && is_free(q, e) ? sp_flight_begin(q, r, NULL, nbytes) : NULL;
@@ -84,13 +84,13 @@ int64_t sp_recorded_again(struct sp_amdgpu_queue *q, const void *records, size_t
     }
     sp_count(&q->counted.submissions, 1);
     sp_queue_take_value(&q->common);
-    sp_flight_line_up(q, f);
+    sp_flight_append(q, f);
     return (int64_t)f->value;
 }
 
 /* Sends a kept IB again, without a list of memory. Does all possible work before the ioctl, in one
  * function, because the CPU's caches are cold after the ioctl. */
-static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, struct sp_flight *f)
+static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_cached_ib *r, struct sp_flight *f)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];
     struct sp_flight *const next = f->next;
@@ -112,9 +112,9 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_recorded *r, st
     r->flights++;
     r->used = value;
     sp_count(&q->counted.submissions, 1);
-    sp_flight_took(q, e, args.out.handle, r->ndw, r->ndispatches);
+    sp_flight_count_job(q, e, args.out.handle, r->ndw, r->ndispatches);
     sp_caches_done(e, slot, &invalid);
-    sp_flight_line_up(q, f);
+    sp_flight_append(q, f);
     sp_queue_take_value(&q->common);
     return (int64_t)value;
 }
@@ -126,8 +126,8 @@ int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64
     if (sp_queue_try(&q->common, epoch))
         return 0;
     if (is_free(q, &q->engine[SP_ENGINE_COMPUTE]) && q->spare) {
-        struct sp_recorded *r = find(q, records, nbytes);
-        if (r && !r->list.n && sp_list_holds(q->dev, &r->list))
+        struct sp_cached_ib *r = find(q, records, nbytes);
+        if (r && !r->list.n && sp_bo_list_is_current(q->dev, &r->list))
             value = send_at_once(q, r, q->spare);
     }
     return sp_queue_leave(&q->common, value);
@@ -139,12 +139,12 @@ static int ends_alike(const struct sp_amdgpu_setup *s)
     return !s->begin.va_at[0] && !s->between.va_at[0] && !s->idle.va_at[0];
 }
 
-struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
+struct sp_cached_ib *sp_ib_cache_reserve(struct sp_amdgpu_queue *q, const void *records, size_t nbytes)
 {
-    struct sp_recorded *r = NULL;
+    struct sp_cached_ib *r = NULL;
     if (nbytes == 0 || nbytes > SP_SLOT_NBYTES || q->common.ledger.times || !ends_alike(&q->dev->setup))
         return NULL;
-    for (struct sp_recorded *other = q->recorded; other < q->recorded + SP_RECORDED; other++)
+    for (struct sp_cached_ib *other = q->recorded; other < q->recorded + SP_CACHED_IBS; other++)
         if (!other->flights && (!r || other->used < r->used))
             r = other; /* the free slot that was least recently used */
     if (!r)
@@ -165,23 +165,23 @@ struct sp_recorded *sp_recorded_begin(struct sp_amdgpu_queue *q, const void *rec
     return r;
 }
 
-uint64_t sp_recorded_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
+uint64_t sp_ib_cache_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f->recorded && !f->begun ? slot_of(q, f->recorded) : f->engine->jobs % SP_JOBS;
 }
 
-void sp_recorded_keep(const struct sp_job *job)
+void sp_ib_cache_store(const struct sp_job *job)
 {
-    struct sp_recorded *r = job->flight->recorded;
+    struct sp_cached_ib *r = job->flight->recorded;
     if (!r || job->flight->begun || job->clocks)
         return;
     r->ndw = job->ndw;
     r->ndispatches = job->ndispatches;
 }
 
-void sp_recorded_free(struct sp_amdgpu_queue *q)
+void sp_ib_cache_free(struct sp_amdgpu_queue *q)
 {
-    for (int i = 0; i < SP_RECORDED; i++) {
+    for (int i = 0; i < SP_CACHED_IBS; i++) {
         free(q->recorded[i].records);
         free(q->recorded[i].list.at);
     }

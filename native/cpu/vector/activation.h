@@ -1,6 +1,6 @@
 /* Activations of one element, which gemm and conv2d apply as their last step. */
-#ifndef SP_CPU_ACT_H
-#define SP_CPU_ACT_H
+#ifndef SP_CPU_ACTIVATION_H
+#define SP_CPU_ACTIVATION_H
 #include "cpu/runtime/kernel.h"
 #include "vmath.h"
 
