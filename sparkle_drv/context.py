@@ -130,7 +130,7 @@ class Context:
         for name in (uri,) if uri in known else registry.spellings(uri):
             if name in known:
                 return known[name]
-        raise ValueError(f"{what}: {uri!r} is not one of {', '.join(known)}{besides}")
+        raise ValueError(f"{what}: expected one of {', '.join(known)}{besides}, got {uri!r}")
 
     def _among(self, devices: str | Sequence[str] | None, besides: str = "") -> tuple[str, ...]:
         self._executor.check_open()
@@ -155,7 +155,7 @@ class Context:
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
             return arrays.empty_anywhere(self._executor, shape, dtype, layout)
-        named = self._named("device", device, ", nor 'auto'")
+        named = self._named("device", device, " or 'auto'")
         return arrays.empty(self._executor, named, shape, dtype, layout)
 
     def constant(self, w: Any) -> ContextConstant:

@@ -54,7 +54,7 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     if type(given) is np.ndarray:
         array = given
     elif is_masked(given):
-        raise TypeError(f"{what}: a masked array has no plain elements, fill it first")
+        raise TypeError(f"{what}: expected plain elements, got a masked array; fill it first")
     elif isinstance(given, np.ndarray):
         array = np.asarray(given)
     elif hasattr(given, "__dlpack__"):
@@ -103,7 +103,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     """Returns an int or a sequence of ints, all >= 0, as a tuple. Raises TypeError, ValueError."""
     dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
-        raise ValueError(f"shape: no dimension may be negative, got {dims}")
+        raise ValueError(f"shape: expected dimensions of 0 or more, got {dims}")
     return dims
 
 

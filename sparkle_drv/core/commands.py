@@ -121,7 +121,7 @@ class Commands(CommandsBase):
                 f"copy: dst has {a.nbytes} bytes, src has {b.nbytes}; use views of the same size"
             )
         if a.readonly:
-            raise ValueError("copy: dst is read-only")
+            raise ValueError("copy: expected a writable dst, got a read-only buffer")
         return self._append(Copy(a, b))
 
     def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
@@ -139,7 +139,7 @@ class Commands(CommandsBase):
             )
         pattern = within("fill: pattern", pattern, 0, (1 << (8 * width)) - 1)
         if a.readonly:
-            raise ValueError("fill: dst is read-only")
+            raise ValueError("fill: expected a writable dst, got a read-only buffer")
         return self._append(Fill(a, pattern, width))
 
     def dispatch(

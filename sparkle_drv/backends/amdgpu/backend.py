@@ -196,7 +196,7 @@ class AmdgpuBackend:
     def export(self, handle: MemoryHandle) -> int:
         fd: int = lib.sp_amdgpu_export(handle.pointer)
         if fd == -errno.EPERM:
-            raise ValueError("export: only Memory.SHARED buffers can be exported")
+            raise ValueError("export: expected a Memory.SHARED buffer, got one in other memory")
         return check(fd, "export", self.info.uri)
 
     def import_(self, fd: int, nbytes: int) -> Allocation:

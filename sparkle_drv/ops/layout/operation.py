@@ -68,8 +68,8 @@ def parse(name: str, given: Any) -> Layout:
     if block > MAX_BLOCK:
         kind = ValueError if isinstance(given, str) else TypeError
         raise kind(
-            f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to {MAX_BLOCK} for '
-            f"the 8, got {shown(given)}"
+            f'{name}: expected "NCHW", "NHWC", or "NCHW8c" with any block of 1 to {MAX_BLOCK} '
+            f"for the 8, got {shown(given)}"
         )
     return Layout(given, block)
 
@@ -191,7 +191,7 @@ def outline(
 def _source(a: Any, after: Layout, source: Any) -> Layout:
     own = getattr(a, "layout", None)  # a numpy array has no layout
     if source is not None and own not in (None, source):
-        raise ValueError(f"source: a is {own}, got {shown(source)}")
+        raise ValueError(f"source: expected {own}, the layout of a, got {shown(source)}")
     if own or source:
         before = parse("source", source or own)
     elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:

@@ -70,7 +70,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     """
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
-        raise TypeError("reduce: at least one array is wanted in the expression")
+        raise TypeError("reduce: expected at least one array in the expression, got none")
     shape, kinds, _ = outline("reduce", arrays)
     axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):

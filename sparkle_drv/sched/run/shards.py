@@ -127,7 +127,8 @@ class Pieces:
             self._watch()
         except RuntimeError as error:
             raise SparkleError(
-                f"expected a thread for each of {len(threads)} devices, got: {error}"
+                f"expected {len(threads)} threads for {len(self._devices)} devices, got {started}: "
+                f"{error}"
             ) from error
         finally:
             self._stopped = True
