@@ -374,7 +374,7 @@ class Device(DeviceBase, Closing):
         signature = _signature(args)
         types = tuple(arg.type for arg in args)
         spec = KernelSpec(name, name, signature.native, args=types, **source)
-        with progress.told(f"compiling {name} for {self.uri}"):
+        with progress.reported(f"compiling {name} for {self.uri}"):
             spec, note = self._made(spec)
             loaded = self._backend.load(spec)
         if note:

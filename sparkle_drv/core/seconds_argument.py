@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkle_drv import _hot
-from sparkle_drv.core.launch_errors import told
+from sparkle_drv.core.launch_errors import type_and_repr
 
 
 def seconds(where: str, given: Any) -> float:
@@ -20,5 +20,5 @@ def seconds(where: str, given: Any) -> float:
     """
     made: Any = _hot.number("d", given)
     if type(made) not in (int, float):
-        raise TypeError(f"{where}: expected a number of seconds, got {told(given)}")
+        raise TypeError(f"{where}: expected a number of seconds, got {type_and_repr(given)}")
     return made  # type: ignore[no-any-return]

@@ -101,7 +101,7 @@ class Mesh(Closing):
         """
         self._check_open()
         if self._topology is None:
-            doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")
+            doing = progress.reported(f"measuring the ways between {', '.join(self.devices)}")
             with self._ways.measuring, doing:
                 infos = {uri: device.info for uri, device in self.devices.items()}
                 found = None if self._kept is None else load(self._kept, infos)

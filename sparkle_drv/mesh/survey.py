@@ -33,8 +33,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     """Measures all links between `places`, by default all devices of `ways`. Raises what devices
     raise.
 
-    `clocked` has arguments of runner.run, as in `run_on_arrays`. Each direction of a link is measured only
-    once.
+    `clocked` has arguments of runner.run, as in `run_on_arrays`. Each direction of a link is
+    measured only once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)

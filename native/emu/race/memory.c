@@ -107,7 +107,7 @@ void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m)
     struct sp_races *all = k->r->all;
     struct sp_race_page *page = all->threads > 1 ? sp_race_page_of(k->r, k->line << SP_LINE_BITS) : NULL;
     for (uint32_t n = 0; page && n < all->threads; n++) {
-        const struct sp_race_group *other = __atomic_load_n(&all->racer[n], __ATOMIC_ACQUIRE);
+        const struct sp_race_group *other = __atomic_load_n(&all->groups[n], __ATOMIC_ACQUIRE);
         uint64_t told = other ? __atomic_load_n(&other->told, __ATOMIC_ACQUIRE) : 0;
         if (!other || other == k->r) continue;
         sp_race_unlock(k->r, page);

@@ -27,8 +27,8 @@ void sp_races_free(struct sp_races *races)
 {
     if (!races) return;
     for (uint32_t n = 0; n < SP_EXEC_THREADS; n++) {
-        if (races->racer[n]) free(races->racer[n]->lds);
-        free(races->racer[n]);
+        if (races->groups[n]) free(races->groups[n]->lds);
+        free(races->groups[n]);
     }
     sp_arena_free(&races->arena);
     pthread_mutex_destroy(&races->lock);
@@ -38,8 +38,8 @@ void sp_races_free(struct sp_races *races)
 struct sp_race_group *sp_race_group_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc))
 {
-    struct sp_race_group *r = races->racer[thread];
-    if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->racer[thread], r, __ATOMIC_RELEASE);
+    struct sp_race_group *r = races->groups[thread];
+    if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->groups[thread], r, __ATOMIC_RELEASE);
     if (!r) return NULL;
     if (!r->lds && !(r->lds = calloc(SP_RACE_LDS_LINES, sizeof *r->lds))) return NULL;
     /* these marks belonged to the last dispatch */

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ROUNDS = 100
-"""Iterations that adjust the prices of lanes for the lower bound (`priced`)."""
+"""Iterations that adjust the shadow prices of lanes for the lower bound (`relaxed_bound`)."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class Problem:
         )
 
     @cached_property
-    def priced(self) -> tuple[float, dict[int, float]]:
-        """The result of the function `priced`, computed once: the least seconds of all work, and
-        the price of each lane.
+    def relaxed_bound(self) -> tuple[float, dict[int, float]]:
+        """The result of the function `relaxed_bound`, computed once: the least seconds of all work,
+        and the shadow price of each lane.
         """
-        return priced(self)
+        return relaxed_bound(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
         """Returns the time in seconds at which all results that `task` reads are on `device`.
@@ -159,18 +159,20 @@ def bound(problem: Problem) -> float:
     """Returns a lower bound of the seconds of any schedule.
 
     The bound is the larger of two. One is the longest path through the graph, with each task on its
-    fastest device. The other spreads all work over the lanes as if tasks could be cut (`priced`).
+    fastest device. The other spreads all work over the lanes as if tasks could be cut
+    (`relaxed_bound`).
     """
-    return max(max(problem.tails, default=0.0), problem.priced[0])
+    return max(max(problem.tails, default=0.0), problem.relaxed_bound[0])
 
 
-def priced(problem: Problem) -> tuple[float, dict[int, float]]:
-    """Returns the least seconds of all work if tasks could be cut, and the price of each lane.
+def relaxed_bound(problem: Problem) -> tuple[float, dict[int, float]]:
+    """Returns the least seconds of all work if tasks could be cut, and the shadow
+    price of each lane.
 
-    The price of a lane is the value of a second on it. If the prices add up to 1, what all tasks
-    pay together on their cheapest devices is a lower bound (LP duality). ROUNDS iterations raise
-    the prices of the busiest lanes and lower the others. So the seconds approximate the optimum of
-    a linear program from below.
+    The shadow price of a lane is the value of a second on it. If the prices add up to 1, what all
+    tasks pay together on their cheapest devices is a lower bound (LP duality). ROUNDS iterations
+    raise the prices of the busiest lanes and lower the others. So the seconds approximate the
+    optimum of a linear program from below.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

@@ -20,7 +20,7 @@ from .local_search import improved
 EXACT_TASKS = 8
 """Largest number of tasks of a graph that is searched exactly."""
 WEIGHT = 8.0
-"""Weight of the lanes' prices in "HEFT at prices"."""
+"""Weight of the lanes' shadow prices in "HEFT at prices"."""
 ENOUGH = 1.001
 """A schedule within this factor of the lower bound is not improved further."""
 STARTS = 3
@@ -61,11 +61,11 @@ def ranks(problem: Problem) -> list[float]:
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Schedules tasks by falling rank, each on the device where it ends first.
 
-    With `weight`, the choice of a task's device also counts its time at the lanes' prices
-    (dag.priced). So a task that runs hardly faster on one device leaves that device to tasks that
-    need it.
+    With `weight`, the choice of a task's device also counts its time at the lanes' shadow prices
+    (dag.relaxed_bound). So a task that runs hardly faster on one device leaves that device to tasks
+    that need it.
     """
-    prices = problem.priced[1]
+    prices = problem.relaxed_bound[1]
     count = len(prices)
 
     def dear(slot: Slot) -> float:

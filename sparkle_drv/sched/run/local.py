@@ -183,7 +183,7 @@ class LocalExecutor:
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
-        with progress.told(f"measuring {kind.name} on {uri}"):
+        with progress.reported(f"measuring {kind.name} on {uri}"):
             points = probe.speeds(device, kind, self.clock_of(device))
         if points:
             self.learn(uri, {kind.name: points})
@@ -427,7 +427,7 @@ class LocalExecutor:
         with self.deciding:
             tell(self.costs, call, args)
             if self.journal is not None:
-                self.journal.told(call, *args)
+                self.journal.record_call(call, *args)
 
 
 def default_clock() -> Callable[[], float]:

@@ -58,7 +58,9 @@ class Kernel:
 
 def rounds_on(host, row_s=1e-3, roof_s=1e-3, seed=1):
     """(times of the row, times of the roof, why it ended)."""
-    row, roof = (interleaved_roofs.Racer(Kernel(host, lasts_s)) for lasts_s in (row_s, roof_s))
+    row, roof = (
+        interleaved_roofs.TimedKernel(Kernel(host, lasts_s)) for lasts_s in (row_s, roof_s)
+    )
     rng = np.random.default_rng(seed)
     stop = interleaved_roofs.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), rng, host.clock)
     return row.times, roof.times, stop
@@ -96,7 +98,7 @@ def test_neither_side_of_a_round_is_always_first():
             order.append(self.lasts_s)
             return super().sample()
 
-    row, roof = (interleaved_roofs.Racer(Named(host, lasts_s)) for lasts_s in (1e-3, 2e-3))
+    row, roof = (interleaved_roofs.TimedKernel(Named(host, lasts_s)) for lasts_s in (1e-3, 2e-3))
     interleaved_roofs.rounds(
         row, {"roof": roof}, StopRule(0.01, 5.0), np.random.default_rng(3), host.clock
     )
@@ -118,8 +120,8 @@ def test_rounds_end():
 
     host = Host()
     steady, wild = (
-        interleaved_roofs.Racer(Kernel(host, 1e-3)),
-        interleaved_roofs.Racer(Wild(host, 1e-3)),
+        interleaved_roofs.TimedKernel(Kernel(host, 1e-3)),
+        interleaved_roofs.TimedKernel(Wild(host, 1e-3)),
     )
     assert (
         interleaved_roofs.rounds(steady, {"": wild}, StopRule(0.01, 5.0), rng, host.clock)
@@ -136,16 +138,16 @@ def test_what_fits_a_cache_is_launched_once_before_each_sample():
     """The kernels before it in the round drove its operands out."""
     host = Host()
     row, warms, roof = Kernel(host, 1e-3), Kernel(host, 3e-3), Kernel(host, 1e-3)
-    racer = interleaved_roofs.Racer(row, warms)
+    kernel = interleaved_roofs.TimedKernel(row, warms)
     interleaved_roofs.rounds(
-        racer,
-        {"": interleaved_roofs.Racer(roof)},
+        kernel,
+        {"": interleaved_roofs.TimedKernel(roof)},
         StopRule(0.01, 5.0),
         np.random.default_rng(1),
         host.clock,
     )
     assert host.now == pytest.approx(20 * 5e-3)
-    assert racer.times == pytest.approx([1e6] * 20)
+    assert kernel.times == pytest.approx([1e6] * 20)
 
 
 def test_one_thread_and_all_are_one_roof():

@@ -32,7 +32,7 @@ RATIO_S = 1.0  # seconds of extra rounds in which only the ratio gains precision
 
 
 @dataclass
-class Racer:
+class TimedKernel:
     """A kernel that takes part in the rounds. `warms` is launched before each sample and not timed,
     because the kernels before it evicted its operands from the caches.
     """
@@ -68,14 +68,14 @@ def take(
         if gauges is None or not roofed:
             return timing.take(sampler, rule, warm=False), None
         known = {probe.kernel: probe for one in roofed for probe in one.probes}
-        racers = {name: Racer(p.sampler, p.warms) for name, p in known.items()}
+        kernels = {name: TimedKernel(p.sampler, p.warms) for name, p in known.items()}
         in_cache = working_set(bound) <= largest_cache(bound.device.info)
-        row = Racer(sampler, timing.OneByOne(bound, "device") if in_cache else None)
+        row = TimedKernel(sampler, timing.OneByOne(bound, "device") if in_cache else None)
         rng = np.random.default_rng(rule.least)
-        kept = _pilot(row, racers, roofed, rng)
-        racers = {p.kernel: racers[p.kernel] for one in kept for p in one.probes}
-        stop = rounds(row, racers, rule, rng)
-        rates = {name: [known[name].work / ns for ns in r.times] for name, r in racers.items()}
+        kept = _pilot(row, kernels, roofed, rng)
+        kernels = {p.kernel: kernels[p.kernel] for one in kept for p in one.probes}
+        stop = rounds(row, kernels, rule, rng)
+        rates = {name: [known[name].work / ns for ns in r.times] for name, r in kernels.items()}
         measured = Measured(
             row.device_ns, row.host_ns, sampler.primary, sampler.batch, stop, probes=rates
         )
@@ -128,7 +128,10 @@ def _better(rates: stats.Floats) -> list[float]:
 
 
 def _pilot(
-    row: Racer, racers: Mapping[str, Racer], roofed: list[Roofed], rng: np.random.Generator
+    row: TimedKernel,
+    kernels: Mapping[str, TimedKernel],
+    roofed: list[Roofed],
+    rng: np.random.Generator,
 ) -> list[Roofed]:
     """Returns the roofs that the row may come closest to, judged by the shortest times of a few
     rounds.
@@ -140,13 +143,13 @@ def _pilot(
     for done in range(PILOT_ROUNDS):
         if done >= FEWEST_PILOT_ROUNDS and time.monotonic() - start >= PILOT_S:
             break
-        _round(row, racers, rng)
+        _round(row, kernels, rng)
     shares = [
-        one.work / min(row.times) * min(min(racers[p.kernel].times) / p.work for p in one.probes)
+        one.work / min(row.times) * min(min(kernels[p.kernel].times) / p.work for p in one.probes)
         for one in roofed
     ]
-    for racer in (row, *racers.values()):
-        racer.forget()
+    for kernel in (row, *kernels.values()):
+        kernel.forget()
     top = max(shares)
     return [
         one
@@ -156,8 +159,8 @@ def _pilot(
 
 
 def rounds(
-    row: Racer,
-    racers: Mapping[str, Racer],
+    row: TimedKernel,
+    kernels: Mapping[str, TimedKernel],
     rule: StopRule,
     rng: np.random.Generator,
     clock: Callable[[], float] = time.monotonic,
@@ -169,7 +172,7 @@ def rounds(
     start, stop = clock(), None
     precise_s = 0.0  # the time at which the rule had enough samples of the row
     while True:
-        _round(row, racers, rng)
+        _round(row, kernels, rng)
         spent = clock() - start
         if stop is None:
             stop = rule.ask(row.times, spent)
@@ -178,7 +181,7 @@ def rounds(
             continue
         if stop != "precision" or spent - precise_s >= RATIO_S or spent >= rule.timeout_s:
             return stop
-        if _due(len(row.times)) and all(_precise(row, r, rule) for r in racers.values()):
+        if _due(len(row.times)) and all(_precise(row, r, rule) for r in kernels.values()):
             return stop
 
 
@@ -189,11 +192,11 @@ def _due(n: int) -> bool:
     return n % max(1, n // 10) == 0
 
 
-def _precise(row: Racer, other: Racer, rule: StopRule) -> bool:
+def _precise(row: TimedKernel, other: TimedKernel, rule: StopRule) -> bool:
     return stats.paired(row.times, other.times).half_width <= rule.precision
 
 
-def _round(row: Racer, racers: Mapping[str, Racer], rng: np.random.Generator) -> None:
-    everybody = [row, *racers.values()]
+def _round(row: TimedKernel, kernels: Mapping[str, TimedKernel], rng: np.random.Generator) -> None:
+    everybody = [row, *kernels.values()]
     for at in rng.permutation(len(everybody)):
         everybody[at].sample()
