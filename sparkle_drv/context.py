@@ -392,7 +392,7 @@ class Context:
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Host | Array | ContextArray: ...  # fmt: skip
     def reduce(
-        self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
+        self, a: Any, op: str = "sum", axis: Axis = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Any:  # fmt: skip

@@ -23,6 +23,7 @@ from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.core.whole_number import within
 
 if TYPE_CHECKING:
+    from sparkle_drv.core.array import Array
     from sparkle_drv.core.device import Device
     from sparkle_drv.core.queue import Queue
 
@@ -109,7 +110,7 @@ class Commands(CommandsBase):
         self._device = self._bound = None
         return self
 
-    def copy(self, dst: Any, src: Any) -> Commands:
+    def copy(self, dst: Buffer | Array, src: Buffer | Array) -> Commands:
         """Appends a copy of all bytes of `src` to `dst`: Buffers or Arrays, which may overlap.
 
         Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, or a buffer is
@@ -124,7 +125,7 @@ class Commands(CommandsBase):
             raise ValueError("copy: expected a writable dst, got a read-only buffer")
         return self._append(Copy(a, b))
 
-    def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
+    def fill(self, dst: Buffer | Array, pattern: int, pattern_nbytes: int = 4) -> Commands:
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
         The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
