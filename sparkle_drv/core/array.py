@@ -54,7 +54,9 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     if type(given) is np.ndarray:
         array = given
     elif is_masked(given):
-        raise TypeError(f"{what}: expected plain elements, got a masked array; fill it first")
+        raise TypeError(
+            f"{what}: expected an array without a mask, got a masked one: fill it first"
+        )
     elif isinstance(given, np.ndarray):
         array = np.asarray(given)
     elif hasattr(given, "__dlpack__"):

@@ -176,6 +176,6 @@ def test_a_context_takes_aliases(opened):
                 ctx.create_mesh(wrong)
         for wrong in ("nvidia:1", "amd:0", "no uri"):
             with pytest.raises(
-                ValueError, match=f"device: expected one of cpu, cuda:0, got '{wrong}'"
+                ValueError, match=f"device: expected one of cpu, cuda:0 or 'auto', got '{wrong}'"
             ):
                 ctx.array(3, np.float32, device=wrong)

@@ -144,7 +144,7 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
     [
         ([1.0], "NHWC", {}, TypeError, "a: expected a numpy array or an Array, got list"),
         (A.astype("i2"), "NHWC", {}, TypeError, "a: layout takes float32 or .*, got int16"),
-        (A, "CHWN", {}, ValueError, 'target: "NCHW", "NHWC" or .* got \'CHWN\''),
+        (A, "CHWN", {}, ValueError, 'target: expected "NCHW", "NHWC", or .* got \'CHWN\''),
         (A, "NCHW0c", {}, ValueError, "target: .* block of 1 to 64"),
         (A, "NCHW65c", {}, ValueError, "target: .* block of 1 to 64 for the 8, got 'NCHW65c'"),
         (A, None, {}, TypeError, 'target: expected "NCHW", "NHWC", or "NCHW8c" .* got None'),

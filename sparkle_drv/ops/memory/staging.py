@@ -57,7 +57,9 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
     array. Raises TypeError for everything else, also for lists, whose dtype would be a guess.
     """
     if is_masked(given):
-        raise TypeError(f"{short(name)}: a masked array is not supported: fill it first")
+        raise TypeError(
+            f"{short(name)}: expected an array without a mask, got a masked one: fill it first"
+        )
     if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):

@@ -55,7 +55,7 @@ WRONG = [
     (lambda g: g.gemm(A, B, activation="gelu"), ValueError, "activation: "),
     (lambda g: g.gemm(A, B, algo="fast"), ValueError, "algo: "),
     (lambda g: g.gemm(A, [[1.0]]), TypeError, "b: expected a numpy array or an Array, got list"),
-    (lambda g: g.gemm(np.ma.masked_array(A), B), TypeError, "a: expected plain .* masked array"),
+    (lambda g: g.gemm(np.ma.masked_array(A), B), TypeError, "a: expected an array without a mask"),
     (lambda g: g.conv2d(X, W[:, :2]), ValueError, "w: expected shape .* for 3 channels"),
     (lambda g: g.conv2d(g.conv2d(X, W), W), ValueError, "w: expected shape .* for 4 channels"),
     (lambda g: g.conv2d(X, W, layout="NCDHW"), ValueError, "layout: "),
@@ -185,5 +185,5 @@ def test_a_context_gives_graphs():
             g.output(y)
         np.testing.assert_allclose(g.run(), a @ b, rtol=1e-5)
         assert len(ctx.last_plan.tasks) == 1
-        with pytest.raises(ValueError, match="not one of cpu"):
+        with pytest.raises(ValueError, match="expected one of cpu"):
             ctx.graph(devices=["egl:0"])
