@@ -52,13 +52,14 @@ FOR_SIZE = (
 # Of sparkle_drv/, what only tests and benchmarks of a checkout use.
 JUDGES = (
     *("calls.py", "collectives.py", "emulated_dispatch.py", "emulated_kernels.py"),
-    *("fault_suite.py", "juggler.py", "placements.py", "planned.py", "planted.py", "rules.py"),
+    *("fault_suite.py", "juggler.py", "placements.py", "mesh_plan_quality.py"),
+    *("planted_defects.py", "rule_ablation.py"),
     "shards",
 )
 OF_TESTS = ("cluster/transport/air.py", *(f"testing/{name}" for name in JUDGES))
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
-SET_UP = ("setup_env.py", "_packages.py", "_egl_look.py")
+SET_UP = ("setup_env.py", "_packages.py", "_egl_check.py")
 # They build and pack the package.
 ARCHIVES = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "_kit")
 NOT_INSTALLED = (
@@ -281,7 +282,7 @@ INSIDE = (
 )  # fmt: skip
 # The modules in them that define names of `sparkle_drv` or `sparkle_drv.plugin`.
 SHOWN = (
-    "mesh/mesh.py", "mesh/topology.py", "sched/journal/replaying.py", "backends/base.py",
+    "mesh/mesh.py", "mesh/topology.py", "sched/journal/journal_replay.py", "backends/base.py",
     "backends/abilities.py",
 )  # fmt: skip
 

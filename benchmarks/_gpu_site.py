@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _kit.packed import unpack
+from _kit.wheel_archive import unpack
 
 # Each package that the kit has as a wheel, and the module whose import shows that it is installed.
 NEEDED = {

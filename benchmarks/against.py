@@ -19,10 +19,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
 if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
-    hop()
+    reexec()
 
 import argparse
 import contextlib
@@ -38,7 +38,7 @@ from _bench.rows import stats
 from _console import output
 from _console.problems import FAILED, OK, REGRESSION, USAGE, UsageError
 from _cpu_peers import OURS, cases, environment, figures, measure, reference
-from _cpu_peers.station import Lost, Station
+from _cpu_peers.peer_process import Lost, PeerProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build" / "against"
@@ -84,7 +84,7 @@ def built(sha: str) -> Path:
 
 
 class Build:
-    """A Station that is named after its build. Both builds run the same peer: this package."""
+    """A PeerProcess that is named after its build. Both builds run the same peer: this package."""
 
     def __init__(
         self,
@@ -102,15 +102,15 @@ class Build:
         paths = [*before, ROOT / "benchmarks", package]
         env = environment.cleaned(os.environ, threads, own / "home", paths)
         _check_package(package, env, own)
-        self._station = Station(OURS, threads, cpus, env, own)
+        self._process = PeerProcess(OURS, threads, cpus, env, own)
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """Sends a request, as Station.ask does."""
-        return self._station.ask(do, **request)
+        """Sends a request, as PeerProcess.ask does."""
+        return self._process.ask(do, **request)
 
     def close(self) -> None:
         """Ends the process."""
-        self._station.close()
+        self._process.close()
 
 
 def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:

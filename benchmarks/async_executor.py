@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
-from _hop import hop  # noqa: E402
+from _reexec import reexec  # noqa: E402
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import json  # noqa: E402

@@ -91,7 +91,7 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
                 for name, role in (("b", "node"), ("a", "client")):
                     where = homes if side == "device" else folders
                     words = side, role, str(where[name]), at
-                    machines.append(Machine(network, name, HERE / "_cluster/side.py", *words))
+                    machines.append(Machine(network, name, HERE / "_cluster/endpoint.py", *words))
                     machines[-1].heard("up")
                 clients[side] = machines[-1]
             for turn in range(rounds + 1):

@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
 if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
-    hop()
+    reexec()
 
 import argparse
 import contextlib
@@ -33,7 +33,7 @@ from _bench.machine import env
 from _bench.rows import results
 from _console import output
 from _console.problems import OK, UsageError
-from _cpu_peers import NAMES, cases, crew, environment, measure, report, roofs, study
+from _cpu_peers import NAMES, cases, environment, measure, options, report, roofs, run
 
 BUDGET_S = 690.0
 
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 well, 1 a result of ours was wrong or missing, or the run was "
         "interrupted, 2 usage, 3 with --check: a line does not hold",
     )
-    study.add_options(top, BUDGET_S)
+    options.add_options(top, BUDGET_S)
     top.add_argument("--threads", default="", help="1,2 by default, where there are two CPUs")
     top.add_argument("--peers", default=",".join(NAMES), help=f"of {','.join(NAMES)}; default: all")
     top.add_argument("--quick", action="store_true", help="few rounds: a trial, no figures")
@@ -70,12 +70,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    return study.guarded(parser().parse_args(argv), "cpu_peers.py", _main)
+    return options.guarded(parser().parse_args(argv), "cpu_peers.py", _main)
 
 
 def _main(args: argparse.Namespace) -> int:
-    names = study.words(args.peers, NAMES, "--peers")
-    chosen = study.select(args.only)
+    names = options.words(args.peers, NAMES, "--peers")
+    chosen = options.select(args.only)
     if args.list:
         print("\n".join(case.name for case in chosen))
         return OK
@@ -87,7 +87,7 @@ def _main(args: argparse.Namespace) -> int:
     shared = Path("/dev/shm")  # a file system in memory, for the operands
     where = str(shared) if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sparkle-peers-", dir=where) as folder:
-        there = crew.Crew(names, cpus, Path(folder))
+        there = run.PeerProcesses(names, cpus, Path(folder))
         _introduce(facts["removed"], there.peers)
         try:
             told = _peers(args, chosen, there)
@@ -99,7 +99,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _peers(
-    args: argparse.Namespace, chosen: Sequence[cases.Case], there: crew.Crew
+    args: argparse.Namespace, chosen: Sequence[cases.Case], there: run.PeerProcesses
 ) -> dict[str, Any]:
     """Runs the measurement. Returns the document's part about the peers and rows."""
     base = measure.QUICK if args.quick else measure.Settings()
@@ -112,7 +112,7 @@ def _peers(
             with _told(f"roofs of {threads}"):
                 env = there.environment(threads)
                 measured[str(threads)] = roofs.measure(cpus, env, args.quick)
-        for row in crew.run(chosen, there, settings, args.budget_s):
+        for row in run.run(chosen, there, settings, args.budget_s):
             rows.append(row)
             _say(row)
     except KeyboardInterrupt:
@@ -124,11 +124,11 @@ def _peers(
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
     """Prints the text and writes the files. Returns the exit code."""
-    whole = study.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
-    kept = study.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
+    whole = options.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
+    kept = options.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
     well = kept and not told["interrupted"] and report.measured(told["rows"])
-    return study.exit_code(args, well, shows)
+    return options.exit_code(args, well, shows)
 
 
 def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]]) -> None:

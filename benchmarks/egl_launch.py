@@ -19,9 +19,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import json  # noqa: E402

@@ -20,10 +20,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
-    hop()
+if "--no-reexec" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
+    reexec()
 
 import argparse
 import json
@@ -310,7 +310,7 @@ def main(argv: Sequence[str]) -> int:
     top.add_argument("--quick", action="store_true", help="small sizes: a trial, no figures")
     top.add_argument("--json", help="write all results there")
     top.add_argument("--md", help="write the table there")
-    top.add_argument("--no-hop", action="store_true", help="stay with this Python")
+    top.add_argument("--no-reexec", action="store_true", help="stay with this Python")
     args = top.parse_args(argv)
     if output.overlap(args.json, args.md):
         print("gpu_kernels.py: --json and --md must be different files", file=sys.stderr)

@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
-if "--no-hop" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
-    hop()
+if "--no-reexec" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
+    reexec()
 
 import argparse
 import contextlib
@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-import _kept
+import _crash_safety
 from _console import output
 from _gpu_peers import NAMES, images
 from _gpu_peers.table import facts, markdown
@@ -124,7 +124,7 @@ class Runner:
         child = subprocess.Popen(
             command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             cwd=self.folder, start_new_session=True,
-            preexec_fn=partial(_kept.end_with_parent, os.getpid()),
+            preexec_fn=partial(_crash_safety.end_with_parent, os.getpid()),
         )  # fmt: skip
         try:
             out, errors = child.communicate(timeout=CHILD_S)
@@ -239,7 +239,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--json", help="write all results there, after each run of a peer")
     top.add_argument("--resume", action="store_true", help="go on with the runs in --json")
     top.add_argument("--md", help="write the table there")
-    top.add_argument("--no-hop", action="store_true", help="stay with this Python")
+    top.add_argument("--no-reexec", action="store_true", help="stay with this Python")
     return top
 
 

@@ -33,8 +33,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import _crash_safety
 import _gpu_site  # the import makes tools/ importable
-import _kept
 from _console import output
 
 PROG = "gpu_run.py"
@@ -73,12 +73,12 @@ STEPS = (
     ),
     Step(
         "kernels", 150, 90,
-        "gpu_kernels.py --no-hop -d cuda:0 --json {out}/kernels.json --md {logs}/kernels.md",
+        "gpu_kernels.py --no-reexec -d cuda:0 --json {out}/kernels.json --md {logs}/kernels.md",
         "", "--quick",
     ),
     Step(
         "peers", 500, 150,
-        "gpu_peers.py --no-hop --resume --baseline {kit}/baseline --json {out}/peers.json"
+        "gpu_peers.py --no-reexec --resume --baseline {kit}/baseline --json {out}/peers.json"
         " --md {logs}/peers.md",
         "--budget-s 430", "--budget-s 100 --libcuda {fake} --quick --repetitions 1",
     ),
@@ -103,7 +103,7 @@ class Results:
         self.out, self.logs, self.key = out, logs, key
         self.steps: dict[str, dict[str, Any]] = {}
         self.whole = True  # False once something cannot be written
-        _kept.sweep(out)
+        _crash_safety.sweep(out)
 
     def files(self) -> list[Path]:
         """Returns the files of the steps and of this program in OUT, which may also
@@ -157,7 +157,7 @@ class Results:
             folder = self.logs if name.startswith("logs/") else self.out
             place = folder / Path(name).name
             if not place.exists():
-                _kept.write(place, data)
+                _crash_safety.write(place, data)
 
     def ended(self, step: Step, status: int, seconds: float) -> None:
         self.steps[step.name] = {
@@ -179,8 +179,8 @@ class Results:
             for name, one in self.steps.items()
         ]
         lines += [f"{name}: left for the next call" for name in left]
-        _kept.write(self.out / SUMMARY, json.dumps(told, indent=1) + "\n")
-        _kept.write(self.out / LINES, "\n".join(lines) + "\n")
+        _crash_safety.write(self.out / SUMMARY, json.dumps(told, indent=1) + "\n")
+        _crash_safety.write(self.out / LINES, "\n".join(lines) + "\n")
         self.pack()
 
     def pack(self) -> None:
@@ -191,7 +191,7 @@ class Results:
                     packed.add(file, file.name)
             for file in sorted(self.logs.iterdir()):
                 packed.add(file, f"logs/{file.name}")
-        _kept.write(self.out / ARCHIVE, buffer.getvalue())
+        _crash_safety.write(self.out / ARCHIVE, buffer.getvalue())
 
 
 def read_summary(text: str | bytes) -> tuple[object, dict[str, dict[str, Any]]]:
@@ -240,7 +240,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
     with log.open("ab") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=env,
-            preexec_fn=partial(_kept.end_with_parent, os.getpid()),
+            preexec_fn=partial(_crash_safety.end_with_parent, os.getpid()),
         )  # fmt: skip
         try:
             return child.wait(limit_s)

@@ -27,7 +27,7 @@ all spans, the other leaves out spans of whole calls. The document must be valid
 must decide the same.
 
 Rules (with --rules): the regret and the cost without each of the scheduler's rules in turn, on
---machines simulated machines (sparkle_drv/testing/rules.py).
+--machines simulated machines (sparkle_drv/testing/rule_ablation.py).
 
 Exit codes: 0 well, 1 a wrong trace, 2 usage, 3 no such device.
 """
@@ -56,7 +56,7 @@ import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.telemetry.trace import Trace
-from sparkle_drv.testing import rules
+from sparkle_drv.testing import rule_ablation
 from sparkle_drv.testing.juggler import Caller
 
 
@@ -123,7 +123,7 @@ def keeping(rounds: int) -> dict[str, str]:
             pairs = [_pair(ways, 200, i % 2 == 1) for i in range(rounds)]
         return f"{1e6 * median(ours - plain for ours, plain in pairs):+.2f} us"
 
-    return rules.without(rules.KEEPING, figures)
+    return rule_ablation.without(rule_ablation.KEEPING, figures)
 
 
 def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
@@ -204,8 +204,8 @@ def main(argv: list[str] | None = None) -> int:
         if given.rounds > 0:
             parts["a call of a Context beyond that of ops"] = cost(given.rounds)
         if given.rules:
-            parts["regret after calls"] = rules.predicting(given.machines, given.calls)
-            parts["regret after wrong probes"] = rules.exploring(given.machines // 4, 1000)
+            parts["regret after calls"] = rule_ablation.predicting(given.machines, given.calls)
+            parts["regret after wrong probes"] = rule_ablation.exploring(given.machines // 4, 1000)
             parts["a product of 16 cubed beyond ops"] = keeping(given.rounds)
     except sp.DeviceNotFound as error:
         print(error, file=sys.stderr)

@@ -19,10 +19,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
 if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
-    hop()
+    reexec()
 
 import argparse
 import contextlib

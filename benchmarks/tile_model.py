@@ -18,10 +18,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from _hop import hop
+from _reexec import reexec
 
 if "sparkle_drv" not in sys.modules:  # a test that imports this file must not restart Python
-    hop()
+    reexec()
 
 import argparse
 import os
@@ -32,7 +32,7 @@ from _bench.machine import env
 from _bench.rows import results
 from _console import output
 from _console.problems import UsageError
-from _cpu_peers import station, study
+from _cpu_peers import options, peer_process
 from _tile_model import measure, report
 
 import sparkle_drv as sp
@@ -54,32 +54,32 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 well, 1 a plan was wrong or the run was interrupted, 2 usage, 3 with "
         "--check: a line does not hold",
     )
-    study.add_options(top, BUDGET_S)
+    options.add_options(top, BUDGET_S)
     top.add_argument("--isa", default="", help="default: all that this CPU has")
     top.add_argument("--b", default=",".join(KINDS), help="default: %(default)s")
     return top
 
 
 def main(argv: Sequence[str]) -> int:
-    return study.guarded(parser().parse_args(argv), "tile_model.py", _main)
+    return options.guarded(parser().parse_args(argv), "tile_model.py", _main)
 
 
 def _main(args: argparse.Namespace) -> int:
     told = results.finite(_measured(args, _todo(args)))
-    whole = study.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
+    whole = options.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
     whole &= args.budget_s >= BUDGET_S  # a smaller budget cuts searches short
     name = "tile_model" if whole else ""
-    kept = study.keep(args, "tile_model.py", told, report.markdown(told), name)
+    kept = options.keep(args, "tile_model.py", told, report.markdown(told), name)
     well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])
-    return study.exit_code(args, well and kept, told["shows"])
+    return options.exit_code(args, well and kept, told["shows"])
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
     """Returns the rows to measure. Raises UsageError."""
     there = sets()
-    isas = study.words(args.isa, there, "--isa") if args.isa else there
-    kinds = study.words(args.b, KINDS, "--b")
-    todo = measure.todo(study.select(args.only), isas, kinds)
+    isas = options.words(args.isa, there, "--isa") if args.isa else there
+    kinds = options.words(args.b, KINDS, "--b")
+    todo = measure.todo(options.select(args.only), isas, kinds)
     if not todo:
         raise UsageError(f"--only: no product has a name that matches {args.only!r}")
     return todo
@@ -92,7 +92,7 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
     }  # fmt: skip
     rows: list[dict[str, Any]] = []
     try:
-        with station.pinned(sorted(os.sched_getaffinity(0))[-1:]):
+        with peer_process.pinned(sorted(os.sched_getaffinity(0))[-1:]):
             for row in measure.run(todo, args.budget_s, args.seed):
                 rows.append(row)
                 print(" | ".join(report.cells(row)), file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ def whole(text: str) -> int:
     """A number from 1 on."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"1 or more is wanted, got {value}")
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
     return value
 
 

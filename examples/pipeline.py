@@ -113,7 +113,10 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=3, help="slots (default 3)")
     args = parser.parse_args()
     if not 1 <= args.depth <= 64 or args.frames < 1:
-        parser.error("--depth from 1 to 64 and --frames from 1 on are wanted")
+        parser.error(
+            f"expected --depth from 1 to 64 and --frames of 1 or more, "
+            f"got {args.depth} and {args.frames}"
+        )
     try:
         with sp.open(args.device) as dev:
             return stream(dev, args.frames, args.depth)

@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=1_000_000, help="elements (default a million)")
     args = parser.parse_args()
     if not 1 <= args.n <= MOST:
-        parser.error(f"-n {args.n}: 1 to {MOST} is wanted")
+        parser.error(f"-n: expected 1 to {MOST}, got {args.n}")
     try:
         with sp.open(args.device) as dev:
             return run(dev, args.n)

@@ -18,7 +18,8 @@ This file has only names; each is imported at first use.
       amd/                                AMD's packets, instructions, code objects, recordings
       _hot (C from native/hot)            the launch path, and repeated calls of ops
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers, ioctls
-    leaves (import nothing above them): telemetry/ kept.py assets.py types.py errors.py version.py
+    leaves (import nothing above them): telemetry/ saved_files.py assets.py types.py errors.py
+                                          version.py
 
 Imports point down only and never form a circle. tests/package/test_layers.py enforces that, and
 tools/_loc/layers.py has the order. `python3 tools/loc.py --rooms` prints each folder's imports.
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from sparkle_drv.errors import SparkleError as SparkleError
     from sparkle_drv.mesh.mesh import Mesh as Mesh
     from sparkle_drv.mesh.topology import Topology as Topology
-    from sparkle_drv.sched.journal.replaying import replay as replay
+    from sparkle_drv.sched.journal.journal_replay import replay as replay
     from sparkle_drv.types import CacheLevel as CacheLevel
     from sparkle_drv.types import DeviceInfo as DeviceInfo
     from sparkle_drv.types import Found as Found
@@ -72,7 +73,7 @@ _WHERE = {
     "init": ("context", "init"),
     "Mesh": ("mesh.mesh", "Mesh"),
     "Topology": ("mesh.topology", "Topology"),
-    "replay": ("sched.journal.replaying", "replay"),
+    "replay": ("sched.journal.journal_replay", "replay"),
     "open": ("core.registry", "open_device"),
     "devices": ("core.registry", "devices"),
     "discover": ("core.registry", "discover"),

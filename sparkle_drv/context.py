@@ -37,7 +37,7 @@ from sparkle_drv.ops.arguments.annotations import (
     Shards,
     Topology,
 )  # fmt: skip
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.opt_in import only_named
 from sparkle_drv.sched.graph.record import TaskGraph
@@ -49,8 +49,8 @@ from sparkle_drv.sched.run import (
     arrays,
     calls,
     estimates,
+    fast_path,
     kernel_calls,
-    repeated,
     shard_calls,
     trace_files,
 )
@@ -130,7 +130,7 @@ class Context:
         for name in (uri,) if uri in known else registry.spellings(uri):
             if name in known:
                 return known[name]
-        raise ValueError(f"{what}: {uri!r} is not one of {', '.join(known)}{besides}")
+        raise ValueError(f"{what}: expected one of {', '.join(known)}{besides}, got {uri!r}")
 
     def _among(self, devices: str | Sequence[str] | None, besides: str = "") -> tuple[str, ...]:
         self._executor.check_open()
@@ -155,7 +155,7 @@ class Context:
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
             return arrays.empty_anywhere(self._executor, shape, dtype, layout)
-        named = self._named("device", device, ", nor 'auto'")
+        named = self._named("device", device, " or 'auto'")
         return arrays.empty(self._executor, named, shape, dtype, layout)
 
     def constant(self, w: Any) -> ContextConstant:
@@ -247,7 +247,7 @@ class Context:
                 return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
             if kind != "none":
                 raise ValueError("reduce: expected topology='mesh' with it, got 'single'")
-        return repeated.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
+        return fast_path.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     @overload
     def conv2d(
@@ -297,7 +297,7 @@ class Context:
             if how is not None:
                 return shard_calls.conv2d(self._executor, uris, how, x, w, bias, out, options)
         given = x, w, bias
-        return repeated.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
+        return fast_path.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
 
     @overload
     def map(  # type: ignore[overload-overlap]  # a call without an array
@@ -353,7 +353,7 @@ class Context:
             if how is not None:
                 return shard_calls.map(self._executor, uris, how, expression, values, out, named)
         given = expression, *values
-        return repeated.call(self._executor, uris, ops.map, calls.map, given, named, out)
+        return fast_path.call(self._executor, uris, ops.map, calls.map, given, named, out)
 
     @overload
     def reduce(
@@ -392,7 +392,7 @@ class Context:
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Host | Array | ContextArray: ...  # fmt: skip
     def reduce(
-        self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False,
+        self, a: Any, op: str = "sum", axis: Axis = None, *, keepdims: bool = False,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **names: Any,
     ) -> Any:  # fmt: skip
@@ -409,7 +409,7 @@ class Context:
             if how is not None:
                 return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
         given = a, op, axis
-        return repeated.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
+        return fast_path.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
 
     def dispatch(
         self, kernel: str | Mapping[str, Mapping[str, Any]], args: Any, *, groups: Any = None,
@@ -490,7 +490,7 @@ class Context:
         """
         uris = self._uris if devices is None else self._among(devices)
         given, out = (a, layout), options.pop("out", None)
-        return repeated.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
+        return fast_path.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
 
     def graph(
         self, *, fuse: bool = True, devices: Sequence[str] | None = None,
@@ -503,8 +503,8 @@ class Context:
 
         `micro_batches` cuts axis 0 into this many parts, so that devices with different layers work
         at the same time. "auto" chooses the number with the least predicted time. `run` raises
-        ValueError if the graph cannot be cut (sched/shard/micro.py). Raises TypeError or ValueError
-        for a wrong argument.
+        ValueError if the graph cannot be cut (sched/shard/micro_batches.py). Raises TypeError or
+        ValueError for a wrong argument.
         """
         settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse, micro_batches)
@@ -523,7 +523,7 @@ class Context:
             self._executor.clock,
             self._executor.profile,
             self._executor.ways,
-            self._executor.pulse.report,
+            self._executor.health.report,
         )
 
     @property

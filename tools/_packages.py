@@ -68,7 +68,7 @@ def has_gl() -> bool:
     """True if a device initialises; libEGL alone is not a driver. A child process tries, because a
     driver may crash.
     """
-    look = (str(PYTHON), str(Path(__file__).resolve().parent / "_egl_look.py"))
+    look = (str(PYTHON), str(Path(__file__).resolve().parent / "_egl_check.py"))
     try:
         return subprocess.run(look, capture_output=True, timeout=60).returncode == 0
     except subprocess.TimeoutExpired:

@@ -6,9 +6,9 @@ is the rest of tools/_bench. `bench.py` without a subcommand is `bench.py run`.
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import logging  # noqa: E402

@@ -7,9 +7,9 @@ This file only builds the command line; each subcommand is a module of _bringup/
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import sys  # noqa: E402

@@ -19,9 +19,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "build" / "wheels"

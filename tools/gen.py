@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import sys  # noqa: E402

@@ -2,7 +2,7 @@
 
 build/gpu-kit has four parts:
 * site/: the package with its built extensions, which work with every Python from 3.10 on;
-* wheels of its dependencies for each of PYTHONS, numpy's in one archive (_kit/packed.py);
+* wheels of its dependencies for each of PYTHONS, numpy's in one archive (_kit/wheel_archive.py);
 * the GL loader's libraries from Debian;
 * the C baseline as a program.
 
@@ -12,9 +12,9 @@ other libraries ("peers") that benchmarks compare: gpu_run.py measures those tha
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import platform  # noqa: E402
@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from _bench.machine import env  # noqa: E402
-from _kit.packed import pack  # noqa: E402
+from _kit.wheel_archive import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"

@@ -6,9 +6,9 @@ in sparkle_drv.lowlevel. `python -m sparkle_drv pm4` runs the tool, too.
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import sys  # noqa: E402

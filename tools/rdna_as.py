@@ -7,9 +7,9 @@ little-endian dwords or as hex words. Of an ELF file (.hsaco) the .text section 
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import io  # noqa: E402

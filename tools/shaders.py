@@ -9,9 +9,9 @@ registers, spills, shared memory.
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import hashlib  # noqa: E402

@@ -6,9 +6,9 @@ are _sparkle/*.py. `python -m sparkle_drv info` works, too.
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import dataclasses  # noqa: E402

@@ -7,9 +7,9 @@ another machine's wheel zig also compiles. auditwheel then checks the tag in the
 
 from __future__ import annotations
 
-from _hop import hop
+from _reexec import reexec
 
-hop()
+reexec()
 
 import argparse  # noqa: E402
 import os  # noqa: E402

@@ -2,7 +2,7 @@
 
     namespaces.py    machines of network namespaces
     certificates.py  a CA in memory and folders of certificates
-    side.py          one end of a link as a program: a bare socket, bare Zenoh, or our transport
+    endpoint.py          one end of a link as a program: a bare socket, bare Zenoh, or our transport
 
 Whatever cluster.py measures runs in side.py, on machines of namespaces.py.
 """

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import OURS, reference
 from .cases import Case
-from .station import Lost
+from .peer_process import Lost
 
 BLOCK_NS, SAMPLE_NS, BLOCKS = 400_000.0, 6_000_000.0, 5
 WARM_NS = 40_000_000.0
@@ -32,7 +32,7 @@ LONG = 3.0
 
 
 class Asked(Protocol):
-    """The part of a Station that this module uses."""
+    """The part of a PeerProcess that this module uses."""
 
     name: str
 
@@ -56,7 +56,7 @@ Entry = dict[str, Any]
 
 
 def case(
-    case: Case, stations: Sequence[Asked], settings: Settings, folder: Path, want: Any
+    case: Case, processes: Sequence[Asked], settings: Settings, folder: Path, want: Any
 ) -> dict[str, Entry]:
     """Verifies and times one case, whose operands are in `folder`. Returns an entry for each way of
     each peer; its key is the two names, as "torch packed".
@@ -66,26 +66,26 @@ def case(
     """
     found: dict[str, Entry] = {}
     right: dict[str, tuple[Asked, str]] = {}
-    for station in stations:
-        for way, entry in _prepared(case, station, folder, want).items():
-            found[f"{station.name} {way}"] = entry
+    for process in processes:
+        for way, entry in _prepared(case, process, folder, want).items():
+            found[f"{process.name} {way}"] = entry
             if entry["verdict"] == "right":
-                right[f"{station.name} {way}"] = (station, way)
+                right[f"{process.name} {way}"] = (process, way)
     _timed(found, right, settings)
-    for station in stations:
+    for process in processes:
         with contextlib.suppress(Lost):  # another request reports the lost process
-            station.ask("drop")
+            process.ask("drop")
     return found
 
 
-def _prepared(case: Case, station: Asked, folder: Path, want: Any) -> dict[str, Entry]:
+def _prepared(case: Case, process: Asked, folder: Path, want: Any) -> dict[str, Entry]:
     try:
-        told = station.ask("prepare", case=case.name, folder=str(folder))
+        told = process.ask("prepare", case=case.name, folder=str(folder))
     except Lost as lost:
         told = {"error": str(lost)}
     if "error" in told and not isinstance(told["error"], Mapping):
         told = {"all": {"error": told["error"]}}
-    return {way: _verdict(case, station.name, said, want) for way, said in told.items()}
+    return {way: _verdict(case, process.name, said, want) for way, said in told.items()}
 
 
 def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry:
@@ -111,10 +111,10 @@ def _timed(
     on.
     """
     calls = {}
-    for key, (station, way) in right.items():
-        first = _sample(station, way, 1, 1, 0)
+    for key, (process, way) in right.items():
+        first = _sample(process, way, 1, 1, 0)
         if not isinstance(first, str) and first < SHORT_NS:
-            first = _sample(station, way, 20, 1, 0)
+            first = _sample(process, way, 20, 1, 0)
         if isinstance(first, str):
             found[key] |= {"verdict": "failed", "why": first}
         else:
@@ -125,8 +125,8 @@ def _timed(
         if (done >= settings.fewest and late > 1) or (done >= 3 and late > LONG):
             break
         for key in draw.sample(list(calls), len(calls)):
-            station, way = right[key]
-            took = _sample(station, way, *calls[key])
+            process, way = right[key]
+            took = _sample(process, way, *calls[key])
             if isinstance(took, str):
                 found[key] |= {"verdict": "failed", "why": took, "samples_ns": []}
                 del calls[key]
@@ -144,10 +144,10 @@ def plan(ns: float) -> tuple[int, int, int]:
     return calls, blocks, calls if ns < WARM_NS else 0
 
 
-def _sample(station: Asked, way: str, calls: int, blocks: int, warm: int) -> float | str:
+def _sample(process: Asked, way: str, calls: int, blocks: int, warm: int) -> float | str:
     """Returns the ns per call, or the reason why there is no sample."""
     try:
-        told = station.ask("time", way=way, calls=calls, blocks=blocks, warm=warm)
+        told = process.ask("time", way=way, calls=calls, blocks=blocks, warm=warm)
     except Lost as lost:
         return str(lost)
     return str(told["error"]) if "error" in told else float(np.median(told["ns"]))

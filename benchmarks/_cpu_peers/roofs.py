@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .station import pinned
+from .peer_process import pinned
 
 _TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench.py"
 LIMIT_S = 120

@@ -9,7 +9,7 @@ import random
 import time
 from statistics import mean
 
-from sparkle_drv.testing import planned
+from sparkle_drv.testing import mesh_plan_quality
 from sparkle_drv.testing.collectives import linked, star, unequal
 
 from .figures import KIB, MIB, Figures, Options
@@ -44,11 +44,11 @@ def plans(options: Options) -> Figures:
         )
         found[f"simulated / predicted, {sets} machines of pair links and ports, most"] = max(ratios)
     found["predicted / messages that must follow, 4 KiB, 2 to 16 places, worst"] = max(
-        planned.all_reduce_s(star([1e9] * p, LATENCY_S), 4 * KIB) / _least_s(p)
+        mesh_plan_quality.all_reduce_s(star([1e9] * p, LATENCY_S), 4 * KIB) / _least_s(p)
         for p in range(2, 17)
     )
     found["predicted / best algorithm alone, 1 KiB to 256 MiB, 3 sets, worst"] = max(
-        planned.all_reduce_over_best(unequal(seed, most=5), KIB << shift)
+        mesh_plan_quality.all_reduce_over_best(unequal(seed, most=5), KIB << shift)
         for seed in range(3)
         for shift in range(0, 19, 3)
     )
@@ -64,9 +64,9 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()
-    plan = planned.all_reduce(network, 64 * MIB)
+    plan = mesh_plan_quality.all_reduce(network, 64 * MIB)
     spent_s = time.perf_counter() - begin
-    known_s = planned.known_bound_s(rates, 64 * MIB)
+    known_s = mesh_plan_quality.known_bound_s(rates, 64 * MIB)
     found = {
         "bound / predicted": plan.bound_s / plan.predicted_s,
         "known bound / predicted": known_s / plan.predicted_s,
@@ -75,7 +75,7 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     if simulate:
         slow = star([rate / 16 for rate in rates], LATENCY_S)
         found["known bound / simulated"] = (
-            known_s / planned.all_reduce_simulated_s(slow, 4 * MIB)[0]
+            known_s / mesh_plan_quality.all_reduce_simulated_s(slow, 4 * MIB)[0]
         )
     return found
 
@@ -83,7 +83,7 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
 def _simulated(seed: int) -> float:
     """Returns the simulated seconds of an all_reduce over the predicted ones."""
     nbytes = 4 * random.Random(seed).choice([1, 250, 4096, 50_000, 262_144])
-    took_s, predicted_s = planned.all_reduce_simulated_s(linked(seed), nbytes)
+    took_s, predicted_s = mesh_plan_quality.all_reduce_simulated_s(linked(seed), nbytes)
     return took_s / predicted_s
 
 

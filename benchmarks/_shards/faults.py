@@ -21,8 +21,8 @@ from _mesh.figures import Figures, Wrong
 import sparkle_drv as sp
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
-from sparkle_drv.testing.shards.judged import Counted, stalled_s, written
-from sparkle_drv.testing.shards.stops import cost
+from sparkle_drv.testing.shards.plan_quality import Counted, stalled_s, written
+from sparkle_drv.testing.shards.stop_cost import cost
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
 from .options import Options

@@ -13,7 +13,7 @@ import numpy as np
 from _mesh.figures import Figures, told
 
 import sparkle_drv as sp
-from sparkle_drv.testing.shards.judged import decisions, planner
+from sparkle_drv.testing.shards.plan_quality import decisions, planner
 
 from .options import Options
 

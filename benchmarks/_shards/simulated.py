@@ -8,7 +8,7 @@ from statistics import mean
 
 from _mesh.figures import Figures
 
-from sparkle_drv.testing.shards.judged import judged, reached
+from sparkle_drv.testing.shards.plan_quality import judged, reached
 
 from .options import Options
 

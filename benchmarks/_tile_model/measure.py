@@ -15,7 +15,7 @@ from _cpu_peers.cases import Case, Gemm
 import sparkle_drv as sp
 from sparkle_drv.ops import tiles
 
-from . import held, report, space
+from . import report, space, timed_product
 
 GFLOPS = {"avx512": 100.0, "avx2": 100.0, "neon": 30.0, "ref": 35.0}
 """Approximate float32 rate of one core by instruction set, to predict how long a launch takes."""
@@ -106,7 +106,7 @@ def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any
     model = tiles.gemm(dev.info, of.m, of.n, of.k, itemsize, stays=row.kept)
     packs = row.kept and tiles.packs_b(dev.info, of.m, of.n, of.k, itemsize, model)
     plans = space.Space(of, replace(model, pack=packs), row.kept)
-    with held.Held(dev, of, seed) as operands:
+    with timed_product.TimedProduct(dev, of, seed) as operands:
         pace: Any = SLOW if row.launch_s > SLOW_S else QUICK
         search: Search[sp.TilePlan] = Search(
             operands.admit, plans.neighbours, time.monotonic, budget_s, seed, **pace

@@ -53,7 +53,7 @@ struct sp_emu_exec {
     struct sp_caches *caches[SP_EXEC_THREADS];
     /* accesses of other packets and jobs that may run at the same time (emu/order) */
     struct sp_watch *watch;
-    struct sp_late *late;  /* packets that have been started but have not ended (emu/cp/late.c) */
+    struct sp_late *late;  /* packets that have been started but have not ended (emu/cp/async_packets.c) */
     uint64_t seed;         /* decides the order of the packets in `late` */
     void (*trace)(void *self, const char *line); /* NULL: tracing is off */
     void *trace_self;

@@ -114,7 +114,7 @@ int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *o
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
 /* Copies the details of this thread's last failure to `out` and clears them. "" if there are
  * none. */
-void sp_amdgpu_said(char *out, size_t nbytes);
+void sp_amdgpu_error_text(char *out, size_t nbytes);
 
 /* Kinds of memory.
  *

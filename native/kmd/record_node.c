@@ -63,7 +63,7 @@ static int info(struct sp_record *r, int fd, uint32_t query, void *out, uint32_t
     return sp_kmd_ioctl(r->next, fd, DRM_IOCTL_AMDGPU_INFO, &ask, 0);
 }
 
-static void introduce(struct sp_record *r, struct sp_record_node *node)
+static void write_node(struct sp_record *r, struct sp_record_node *node)
 {
     char name[16] = "";
     struct drm_version version;
@@ -121,7 +121,7 @@ struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd)
         }
         *node = (struct sp_record_node){.next = r->nodes, .fd = fd};
         r->nodes = node;
-        introduce(r, node);
+        write_node(r, node);
     }
     *known = (struct sp_record_fd){r->fds, fd, node};
     r->fds = known;

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkle_drv.kept import DeviceFile
+from sparkle_drv.saved_files import DeviceFile
 from sparkle_drv.types import DeviceInfo
 from sparkle_drv.version import VERSION
 

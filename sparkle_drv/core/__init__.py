@@ -17,7 +17,7 @@ small object over opaque handles.
     closing.py              Closing: the base class of objects that a `with` block closes
     timestamp.py            a device's clock, written by a command list
     whole_number.py         checks whole numbers that a caller gives: one within bounds, or several
-    plain_numbers.py        converts a caller's seconds (__index__, __float__) to a plain number
+    seconds_argument.py     converts a caller's seconds (__index__, __float__) to a plain number
     launch_errors.py        why a launch was refused, argument by argument
     describe.py             a submission in words, for FenceTimeout and Queue.describe
     interop.py              exports and imports device memory: DLPack, streams

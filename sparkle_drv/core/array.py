@@ -54,7 +54,9 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     if type(given) is np.ndarray:
         array = given
     elif is_masked(given):
-        raise TypeError(f"{what}: a masked array has no plain elements, fill it first")
+        raise TypeError(
+            f"{what}: expected an array without a mask, got a masked one: fill it first"
+        )
     elif isinstance(given, np.ndarray):
         array = np.asarray(given)
     elif hasattr(given, "__dlpack__"):
@@ -103,7 +105,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     """Returns an int or a sequence of ints, all >= 0, as a tuple. Raises TypeError, ValueError."""
     dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
-        raise ValueError(f"shape: no dimension may be negative, got {dims}")
+        raise ValueError(f"shape: expected dimensions of 0 or more, got {dims}")
     return dims
 
 

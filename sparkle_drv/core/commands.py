@@ -23,6 +23,7 @@ from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.core.whole_number import within
 
 if TYPE_CHECKING:
+    from sparkle_drv.core.array import Array
     from sparkle_drv.core.device import Device
     from sparkle_drv.core.queue import Queue
 
@@ -109,7 +110,7 @@ class Commands(CommandsBase):
         self._device = self._bound = None
         return self
 
-    def copy(self, dst: Any, src: Any) -> Commands:
+    def copy(self, dst: Buffer | Array, src: Buffer | Array) -> Commands:
         """Appends a copy of all bytes of `src` to `dst`: Buffers or Arrays, which may overlap.
 
         Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, or a buffer is
@@ -121,10 +122,10 @@ class Commands(CommandsBase):
                 f"copy: dst has {a.nbytes} bytes, src has {b.nbytes}; use views of the same size"
             )
         if a.readonly:
-            raise ValueError("copy: dst is read-only")
+            raise ValueError("copy: expected a writable dst, got a read-only buffer")
         return self._append(Copy(a, b))
 
-    def fill(self, dst: Any, pattern: int, pattern_nbytes: int = 4) -> Commands:
+    def fill(self, dst: Buffer | Array, pattern: int, pattern_nbytes: int = 4) -> Commands:
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
         The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
@@ -139,7 +140,7 @@ class Commands(CommandsBase):
             )
         pattern = within("fill: pattern", pattern, 0, (1 << (8 * width)) - 1)
         if a.readonly:
-            raise ValueError("fill: dst is read-only")
+            raise ValueError("fill: expected a writable dst, got a read-only buffer")
         return self._append(Fill(a, pattern, width))
 
     def dispatch(

@@ -20,7 +20,7 @@ from sparkle_drv.core.abi.signature import Arg, Signature, parse_args
 from sparkle_drv.core.array import Array, extents, host_array
 from sparkle_drv.core.buffer import Buffer
 from sparkle_drv.core.closing import Closing
-from sparkle_drv.core.deferred.pending import Pending
+from sparkle_drv.core.deferred.pending_arrays import PendingArrays
 from sparkle_drv.core.fence import timeout_ns
 from sparkle_drv.core.interop import adopt
 from sparkle_drv.core.kernel import Kernel, triple
@@ -74,7 +74,7 @@ class Device(DeviceBase, Closing):
         # `info` with the measured rates, or None if no rates were measured.
         self._shown = None if shown is backend.info else shown
         self._epoch = backend.epoch()  # the epoch that launches send; `_advance` changes it
-        self._pending = Pending()
+        self._pending = PendingArrays()
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
@@ -377,7 +377,7 @@ class Device(DeviceBase, Closing):
         signature = _signature(args)
         types = tuple(arg.type for arg in args)
         spec = KernelSpec(name, name, signature.native, args=types, **source)
-        with progress.told(f"compiling {name} for {self.uri}"):
+        with progress.reported(f"compiling {name} for {self.uri}"):
             spec, note = self._made(spec)
             loaded = self._backend.load(spec)
         if note:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkle_drv import _hot
-from sparkle_drv.core import plain_numbers
+from sparkle_drv.core import seconds_argument
 from sparkle_drv.core.cross_queue_waits import judge
 from sparkle_drv.core.launch_errors import check_told
 from sparkle_drv.core.retire import SLICE_NS
@@ -25,7 +25,7 @@ _AWAIT_MOST_S = 0.005
 
 def timeout_ns(timeout_s: Any) -> int:
     """Returns `timeout_s` in ns; TypeError or ValueError unless it is a finite number >= 0."""
-    seconds = plain_numbers.seconds("timeout_s", timeout_s)
+    seconds = seconds_argument.seconds("timeout_s", timeout_s)
     if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: expected a finite time of 0 s or more, got {timeout_s!r}")
     return int(seconds * 1e9)

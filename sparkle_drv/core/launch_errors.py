@@ -48,7 +48,7 @@ def refuse(
     device._check_open()
     code, index, number = why
     if code == lib.SP_REFUSED_KERNEL:
-        raise TypeError(f"kernel: expected a Kernel, got {told(kernel)}")
+        raise TypeError(f"kernel: expected a Kernel, got {type_and_repr(kernel)}")
     if code == lib.SP_REFUSED_KERNEL_CLOSED:
         raise ValueError(f"kernel {kernel.name} is closed")
     if code == lib.SP_REFUSED_KERNEL_ELSEWHERE:
@@ -71,14 +71,14 @@ def _argument(arg: Arg, given: Any, code: int, number: int) -> tuple[type[Except
     match code:
         case lib.SP_REFUSED_NUMBER:
             wanted = "a number" if arg.type[0] == "f" else "a whole number"
-            return TypeError, f"expected {wanted}, got {told(given)}"
+            return TypeError, f"expected {wanted}, got {type_and_repr(given)}"
         case lib.SP_REFUSED_RANGE:
             half = 2 ** (8 * arg.nbytes - 1)
             whole = {"i": f"{-half} to {half - 1}", "u": f"0 to {2 * half - 1}"}
             wanted = whole.get(arg.type[0], "a smaller number")
             return ValueError, f"expected {wanted}, got {_shown(given)}"
         case lib.SP_REFUSED_POINTER:
-            shown = "None" if given is None else told(given)
+            shown = "None" if given is None else type_and_repr(given)
             return TypeError, f"expected a Buffer or Array, got {shown}"
         case lib.SP_REFUSED_CLOSED:
             return ValueError, "the buffer is closed"
@@ -101,7 +101,9 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
     match code:
         case lib.SP_REFUSED_WORD:
             wanted = ("a whole number or up to three",) * 2 + ("a number of bytes",)
-            raise TypeError(f"{WORDS[index]}: expected {wanted[index]}, got {told(words[index])}")
+            raise TypeError(
+                f"{WORDS[index]}: expected {wanted[index]}, got {type_and_repr(words[index])}"
+            )
         case lib.SP_REFUSED_AXES:
             raise ValueError(f"{WORDS[index]}: expected one to three numbers, got {words[index]!r}")
         case lib.SP_REFUSED_NO_GROUPS:
@@ -181,6 +183,6 @@ def _shown(given: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def told(given: object) -> str:
+def type_and_repr(given: object) -> str:
     """Returns the type and the repr of `given`, for an error message."""
     return f"{type(given).__name__} {_shown(given)}"

@@ -388,7 +388,7 @@ class Queue(QueueBase, Closing):
         data = _bytes("array", array)
         target = self._own("buffer", buffer, data.nbytes)
         if target.readonly:
-            raise ValueError("write: the buffer is read-only")
+            raise ValueError("write: expected a writable buffer, got a read-only one")
         self._overtakes_nothing()
         return self._transfer("write", self._backend.upload, target, data)
 

@@ -85,7 +85,7 @@ class RetireList:
             self.drain()
 
     def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """Returns what native/hot/launch/hold.c needs to do `hold` safe from interrupts."""
+        """Returns what native/hot/launch/keep_alive.c needs to do `hold` safe from interrupts."""
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:

@@ -17,7 +17,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.memory import staging
 
-from .lanes.carry import EXPRESSIONS
+from .lanes.array_runner import EXPRESSIONS
 
 OPS = (*EXPRESSIONS, "mean")
 MOST_NBYTES = 2**63 - 1

@@ -29,15 +29,15 @@ from .collective.choose_moves import (
     plan_scatter,
 )
 from .collective.fluid import timed
-from .lanes.carry import Ways, carry
-from .lanes.legs import legs
+from .lanes.array_runner import Ways, run_on_arrays
 from .lanes.program import Lane, Program
+from .lanes.route_program import route_program
 from .lanes.runner import Ran, clocked, explain
 from .links import probe
 from .links.network import Network
 from .links.routes import Route, best_route, explain_route, reaches
-from .measured import Kept, load, store
 from .survey import survey
+from .survey_result import PointStore, load, store
 from .topology import Topology
 
 log = logging.getLogger("sparkle_drv.mesh")
@@ -63,7 +63,7 @@ class Mesh(Closing):
         self,
         devices: Sequence[Device],
         clock: Callable[[], float] = time.perf_counter,
-        kept: Kept | None = None,
+        kept: PointStore | None = None,
         ways: Ways | None = None,
         health: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
@@ -102,7 +102,7 @@ class Mesh(Closing):
         """
         self._check_open()
         if self._topology is None:
-            doing = progress.told(f"measuring the ways between {', '.join(self.devices)}")
+            doing = progress.reported(f"measuring the ways between {', '.join(self.devices)}")
             with self._ways.measuring, doing:
                 infos = {uri: device.info for uri, device in self.devices.items()}
                 found = None if self._kept is None else load(self._kept, infos)
@@ -194,7 +194,7 @@ class Mesh(Closing):
         source, to, network = src.device.uri, dst.device.uri, self.network
         while True:
             route, lost = best_route(network, source, to, src.nbytes), list[Lane]()
-            program, began = timed(legs(route, src.nbytes), network), Event()
+            program, began = timed(route_program(route, src.nbytes), network), Event()
             name = f"copy by {' -> '.join(route.places)}"
             try:
                 self._run(program, {source: src, to: dst}, began, failed=lost.append)
@@ -320,7 +320,9 @@ class Mesh(Closing):
             topology.failed(ran.step.lane)
             failed(ran.step.lane)
 
-        ran = carry(program, given, self._ways, op, outs, began, failed=told, **self._clocked)
+        ran = run_on_arrays(
+            program, given, self._ways, op, outs, began, failed=told, **self._clocked
+        )
         taken: dict[Lane, list[float]] = {}
         for one in ran:
             if one.step.lane.to:

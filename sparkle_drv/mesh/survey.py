@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .lanes.carry import Ways, carry
+from .lanes.array_runner import Ways, run_on_arrays
 from .lanes.program import Copy, Lane, Program, Reduce, Region, Step
 from .lanes.runner import Ran
 from .links.line import LEAST_SIZES, Point
 from .links.probe import EACH, NoTimes, usable_points
-from .measured import Measured
+from .survey_result import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
 """Bytes of the transfers that a line is fitted to. The last size exceeds most caches."""
@@ -33,8 +33,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     """Measures all links between `places`, by default all devices of `ways`. Raises what devices
     raise.
 
-    `clocked` has arguments of runner.run, as in `carry`. Each direction of a link is measured only
-    once.
+    `clocked` has arguments of runner.run, as in `run_on_arrays`. Each direction of a link is
+    measured only once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)
@@ -115,7 +115,9 @@ class _Survey:
             }
             patience_s = max(self.ways.devices[uri].default_queue.timeout_s for uri in arrays)
             begin = time.perf_counter()
-            ran = carry(_repeated(whats, nbytes, patience_s), arrays, self.ways, **self.clocked)
+            ran = run_on_arrays(
+                _repeated(whats, nbytes, patience_s), arrays, self.ways, **self.clocked
+            )
             return time.perf_counter() - begin, ran
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from .links.line import Line, Point, fit
 from .links.network import Network, Port
-from .measured import Measured, Way
+from .survey_result import Measured, Way
 
 WEIGHT = 0.1
 """Weight of the newest transfer in an average."""

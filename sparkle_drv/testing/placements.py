@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 from unittest import mock
 
-from sparkle_drv.sched.decide import improve, schedule
+from sparkle_drv.sched.decide import local_search, schedule
 from sparkle_drv.sched.decide.dag import Problem, Schedule
 
 Reads = Callable[[int, random.Random], tuple[int, ...]]
@@ -95,8 +95,8 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
         rest = {other: made for other, made in schedule.METHODS.items() if other != name}
         yield name, partial(mock.patch.object, schedule, "METHODS", rest)
     for differ, name in enumerate(("earlier places", "other devices", "exchanges")):
-        kept = partial(changes, improve._changes, differ)
-        yield name, partial(mock.patch.object, improve, "_changes", kept)
+        kept = partial(changes, local_search._changes, differ)
+        yield name, partial(mock.patch.object, local_search, "_changes", kept)
     yield "two of three starts", partial(mock.patch.object, schedule, "STARTS", 1)
     yield "all improvement", partial(mock.patch.object, schedule, "STARTS", 0)
     yield "search", partial(mock.patch.object, schedule, "EXACT_TASKS", 0)

@@ -14,17 +14,17 @@ from _cpu_peers import (
     figures,
     goals,
     measure,
+    peer_process,
     reference,
     report,
     roofs,
-    station,
 )
 from where import ROOT
 
 __all__ = [
     "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "against", "base", "cases", "child", "cpu_peers",
-    "environment", "figures", "goals", "measure", "reference", "report", "roofs", "station",
-    "tile_model",
+    "environment", "figures", "goals", "measure", "peer_process", "reference", "report",
+    "roofs", "tile_model",
 ]  # fmt: skip
 
 ALL = cases.all_cases()

@@ -1,4 +1,4 @@
-"""benchmarks/cpu_peers.py: a library's own process, and the station that pins and ends it.
+"""benchmarks/cpu_peers.py: a library's own process, and the module that pins and ends it.
 
 When this fails, a hung library blocks the whole comparison, or runs on other cores.
 """
@@ -13,7 +13,7 @@ import types
 
 import numpy as np
 import pytest
-from peerskit import SMALL, base, child, reference, station
+from peerskit import SMALL, base, child, peer_process, reference
 
 pytestmark = pytest.mark.setup
 
@@ -98,14 +98,14 @@ for line in sys.stdin:
 
 @pytest.fixture
 def stationed(tmp_path):
-    """A Station with CHILD behind it, on one CPU."""
+    """A PeerProcess with CHILD behind it, on one CPU."""
     package = tmp_path / "_cpu_peers"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "child.py").write_text(CHILD)
     cpu = min(os.sched_getaffinity(0))
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    made = station.Station("sparkle", 1, [cpu], env, tmp_path)
+    made = peer_process.PeerProcess("sparkle", 1, [cpu], env, tmp_path)
     yield made
     made.close()
 
@@ -117,18 +117,18 @@ def test_a_station_is_pinned_and_ends(stationed):
     assert os.sched_getaffinity(0) == before
     stationed.close()
     assert not stationed.alive
-    with pytest.raises(station.Lost, match="ended before"):
+    with pytest.raises(peer_process.Lost, match="ended before"):
         stationed.ask("which")
 
 
 def test_a_station_says_how_a_child_ended(stationed):
-    with pytest.raises(station.Lost, match="ended with signal 6, saying a last word"):
+    with pytest.raises(peer_process.Lost, match="ended with signal 6, saying a last word"):
         stationed.ask("die")
     assert not stationed.alive
 
 
 def test_a_station_does_not_wait_for_ever(stationed, monkeypatch):
-    monkeypatch.setattr(station, "ANSWER_S", 0.1)
-    with pytest.raises(station.Lost, match=r"no answer for 0\.1 s"):
+    monkeypatch.setattr(peer_process, "ANSWER_S", 0.1)
+    with pytest.raises(peer_process.Lost, match=r"no answer for 0\.1 s"):
         stationed.ask("sleep")
     assert not stationed.alive

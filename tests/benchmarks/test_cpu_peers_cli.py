@@ -21,8 +21,8 @@ from peerskit import (
     cpu_peers,
     environment,
     goals,
+    peer_process,
     roofs,
-    station,
 )
 
 pytestmark = pytest.mark.setup
@@ -64,7 +64,7 @@ def test_list_names_the_cases(capsys):
 def roofless(monkeypatch):
     """The peak is bench.py's business and takes seconds; no peer but those of this Python."""
     monkeypatch.setattr(roofs, "measure", lambda cpus, env, quick: ROOF)
-    monkeypatch.setattr(station, "interpreter", lambda name: sys.executable)
+    monkeypatch.setattr(peer_process, "interpreter", lambda name: sys.executable)
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peerskit import SMALL, measure, reference, station
+from peerskit import SMALL, measure, peer_process, reference
 
 pytestmark = pytest.mark.setup
 
 
 class Fake:
-    """A station whose ways give `results` and take `ns`."""
+    """A peer whose ways give `results` and take `ns`."""
 
     def __init__(self, name, results, ns=None, log=None):
         self.name, self.results, self.ns = name, results, ns or {}
@@ -40,7 +40,7 @@ class Fake:
 
 class Dead(Fake):
     def ask(self, do, **request):
-        raise station.Lost("ended with signal 11, saying nothing")
+        raise peer_process.Lost("ended with signal 11, saying nothing")
 
 
 def rounds(stations, tmp_path, settings=measure.QUICK):

@@ -27,7 +27,7 @@ FEW = ("launch_0_ns", "launch_4_ns", "launch_16_ns", "launch_sync_ns", "prepared
 
 def tool(name, *args, **environment):
     env = {**os.environ, "PYTHONPATH": f"{ROOT}", **environment}
-    command = [sys.executable, str(ROOT / "benchmarks" / name), "--no-hop", *args]
+    command = [sys.executable, str(ROOT / "benchmarks" / name), "--no-reexec", *args]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
 
 

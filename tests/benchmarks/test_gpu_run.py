@@ -18,13 +18,13 @@ import time
 import zipfile
 from pathlib import Path
 
+import _crash_safety
 import _gpu_site
-import _kept
 import fakecuda
 import gpu_kit
 import gpu_run
 import pytest
-from _kit.packed import pack, unpack
+from _kit.wheel_archive import pack, unpack
 from where import ROOT
 
 pytestmark = pytest.mark.setup
@@ -365,11 +365,11 @@ def test_a_step_whose_parent_has_ended_already_does_not_begin():
 
 
 def test_a_device_is_written_to_and_a_file_replaced(tmp_path):
-    _kept.write("/dev/null", "x")
+    _crash_safety.write("/dev/null", "x")
     assert Path("/dev/null").is_char_device()
     file = tmp_path / "a.json"
-    _kept.write(file, "1")
-    _kept.write(file, b"2")
+    _crash_safety.write(file, "1")
+    _crash_safety.write(file, b"2")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     assert file.read_text() == "2"
 

@@ -10,7 +10,7 @@ import json
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.testing.shards import judged
+from sparkle_drv.testing.shards import plan_quality
 
 
 @pytest.fixture
@@ -42,10 +42,10 @@ def test_figures(bench, capsys, tmp_path):
 
 
 def test_pieces_that_are_written_twice_are_counted(bench):
-    counted = judged.Counted()
-    with judged.written(counted):
-        once = judged.Pieces._write
-        judged.Pieces._write = lambda *given: (once(*given), once(*given))
+    counted = plan_quality.Counted()
+    with plan_quality.written(counted):
+        once = plan_quality.Pieces._write
+        plan_quality.Pieces._write = lambda *given: (once(*given), once(*given))
         bench.faults._run(1, [1e6, 1e6], 0, None, counted)
     assert counted.twice == counted.pieces > 2
     assert counted.calls == 3

@@ -16,7 +16,7 @@ from sparkle_drv.ops import tiles
 from sparkle_drv.types import CacheLevel, DeviceInfo, TilePlan
 
 measure, report = tile_model.measure, tile_model.report
-held, space = measure.held, measure.space
+timed_product, space = measure.timed_product, measure.space
 CACHES = (CacheLevel(1, 32 << 10, 1), CacheLevel(2, 1 << 20, 1), CacheLevel(3, 32 << 20, 2))
 INFO = DeviceInfo("cpu", "cpu", "a cpu", "cpu", isa="avx512", compute_units=1, caches=CACHES)
 SHAPES = ["gemm f32 8x8x8", "gemm f32 2048x2048x2048", "gemm f32 8x2048x2048", "gemm f64 64x64x64"]
@@ -68,7 +68,7 @@ def test_pieces_are_what_the_kernels_make_of_blocks():
 @pytest.mark.parametrize("name", ["gemm f32 8x8x8", "gemm f64 64x64x64"])
 def test_a_right_plan_is_timed_and_a_wrong_one_is_not(name, monkeypatch):
     of = ALL[name].of
-    with sp.open("cpu", threads=1) as dev, held.Held(dev, of, 1) as operands:
+    with sp.open("cpu", threads=1) as dev, timed_product.TimedProduct(dev, of, 1) as operands:
         plan = tiles.gemm(dev.info, of.m, of.n, of.k, 8 if "64" in of.dtype else 4)
         for one in (plan, replace(plan, pack=True), TilePlan(algo="naive")):
             arm = operands.admit(one)

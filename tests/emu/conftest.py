@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from emulated_cards import open_rig, rig  # noqa: F401
 from ioctls import leaks
-from rigs import open_rig, rig  # noqa: F401
 
 from sparkle_drv.testing.emulator import Gpu, Machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkle_drv import ops
-from sparkle_drv.sched.run import calls, repeated
+from sparkle_drv.sched.run import calls, fast_path
 from sparkle_drv.sched.run.local import LocalExecutor
 
 
@@ -14,4 +14,4 @@ def placed(
 ) -> Any:
     """The operation of this name on one of `uris`."""
     how = getattr(ops, name), getattr(calls, name), given, named, named.pop("out", None)
-    return repeated.call(executor, uris, *how)
+    return fast_path.call(executor, uris, *how)

@@ -15,8 +15,8 @@ import pytest
 import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
-from sparkle_drv.mesh.lanes.carry import Ways
-from sparkle_drv.mesh.lanes.staged import Stage
+from sparkle_drv.mesh.lanes.array_runner import Ways
+from sparkle_drv.mesh.lanes.staged_transfer import Stage
 from sparkle_drv.mesh.lanes.transports import Way
 from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.ops.memory.constant import Constant

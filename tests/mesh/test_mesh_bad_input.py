@@ -25,8 +25,8 @@ from sparkle_drv.mesh.collective.choose import plan_all_reduce
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network
 from sparkle_drv.mesh.links.probe import NoTimes
-from sparkle_drv.mesh.measured import Measured
 from sparkle_drv.mesh.mesh import Mesh
+from sparkle_drv.mesh.survey_result import Measured
 from sparkle_drv.mesh.topology import Topology
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.collectives import star

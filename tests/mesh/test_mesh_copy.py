@@ -13,13 +13,13 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost, SparkleError
-from sparkle_drv.mesh.lanes.legs import SLOTS, legs
+from sparkle_drv.mesh.lanes.route_program import SLOTS, route_program
 from sparkle_drv.mesh.lanes.transports import Way
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network
 from sparkle_drv.mesh.links.routes import best_route
-from sparkle_drv.mesh.measured import Measured
 from sparkle_drv.mesh.mesh import Mesh
+from sparkle_drv.mesh.survey_result import Measured
 from sparkle_drv.mesh.topology import Topology
 
 URIS = ("cpu", "egl:0", "cuda:0")
@@ -66,7 +66,7 @@ def test_a_faster_third_device_carries(mesh, count):
 def test_a_store_in_between_has_a_few_chunks_alone():
     ways = {("a", "b"): Line(1e-6, 1e-9), ("b", "c"): Line(1e-6, 1e-9), ("a", "c"): Line(1, 1)}
     route = best_route(Network(("a", "b", "c"), ways), "a", "c", 10_000_001)
-    steps = legs(route, 10_000_001).steps
+    steps = route_program(route, 10_000_001).steps
     chunk = steps[0].what.src.nbytes
     assert len(steps) == 2 * -(-10_000_001 // chunk)
     assert max(s.what.dst.offset for s in steps if s.what.dst.place == "b") == (SLOTS - 1) * chunk

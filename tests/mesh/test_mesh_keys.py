@@ -13,7 +13,7 @@ from where import ROOT
 import sparkle_drv as sp
 from sparkle_drv.backends import machine
 from sparkle_drv.backends.rates import identity, slot_key
-from sparkle_drv.mesh.measured import Measured, between, load, store
+from sparkle_drv.mesh.survey_result import Measured, between, load, store
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.testing import emu
 
@@ -79,7 +79,7 @@ def test_without_a_slot_the_uri_tells_devices_apart():
 
 
 CHILD = """
-from sparkle_drv.mesh.measured import Measured, load, store
+from sparkle_drv.mesh.survey_result import Measured, load, store
 from sparkle_drv.sched.model.profile import Profile
 infos = {info.uri: info for info in sp.devices() if info.backend == "cuda"}
 for uri, info in infos.items():

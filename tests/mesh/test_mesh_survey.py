@@ -12,10 +12,10 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.mesh import mesh as mesh_file
-from sparkle_drv.mesh.lanes.carry import Ways
-from sparkle_drv.mesh.measured import load, store
+from sparkle_drv.mesh.lanes.array_runner import Ways
 from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.mesh.survey import survey
+from sparkle_drv.mesh.survey_result import load, store
 from sparkle_drv.sched.model.profile import Profile
 
 URIS = ("cpu", "egl:0", "cuda:0")

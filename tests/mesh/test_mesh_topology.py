@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from sparkle_drv.mesh.measured import Measured
+from sparkle_drv.mesh.survey_result import Measured
 from sparkle_drv.mesh.topology import DRIFT, Topology
 
 PLACES = ("a", "b", "c")

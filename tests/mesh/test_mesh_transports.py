@@ -19,9 +19,9 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, SparkleError
 from sparkle_drv.mesh.lanes import transports
-from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
-from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES, Stage
+from sparkle_drv.mesh.lanes.staged_transfer import CHUNK_NBYTES, Stage
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -387,7 +387,7 @@ def test_a_way_whose_device_hangs_is_closed_before_it_ends(cards):
     with first.array(np.zeros(6000, np.uint8)) as array:
         control("time h2d 0.000002")
         with pytest.raises(FenceTimeout, match=r"step 0, copy of 6000 .* end within 0.3 s, got"):
-            carry(Program(steps[:1]), {"a": array}, ways)
+            run_on_arrays(Program(steps[:1]), {"a": array}, ways)
     control("time h2d 0")
     with pytest.raises(FenceTimeout, match="cuda:1: a queue did not end within"):
         ways.close()

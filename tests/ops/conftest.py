@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkle_drv.ops.calls import planned
+from sparkle_drv.ops.calls import prepared_call
 from sparkle_drv.ops.memory import staging
 
 
@@ -10,7 +10,7 @@ from sparkle_drv.ops.memory import staging
 def slowly(monkeypatch):
     """The kernels of the launches that Python made; the call table makes its own."""
     seen = []
-    launch, plan = staging.Stage.launch, planned.Plan._launch
+    launch, plan = staging.Stage.launch, prepared_call.Plan._launch
 
     def note(self, kernel, *args):
         seen.append(kernel)
@@ -21,5 +21,5 @@ def slowly(monkeypatch):
         return plan(self, *operands)
 
     monkeypatch.setattr(staging.Stage, "launch", note)
-    monkeypatch.setattr(planned.Plan, "_launch", note_plan)
+    monkeypatch.setattr(prepared_call.Plan, "_launch", note_plan)
     return seen

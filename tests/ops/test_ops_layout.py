@@ -144,10 +144,10 @@ B = np.ones((2, 3, 4, 5, 8), np.float32)
     [
         ([1.0], "NHWC", {}, TypeError, "a: expected a numpy array or an Array, got list"),
         (A.astype("i2"), "NHWC", {}, TypeError, "a: layout takes float32 or .*, got int16"),
-        (A, "CHWN", {}, ValueError, 'target: "NCHW", "NHWC" or .* got \'CHWN\''),
+        (A, "CHWN", {}, ValueError, 'target: expected "NCHW", "NHWC", or .* got \'CHWN\''),
         (A, "NCHW0c", {}, ValueError, "target: .* block of 1 to 64"),
         (A, "NCHW65c", {}, ValueError, "target: .* block of 1 to 64 for the 8, got 'NCHW65c'"),
-        (A, None, {}, TypeError, 'target: "NCHW", "NHWC" or "NCHW8c" is wanted, .* got None'),
+        (A, None, {}, TypeError, 'target: expected "NCHW", "NHWC", or "NCHW8c" .* got None'),
         (A, "NHWC", {"source": "NCWH"}, ValueError, "source: .* got 'NCWH'"),
         (A[0], "NHWC", {}, ValueError, r"a: expected 4 dimensions \(n, c, h, w\)"),
         (A[0], "NCHW", {}, ValueError, r"a: expected 4 dimensions \(n, h, w, c\)"),
@@ -175,5 +175,5 @@ def test_bad_input(dev, a, target, options, error, match):
 
 def test_an_array_knows_better_than_source(dev):
     held = dev.array(A, layout="NHWC")
-    with pytest.raises(ValueError, match="source: a is NHWC, got 'NCHW'"):
+    with pytest.raises(ValueError, match="source: expected NHWC, the layout of a, got 'NCHW'"):
         layout(dev, held, "NCHW8c", source="NCHW")

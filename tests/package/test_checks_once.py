@@ -2,9 +2,9 @@
 
 When this fails, a check of a launch stands twice, and the copies drift apart.
 
-CHECKS says where a check stands. A copy of the package is built without that line (without.py).
-There probe_checks.py makes the wrong call by each way. If one of them still raises, there is a
-second copy of the check.
+CHECKS says where a check stands. A copy of the package is built without that line
+(removed_check.py). There probe_checks.py makes the wrong call by each way. If one of them still
+raises, there is a second copy of the check.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import without
+import removed_check
+from removed_check import Plant
 from where import ROOT
-from without import Plant
 
 PACK = "native/hot/launch/pack.c"
 LAUNCHES = ("launch", "prepare", "commands")
@@ -43,7 +43,7 @@ CHECKS = {
                     "else if (epoch != SP_ANY_EPOCH && atomic_load(&q->device->epoch) != epoch)",
                     "else if (0)", "native/cpu/runtime/queue.c")),
     "overlap": (PLANS,
-                Plant("sparkle_drv/ops/calls/planned.py",
+                Plant("sparkle_drv/ops/calls/prepared_call.py",
                       "if out is not None and staging.meets(out, operands):", "if False:")),
 }  # fmt: skip
 
@@ -68,5 +68,5 @@ def test_a_check_that_is_taken_away_is_missing_everywhere(check, tmp_path):
     ways, plant = CHECKS[check]
     there = told(check, ways, ROOT)
     assert all(there.values()), there
-    missing = told(check, ways, without.package(plant, tmp_path))
+    missing = told(check, ways, removed_check.package(plant, tmp_path))
     assert not any(missing.values()), f"there is a second {check!r}: {missing}"

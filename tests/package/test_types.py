@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from where import ROOT
 
-ASKED = Path(__file__).parent / "revealed.py"
+ASKED = Path(__file__).parent / "revealed_types.py"
 ANSWERS = {
     "f32": r"dtype\[.*(float32|floating\[.*_32Bit\])\]",
     "f64": r"dtype\[.*float64\]",
@@ -30,7 +30,7 @@ def test_mypy_says_what_is_expected_of_each_line(tmp_path):
         capture_output=True, text=True, cwd=ROOT, timeout=100,
     )  # fmt: skip
     said = {int(n): (kind, text) for n, kind, text in re.findall(
-        r"revealed\.py:(\d+): (note: Revealed|error:)(.*)", done.stdout
+        r"revealed_types\.py:(\d+): (note: Revealed|error:)(.*)", done.stdout
     )}  # fmt: skip
     assert said, done.stdout + done.stderr
     for number, line in enumerate(ASKED.read_text().splitlines(), 1):

@@ -29,7 +29,8 @@ OF_TESTS = (
     "cluster/transport/air.py",
     *("testing/calls.py", "testing/collectives.py", "testing/emulated_dispatch.py"),
     *("testing/emulated_kernels.py", "testing/fault_suite.py", "testing/juggler.py"),
-    *("testing/placements.py", "testing/planned.py", "testing/planted.py", "testing/rules.py"),
+    *("testing/placements.py", "testing/mesh_plan_quality.py"),
+    *("testing/planted_defects.py", "testing/rule_ablation.py"),
     "testing/shards/",
 )
 
@@ -166,7 +167,7 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
         "py.typed",
         "shaders/manifest.json",
     } <= inside
-    assert {"tools/_hop.py", "tools/bench.py"} <= inside
+    assert {"tools/_reexec.py", "tools/bench.py"} <= inside
     python = {str(p.relative_to(ROOT / "sparkle_drv")) for p in ROOT.glob("sparkle_drv/**/*.py")}
     of_tests = {name for name in python if name.startswith(OF_TESTS)}
     assert len(of_tests) > 10
@@ -175,8 +176,8 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
     others = {n for n in names if not n.startswith("sparkle_drv/")}
     assert all(n.split("/")[0].endswith(".dist-info") for n in others)
     assert any(n.endswith("/licenses/LICENSE") for n in others)
-    of_a_checkout = (".c", ".h", ".pyc", ".sh", "setup_env.py", "_packages.py", "_egl_look.py")
-    archives = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "packed.py")
+    of_a_checkout = (".c", ".h", ".pyc", ".sh", "setup_env.py", "_packages.py", "_egl_check.py")
+    archives = ("bringup_archive.py", "gpu_kit.py", "wheels.py", "wheel_archive.py")
     assert not [n for n in inside if n.endswith((*of_a_checkout, *archives))]
     assert not [n for n in inside if n.startswith("tools/") and re.search(r"/_?(gen|isa_c)\b", n)]
     required = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata, re.M)

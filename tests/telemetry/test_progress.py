@@ -54,7 +54,7 @@ def told_on(terminal, monkeypatch, limit_s):
 def test_it_is_told_while_it_goes_on(terminal, monkeypatch, caplog):
     told_on(terminal.far, monkeypatch, 0.01)
     caplog.set_level(logging.INFO, "sparkle_drv")
-    with progress.told("measuring x"):
+    with progress.reported("measuring x"):
         deadline = time.monotonic() + MARGIN_S
         while not (seen := terminal.read()):
             assert time.monotonic() < deadline
@@ -68,7 +68,7 @@ def test_it_is_told_while_it_goes_on(terminal, monkeypatch, caplog):
 def test_what_is_short_is_not_told(terminal, monkeypatch, caplog):
     told_on(terminal.far, monkeypatch, MARGIN_S)
     caplog.set_level(logging.DEBUG, "sparkle_drv")
-    with progress.told("measuring x"):
+    with progress.reported("measuring x"):
         pass
     assert (terminal.read(), caplog.records) == ("", [])
 
@@ -81,7 +81,11 @@ def test_one_line_however_it_ends(terminal, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading.Thread.start", refused)
-    with pytest.raises(KeyboardInterrupt), progress.told("outside"), progress.told("inside"):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        progress.reported("outside"),
+        progress.reported("inside"),
+    ):
         raise KeyboardInterrupt
     assert terminal.read() == "sparkle_drv: outside ...\n"
 
@@ -93,7 +97,7 @@ def test_without_a_terminal_only_the_log_knows(stderr, monkeypatch, caplog, caps
     if stderr == "closed":
         given.close()
     told_on(given, monkeypatch, 0.0)
-    with progress.told("measuring x"):
+    with progress.reported("measuring x"):
         pass
     assert stderr != "file" or given.getvalue() == ""
     assert [record.levelname for record in caplog.records] == ["INFO"]
@@ -102,7 +106,7 @@ def test_without_a_terminal_only_the_log_knows(stderr, monkeypatch, caplog, caps
 
 def test_a_terminal_that_goes_away_is_no_error(terminal, monkeypatch):
     told_on(terminal.far, monkeypatch, 0.0)
-    with progress.told("measuring x"):
+    with progress.reported("measuring x"):
         terminal.far.close()
 
 

@@ -28,7 +28,7 @@ from sparkle_drv.mesh.collective.choose_moves import (
     plan_reduce_scatter,
     plan_scatter,
 )
-from sparkle_drv.mesh.lanes.carry import Ways, carry
+from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
 from sparkle_drv.mesh.lanes.runner import clocked
 from sparkle_drv.mesh.links.line import Line
@@ -60,7 +60,7 @@ class Rig:
         return {d.uri: d.array(np.full(nbytes // 4, value, np.float32)) for d in self.devices}
 
     def run(self, program: Program, arrays=None, nbytes: int = 1 << 16):
-        return carry(program, arrays or self.arrays(nbytes), self.ways, **self.clocked)
+        return run_on_arrays(program, arrays or self.arrays(nbytes), self.ways, **self.clocked)
 
     def took_s(self, *pairs, nbytes: int = 1 << 16) -> list[float]:
         """When transfers that begin at once end, after now."""
@@ -186,7 +186,7 @@ def test_a_collective_takes_what_was_predicted_and_no_less_than_the_bound(rig, s
         given = {uri: open_[uri].array(x) for uri, x in host.items()}
         outs = {uri: open_[uri].array(np.full(n, -7, np.float32)) for uri, n in gets.items()}
         begin = one.machine.clock.now_s
-        carry(plan.program, given, one.ways, outs=outs, **one.clocked)
+        run_on_arrays(plan.program, given, one.ways, outs=outs, **one.clocked)
         took_s = one.machine.clock.now_s - begin
         assert took_s == pytest.approx(plan.predicted_s, rel=0.03, abs=1e-7), (name, str(plan))
         assert plan.bound_s <= plan.predicted_s * (1 + 1e-9), (name, str(plan))

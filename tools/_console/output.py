@@ -21,9 +21,11 @@ def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
     """Replaces a file's content at once. Returns False, after a line on stderr, when
     that failed.
     """
-    from sparkle_drv import kept  # imported late, so that each tool can report a failure to load
+    from sparkle_drv import (
+        saved_files,  # imported late, so that each tool can report a failure to load
+    )
 
-    return written(prog, path, lambda: kept.put(Path(path), _encoded(content)))
+    return written(prog, path, lambda: saved_files.put(Path(path), _encoded(content)))
 
 
 def overlap(*paths: str | os.PathLike[str] | None) -> bool:
@@ -40,11 +42,11 @@ def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Writes the results so far, so that a killed run leaves them. A pipe or device file can take a
     text only once: `save` writes it at the end and reports failures.
     """
-    from sparkle_drv import kept
+    from sparkle_drv import saved_files
 
     with contextlib.suppress(OSError, ValueError):
-        if not kept.is_stream(Path(path)):
-            kept.put(Path(path), _encoded(content))
+        if not saved_files.is_stream(Path(path)):
+            saved_files.put(Path(path), _encoded(content))
 
 
 def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]) -> bool:

@@ -43,7 +43,7 @@ LAYERS = (
     "native/include",
     "shaders",
     "sparkle_drv/telemetry",
-    "sparkle_drv/kept.py",
+    "sparkle_drv/saved_files.py",
     "sparkle_drv/assets.py",
     "sparkle_drv/types.py",
     "sparkle_drv/errors.py",
@@ -53,7 +53,7 @@ LAYERS = (
 USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
-    *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/kept.py"),
+    *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/saved_files.py"),
     "sparkle_drv/cluster",  # for sparkle.py, which starts nodes and makes certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),

@@ -56,7 +56,7 @@ def _lacks(device: Any) -> str:
             "and the host reads and writes Memory.HOST while the device does"
         )
     if device.address_bits != 64 or not device.endian_little:
-        return "64-bit little-endian devices are wanted"
+        return "expected a 64-bit little-endian device"
     return ""
 
 

@@ -63,7 +63,7 @@ static void begin_piece(struct sp_anchors *a, uint64_t ticks, int64_t ns, double
 
 /* Returns 1 if a clock has leapt since the last anchor, or if the newest reported ticks are more
  * than a second after `ticks`. */
-static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
+static int has_jumped(const struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double off = (double)(ns - line_at(a, ticks)), most = SLEW * (double)(ns - a->ns) + LEAP_NS;
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
@@ -71,10 +71,10 @@ static int has_leapt(const struct sp_anchors *a, uint64_t ticks, int64_t ns, dou
 
 /* Adds pieces that lead the line to a new anchor (`ticks`, `ns`), as closely as SLEW allows. The
  * caller holds the lock of the anchors. */
-static void bend(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
+static void slew(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);
-    if (!a->n || has_leapt(a, ticks, ns, rate)) {
+    if (!a->n || has_jumped(a, ticks, ns, rate)) {
         a->n = 0;
         a->told = ticks;
         begin_piece(a, ticks, ns, rate);
@@ -116,7 +116,7 @@ void sp_anchor_renew(struct sp_amdgpu *dev)
         }
     }
     pthread_mutex_lock(&a->lock);
-    bend(a, ticks, (int64_t)ns, nominal(dev));
+    slew(a, ticks, (int64_t)ns, nominal(dev));
     pthread_mutex_unlock(&a->lock);
 }
 

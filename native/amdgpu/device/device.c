@@ -47,7 +47,7 @@ void sp_amdgpu_say(const char *format, ...)
     va_end(arguments);
 }
 
-void sp_amdgpu_said(char *out, size_t nbytes)
+void sp_amdgpu_error_text(char *out, size_t nbytes)
 {
     snprintf(out, nbytes, "%s", said);
     said[0] = 0;

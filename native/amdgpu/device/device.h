@@ -114,6 +114,6 @@ int sp_amdgpu_intact(struct sp_amdgpu *dev);
 /* Stores in `out` how often the kernel driver has evicted memory from this card for lack of room.
  * The count includes memory of all processes. */
 int sp_amdgpu_evictions(struct sp_amdgpu *dev, uint64_t *out);
-/* Records the text of this thread's failure, which sp_amdgpu_said returns. */
+/* Records the text of this thread's failure, which sp_amdgpu_error_text returns. */
 __attribute__((format(printf, 1, 2))) void sp_amdgpu_say(const char *format, ...);
 #endif

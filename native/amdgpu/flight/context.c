@@ -99,7 +99,7 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     q->engine[SP_ENGINE_COMPUTE].ip = AMDGPU_HW_IP_COMPUTE;
     q->engine[SP_ENGINE_DMA].ip = AMDGPU_HW_IP_DMA;
     if (rc == 0)
-        rc = ring(dev, SP_JOBS + SP_RECORDED, dev->setup.pad, &q->engine[SP_ENGINE_COMPUTE]);
+        rc = ring(dev, SP_JOBS + SP_CACHED_IBS, dev->setup.pad, &q->engine[SP_ENGINE_COMPUTE]);
     if (rc == 0 && dev->setup.dma)
         rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is the NOP of SDMA */
     if (rc == 0)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes)
+struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_cached_ib *recorded, const void *records, size_t nbytes)
 {
     struct sp_flight *f = recorded ? q->spare : NULL;
     if (f)

@@ -5,10 +5,10 @@
 
 /* Allocates the struct of a submission. With `recorded`, the submission uses the records stored
  * there. Otherwise it gets a copy of `records`. */
-struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_recorded *recorded, const void *records, size_t nbytes);
+struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_cached_ib *recorded, const void *records, size_t nbytes);
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f);
 /* Appends the submission `f` to the queue's list of submissions in flight. */
-static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight *f)
+static inline void sp_flight_append(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     f->job = f->engine->jobs;
     if (q->tail)
@@ -19,7 +19,7 @@ static inline void sp_flight_line_up(struct sp_amdgpu_queue *q, struct sp_flight
     atomic_store_explicit(&q->sent, f->value, memory_order_release);
 }
 /* Counts a job of engine `e` that the kernel has accepted with sequence number `seq`. */
-static inline void sp_flight_took(struct sp_amdgpu_queue *q, struct sp_engine *e, uint64_t seq, uint32_t ndw, uint32_t ndispatches)
+static inline void sp_flight_count_job(struct sp_amdgpu_queue *q, struct sp_engine *e, uint64_t seq, uint32_t ndw, uint32_t ndispatches)
 {
     e->jobs++;
     e->base = e->jobs - seq;

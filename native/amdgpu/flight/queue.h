@@ -6,7 +6,7 @@
 
 /* The kernel driver accepts 32 jobs per entity and blocks the 33rd CS ioctl without a timeout. So a
  * queue sends at most SP_JOBS. */
-enum { SP_JOBS = 30, SP_RECORDED = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS = 4096 };
+enum { SP_JOBS = 30, SP_CACHED_IBS = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS = 4096 };
 
 /* The longest time that one call waits for room in the queue. Python checks for Ctrl-C between two
  * calls. */
@@ -36,7 +36,7 @@ struct sp_engine {
     uint64_t base;
     struct sp_emptied emptied;
     /* newest job that read arguments in each slot; 0 if none did */
-    uint64_t used[SP_JOBS + SP_RECORDED];
+    uint64_t used[SP_JOBS + SP_CACHED_IBS];
 };
 
 /* The canary is an IB of NOPs behind the slots of the ring. */
@@ -83,7 +83,7 @@ struct sp_flight {
     uint64_t value;
     struct sp_engine *engine;
     /* kept records and the IB of the first job; NULL if the queue keeps none */
-    struct sp_recorded *recorded;
+    struct sp_cached_ib *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
     uint64_t submitted_ns; /* time of submission on the coarse clock */
     int rc;       /* error that stopped the submission; 0 if none did */
@@ -97,16 +97,16 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* copy of the records; empty if `recorded` is set */
 };
 
-/* The list of memory (BO handles) that a submission names to the kernel: submit/listed.c. All zero:
- * the list is not made yet. */
-struct sp_list {
+/* The list of memory (BO handles) that a submission names to the kernel: submit/bo_list.c. All
+ * zero: the list is not made yet. */
+struct sp_bo_list {
     uint64_t turn; /* valid while it equals the device's list_turn */
     uint32_t n, most;
     struct drm_amdgpu_bo_list_entry *at;
 };
 
-/* Records whose encoded IB the queue keeps for reuse: submit/recorded.c. */
-struct sp_recorded {
+/* Records whose encoded IB the queue keeps for reuse: submit/ib_cache.c. */
+struct sp_cached_ib {
     uint64_t turn;    /* the device's `kernel_turn` when the IB was encoded */
     uint64_t used;    /* newest timeline value whose submission used this IB */
     uint32_t flights; /* number of submissions in flight that use this IB */
@@ -114,7 +114,7 @@ struct sp_recorded {
     uint32_t ndispatches;
     size_t nbytes, capacity;
     unsigned char *records;
-    struct sp_list list;
+    struct sp_bo_list list;
 };
 
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
@@ -154,8 +154,8 @@ struct sp_amdgpu_queue {
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
     struct sp_flight *spare; /* free structs for submissions of recorded IBs */
-    struct sp_recorded recorded[SP_RECORDED];
-    uint64_t key[SP_RECORDED];
+    struct sp_cached_ib recorded[SP_CACHED_IBS];
+    uint64_t key[SP_CACHED_IBS];
     uint32_t guess; /* index of the record that was found last */
     struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
     struct sp_counted counted;
@@ -163,6 +163,6 @@ struct sp_amdgpu_queue {
     struct sp_flight *sending;
     _Atomic uint64_t sent;     /* newest value of which all jobs have been submitted */
     struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
-    struct sp_list list; /* list of the newest submission that is not recorded */
+    struct sp_bo_list list; /* list of the newest submission that is not recorded */
 };
 #endif

@@ -3,7 +3,7 @@
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/canary.h"
 #include "amdgpu/submit/check.h"
-#include "amdgpu/submit/recorded.h"
+#include "amdgpu/submit/ib_cache.h"
 #include "amdgpu/submit/submit.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static int64_t take(struct sp_amdgpu_queue *q, const void *records, size_t nbyte
     int64_t value = sp_queue_enter(&q->common, epoch);
     if (value)
         return value;
-    value = sp_recorded_again(q, records, nbytes);
+    value = sp_ib_cache_resend(q, records, nbytes);
     if (value == 0)
         value = check(q->dev, records, nbytes);
     if (value == 0)
@@ -68,7 +68,7 @@ static void unref(void *queue)
         q->head = f->next;
         sp_flight_end(q, f);
     }
-    sp_recorded_free(q);
+    sp_ib_cache_free(q);
     if (!q->common.closed) {
         sp_amdgpu_queue_unmake(q);
         sp_amdgpu_unuse(dev);

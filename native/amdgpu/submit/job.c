@@ -22,7 +22,7 @@
 #include "amdgpu/progress/progress.h"
 #include "core/base.h"
 #include "gen/pm4_packets.h"
-#include "listed.h"
+#include "bo_list.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,7 +125,7 @@ void sp_caches_done(struct sp_engine *e, uint64_t slot, const struct sp_invalida
  * copies, which leave nothing in L2. Jobs of other rings have ended by then. */
 static void invalidate(const struct sp_job *job, const struct sp_invalidate *invalid)
 {
-    const struct sp_recorded *r = job->flight->recorded;
+    const struct sp_cached_ib *r = job->flight->recorded;
     job->q->request.ib.flags = job->copies_only && invalid->l2 ? AMDGPU_IB_FLAG_EMIT_MEM_SYNC : 0;
     if (!job->copies_only)
         sp_caches_put(job->ib, invalid, r && r->flights > 1);
@@ -185,15 +185,15 @@ static uint32_t fill_request(const struct sp_job *job, uint64_t point)
 }
 
 /* Makes the list of memory (BO handles) for the job. Returns 0 or -ENOMEM. */
-static int list(const struct sp_job *job, struct sp_list *list)
+static int list(const struct sp_job *job, struct sp_bo_list *list)
 {
     const struct sp_flight *f = job->flight;
-    const int rc = sp_list_renew(job->q->dev, list, f->records, f->nbytes);
+    const int rc = sp_bo_list_update(job->q->dev, list, f->records, f->nbytes);
     if (rc || !job->shared)
         return rc;
     /* the next job of this submission lists another chunk, so the list must be made again */
     list->turn = 0;
-    return sp_list_add(list, job->shared->bo->handle);
+    return sp_bo_list_add(list, job->shared->bo->handle);
 }
 
 int sp_job_send(const struct sp_job *job, uint64_t point)
@@ -209,7 +209,7 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_invalidate invalid;
     sp_caches_look(q, e, sp_caches_reasons(job), &invalid);
     invalidate(job, &invalid);
-    struct sp_list *named = job->flight->recorded ? &job->flight->recorded->list : &q->list;
+    struct sp_bo_list *named = job->flight->recorded ? &job->flight->recorded->list : &q->list;
     for (int i = 0; rc == -ENOENT && i < MOST_LOOKS; i++) {
         rc = list(job, named);
         if (rc)
@@ -219,12 +219,12 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
         rc = cs(job, nchunks + (named->n > 0), &invalid, &seq);
     }
     if (rc == -EFAULT)
-        sp_list_say_dead(q->dev, named);
+        sp_bo_list_say_unmapped(q->dev, named);
     if (rc)
         return rc;
     if (!job->copies_only)
         q->measured[e->jobs % SP_JOBS] = job->measured;
-    sp_flight_took(q, e, seq, job->ndw, job->ndispatches);
+    sp_flight_count_job(q, e, seq, job->ndw, job->ndispatches);
     sp_caches_done(e, job->slot, &invalid);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include "core/base.h"
 #include "encode.h"
 #include "job.h"
-#include "recorded.h"
+#include "ib_cache.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
 }
 
 /* Returns 1 if these records would make the same IB again. */
-static int comes_alike(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
+static int is_cacheable(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
 {
     return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch.wave_nbytes;
 }
@@ -98,7 +98,7 @@ static int submit_job(struct sp_job *job, uint64_t point)
     sp_job_end(job);
     int rc = sp_job_send(job, point);
     if (rc == 0 && point)
-        sp_recorded_keep(job);
+        sp_ib_cache_store(job);
     job->flight->begun |= rc == 0;
     return rc;
 }
@@ -156,7 +156,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     struct sp_job job = {.q = q, .flight = f};
     struct sp_cursor before = f->cursor;
     int timed = q->common.ledger.times != NULL;
-    sp_job_begin(&job, sp_recorded_slot(q, f));
+    sp_job_begin(&job, sp_ib_cache_slot(q, f));
     job.shared = f->transfer.shared;
     if (timed && !f->begun)
         sp_encode_start(&job, q->ticks->va + 8 * (uint64_t)f->first_tick);
@@ -232,7 +232,7 @@ static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
         f->rc = rc;
     }
-    sp_flight_line_up(q, f);
+    sp_flight_append(q, f);
 }
 
 int sp_amdgpu_push(struct sp_amdgpu_queue *q, uint64_t timeout_ns)
@@ -275,7 +275,7 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         atomic_store(&q->reached, value);
         return (int64_t)value;
     }
-    struct sp_recorded *recorded = comes_alike(q, &needs, e) && !transfer ? sp_recorded_begin(q, records, nbytes) : NULL;
+    struct sp_cached_ib *recorded = is_cacheable(q, &needs, e) && !transfer ? sp_ib_cache_reserve(q, records, nbytes) : NULL;
     struct sp_flight *f = sp_flight_begin(q, recorded, records, nbytes);
     if (!f)
         return -ENOMEM;

@@ -7,12 +7,12 @@
 
 #include <errno.h>
 
-static int is_wild(const float *w, int64_t n)
+static int has_nonfinite(const float *w, int64_t n)
 {
-    float wild = 0.0f;
+    float sum = 0.0f;
     for (int64_t i = 0; i < n; i++)
-        wild += w[i] * 0.0f;
-    return wild != 0.0f;
+        sum += w[i] * 0.0f;
+    return sum != 0.0f;
 }
 
 static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool, enum sp_isa isa)
@@ -44,7 +44,7 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
         return sp_conv_im2col(&v, plan, pool, isa, threads);
     /* The NHWC loops skip padding. An infinite weight times the zeros of the padding is NaN, which
      * these loops would miss. The oracle computes it. */
-    return v.nhwc && is_wild(v.w, v.oc * v.taps) ? sp_conv_naive(&v, plan, pool) : sp_conv_depthwise(&v, pool, isa, threads);
+    return v.nhwc && has_nonfinite(v.w, v.oc * v.taps) ? sp_conv_naive(&v, plan, pool) : sp_conv_depthwise(&v, pool, isa, threads);
 }
 
 #define SP_CONV(isa, which)                                                                                            \

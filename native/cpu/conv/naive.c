@@ -1,7 +1,7 @@
 /* The oracle of conv2d_f32: plain loops, which accumulate in double and round once. A task is one
  * output channel of one image. */
 #define SP_USE_LIBM 1
-#include "cpu/vector/act.h"
+#include "cpu/vector/activation.h"
 #include "algorithms.h"
 
 #include <errno.h>

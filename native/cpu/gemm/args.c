@@ -25,7 +25,7 @@ static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t cs
     const int few_panels = job->n <= 2 * (size_t)job->kernel->nr;
     const int small = (double)job->m * (double)job->k * (double)nbytes <= SMALL_A_NBYTES;
     if (csa == 1)
-        return few_panels || (small && sp_gemm_rows_apart(rsa * nbytes, job->kernel->mr));
+        return few_panels || (small && sp_gemm_rows_fit_l1(rsa * nbytes, job->kernel->mr));
     return small && (rsa == 1 || few_panels);
 }
 
@@ -72,7 +72,7 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
         job.act = v->act;                                                                                              \
         if (!plan->pack && sp_gemv_takes(&job, v->rsb, v->csb))                                                        \
             return sp_gemv_run(&job, v->a, v->b, v->rsb, v->csb, plan, pool);                                          \
-        if (job.a_in_place && v->csa == 1 && !sp_gemm_rows_apart(v->rsa * (size_t)job.kernel->nbytes, job.kernel->mr)) \
+        if (job.a_in_place && v->csa == 1 && !sp_gemm_rows_fit_l1(v->rsa * (size_t)job.kernel->nbytes, job.kernel->mr)) \
             job.most_rows = ROWS_NOT_APART;                                                                            \
         sp_gemm_choose(&job, plan);                                                                                    \
         if (plan->pack && (double)v->n * (double)v->k > MOST_PACKED)                                                   \

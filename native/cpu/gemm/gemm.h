@@ -144,7 +144,7 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 
 /* Returns 1 if L1 can hold a cache line of each of `rows` rows at this distance, and a few other
  * lines. */
-int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows);
+int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
  * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */

@@ -23,7 +23,7 @@ struct vector_job {
     size_t sp, part;
 };
 
-static void some(void *ctx, uint32_t index)
+static void rows_task(void *ctx, uint32_t index)
 {
     const struct vector_job *const v = ctx;
     const size_t nbytes = v->kernel->nbytes;
@@ -94,9 +94,9 @@ int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, siz
     v.part = ((d->rows + parts - 1) / parts + UNIT - 1) / UNIT * UNIT;
     const uint32_t tasks = (uint32_t)((d->rows + v.part - 1) / v.part);
     if (tasks == 1)
-        some(&v, 0);
+        rows_task(&v, 0);
     else
-        sp_pool_run(pool, some, &v, tasks, ready);
+        sp_pool_run(pool, rows_task, &v, tasks, ready);
     if (job->bias_columns || job->act != SP_ACT_NONE) {
         const struct sp_gemm_finish how = {NULL, job->bias_columns, job->act};
         job->kernel->finish(job->c, job->rsc, job->m, job->n, &how);

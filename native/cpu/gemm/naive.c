@@ -2,7 +2,7 @@
  * products are accumulated in double, in order of p, and rounded once. The error is one rounding
  * unit, unless the sum cancels to almost nothing. */
 #define SP_USE_LIBM 1
-#include "cpu/vector/act.h"
+#include "cpu/vector/activation.h"
 #include "core/args.h"
 #include "gemm.h"
 

@@ -27,7 +27,7 @@ const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
 #endif
 };
 
-int sp_gemm_rows_apart(size_t stride_nbytes, size_t rows)
+int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows)
 {
     /* rows at a distance that is a multiple of this share cache sets */
     size_t step = stride_nbytes & -stride_nbytes;
@@ -80,7 +80,7 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
             const size_t kc = smaller(job->kc, job->k - p);
             const size_t slice_at = p * round_up(job->n, nr);
             /* A panel of b with a single use is packed right before that use. */
-            const int once = packs_b && m1 - m0 <= mc && !sp_gemm_goes_along(job, jend - jc, kc);
+            const int once = packs_b && m1 - m0 <= mc && !sp_gemm_writes_rows(job, jend - jc, kc);
             const struct sp_gemm_panels panels = {
                 .packed = job->b_packed ? (const char *)job->b_packed + (slice_at + jc * kc) * nbytes : packed_b,
                 .fresh = packed_b,

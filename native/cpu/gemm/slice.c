@@ -191,7 +191,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     }
 }
 
-int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
+int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc)
 {
     const double nbytes = (double)columns * (double)kc * job->kernel->nbytes;
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
@@ -373,7 +373,7 @@ void sp_gemm_slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j
 {
     const struct sp_gemm_kernel *const kernel = job->kernel;
     const size_t most = job->most_rows ? smaller(job->most_rows, kernel->mr) : kernel->mr;
-    const int along = sp_gemm_goes_along(job, j1 - j0, kc);
+    const int along = sp_gemm_writes_rows(job, j1 - j0, kc);
     struct sp_ukr u = {.k = kc, .rsc = job->rsc, .add = p > 0, .far = kc >= NEAR_TERMS && !along && is_far(job)};
     struct walk w = {job, panels, m0, m1, m1, 0, 0, j0, j1, p, kc, kernel->nr * kc * kernel->nbytes,
                      pieces(kc, kernel->terms), panels->fresh, packed_a};

@@ -45,7 +45,7 @@ struct sp_gemm_panels {
 };
 
 /* Returns 1 if this slice of c, with this many columns, is written along its rows. */
-int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc);
+int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc);
 /* Computes rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a is memory for
  * tiles of a, or NULL if a is read in place. */
 void sp_gemm_slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,

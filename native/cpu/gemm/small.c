@@ -31,7 +31,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
         return 0;
     return !plan->pack && (kernel->masked || n % kernel->nr == 0) &&
            (m <= 2 * (size_t)kernel->mr || (double)k * (double)v->rsb * (double)nbytes <= kernel->small_b) &&
-           sp_gemm_rows_apart(v->rsa * nbytes, kernel->mr);
+           sp_gemm_rows_fit_l1(v->rsa * nbytes, kernel->mr);
 }
 
 /* Computes the tile of `rows` rows at row i, column j. */

@@ -11,7 +11,7 @@
 #include "pool.h"
 
 #include "core/timeline.h"
-#include "apart.h"
+#include "affinity.h"
 #include "numa.h"
 
 #include <errno.h>
@@ -123,7 +123,7 @@ static void leave_owners_core(const struct sp_worker *self)
     const struct sp_pool *const pool = self->pool;
     const int owners = atomic_load_explicit(&pool->owner_cpu, memory_order_relaxed);
     if (owners == sp_core_now() && pool->threads <= (uint32_t)sp_cores())
-        sp_apart(atomic_load_explicit(&self->tid, memory_order_relaxed), owners);
+        sp_move_off_core(atomic_load_explicit(&self->tid, memory_order_relaxed), owners);
 }
 
 static void *worker(void *arg)
@@ -133,7 +133,7 @@ static void *worker(void *arg)
     if (pool->places)
         sp_places_pin(pool->places, self->node);
     /* from now on other threads may set this thread's affinity mask */
-    atomic_store(&self->tid, sp_apart_self());
+    atomic_store(&self->tid, sp_thread_id());
     uint32_t seen = 0;
     int patient = 0;
     for (;;) {
@@ -185,7 +185,7 @@ static void start_workers(struct sp_pool *pool)
 static void look_after_workers(struct sp_pool *pool)
 {
     for (uint32_t i = 0; i < pool->started && i < MOST_LATE; i++)
-        sp_apart(atomic_load(&pool->workers[i].tid), atomic_load_explicit(&pool->owner_cpu, memory_order_relaxed));
+        sp_move_off_core(atomic_load(&pool->workers[i].tid), atomic_load_explicit(&pool->owner_cpu, memory_order_relaxed));
     pool->alone_ns = 0;
 }
 

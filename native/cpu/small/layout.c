@@ -3,7 +3,7 @@
  * the last channel. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
-#include "cpu/vector/turn.h"
+#include "cpu/vector/transpose.h"
 
 #include <errno.h>
 
@@ -27,11 +27,11 @@ static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src
     if (ld_src >= ld_dst)
         for (size_t i = 0; i < TILE; i += SQUARE)
             for (size_t j = 0; j < TILE; j += SQUARE)
-                sp_turn_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
+                sp_transpose_4x4_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
     else
         for (size_t j = 0; j < TILE; j += SQUARE)
             for (size_t i = 0; i < TILE; i += SQUARE)
-                sp_turn_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
+                sp_transpose_4x4_f32(src + i * ld_src + j, ld_src, dst + j * ld_dst + i, ld_dst);
 }
 
 void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src, size_t rows, size_t columns)

@@ -5,7 +5,7 @@
  * dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
-#include "cpu/vector/turn.h"
+#include "cpu/vector/transpose.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ int sp_cuda_enter(struct sp_cuda *dev);
  * the thread no longer has it as current context. */
 void sp_cuda_released(const struct sp_cuda *dev);
 
-static inline int sp_cuda_near(struct sp_cuda *dev)
+static inline int sp_cuda_make_current(struct sp_cuda *dev)
 {
     return sp_cuda_current == dev->context ? 0 : sp_cuda_enter(dev);
 }

@@ -118,7 +118,7 @@ void sp_cuda_ref(struct sp_cuda *dev)
     atomic_fetch_add(&dev->refs, 1);
 }
 
-static void enlist(struct sp_cuda *dev)
+static void list_insert(struct sp_cuda *dev)
 {
     pthread_mutex_lock(&opened_lock);
     dev->next = opened;
@@ -126,7 +126,7 @@ static void enlist(struct sp_cuda *dev)
     pthread_mutex_unlock(&opened_lock);
 }
 
-static void strike(const struct sp_cuda *dev)
+static void list_remove(const struct sp_cuda *dev)
 {
     pthread_mutex_lock(&opened_lock);
     struct sp_cuda **at = &opened;
@@ -158,7 +158,7 @@ void sp_cuda_unref(struct sp_cuda *dev)
     if (atomic_fetch_sub(&dev->refs, 1) != 1)
         return;
     if (sp_cuda_usable(dev))
-        strike(dev);
+        list_remove(dev);
     if (sp_cuda_usable(dev) && dev->context) {
         sp_cuda_relax();
         drop_contents(dev);
@@ -231,7 +231,7 @@ static int try_open(int32_t ordinal, struct sp_cuda **out)
         sp_cuda_unref(dev);
         return rc;
     }
-    enlist(dev);
+    list_insert(dev);
     *out = dev;
     return 0;
 }

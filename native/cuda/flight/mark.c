@@ -27,7 +27,7 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
 
 void sp_cuda_mark_asked(struct sp_cuda_queue *q)
 {
-    if (q->asked == sp_queue_newest(&q->q) && sp_cuda_near(q->dev) == 0)
+    if (q->asked == sp_queue_newest(&q->q) && sp_cuda_make_current(q->dev) == 0)
         sp_cuda_mark(q);
     q->asked = 0;
 }

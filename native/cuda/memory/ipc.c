@@ -37,7 +37,7 @@ struct passport {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned char this_process[16];
 
-static void know_oneself(void)
+static void draw_process_id(void)
 {
     size_t got = 0;
     while (got < sizeof this_process) {
@@ -75,7 +75,7 @@ static int write_file(const struct passport *p)
 int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
     struct passport p = {.nbytes = nbytes, .pid = getpid()};
-    pthread_once(&once, know_oneself);
+    pthread_once(&once, draw_process_id);
     memcpy(p.magic, MAGIC, sizeof MAGIC);
     memcpy(p.process, this_process, sizeof p.process);
     memcpy(p.pci, dev->info.pci, sizeof p.pci);
@@ -113,7 +113,7 @@ int sp_cuda_ipc_is(int fd)
  * -ENXIO. */
 static int check(const struct sp_cuda *dev, const struct passport *p, uint64_t nbytes)
 {
-    pthread_once(&once, know_oneself);
+    pthread_once(&once, draw_process_id);
     if (memcmp(p->process, this_process, sizeof p->process) == 0)
         sp_cu_say("it is memory of this process: the driver opens only that of other processes");
     else if (p->closed)

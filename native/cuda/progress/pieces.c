@@ -6,7 +6,7 @@
  * before such work the rest of the download is submitted at once, in as many slots as it needs. */
 #include "pieces.h"
 #include "cuda/device/context.h"
-#include "cuda/flight/ask.h"
+#include "cuda/flight/query.h"
 #include "cuda/flight/failure.h"
 #include "cuda/flight/order.h"
 #include "cuda/flight/slots.h"
@@ -19,7 +19,7 @@ static int fetch(struct sp_cuda_queue *q, uint64_t src, void *host, uint64_t nby
 {
     uint64_t between;
     *last = q->stream;
-    if (!sp_cuda_between(q, nbytes, &q->down, q->stream, &between))
+    if (!sp_cuda_staging_alloc(q, nbytes, &q->down, q->stream, &between))
         return sp_cuda_failed(q, "cuMemcpyDtoHAsync", sp_cuMemcpyDtoHAsync_v2(host, src, nbytes, q->stream));
     int rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(between, src, nbytes, q->stream));
     if (rc == 0)
@@ -70,7 +70,7 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
 
 /* Ends an open download: submits no more pieces, and records the flight's end event. After an error
  * `rc`, the fence of the download reports that error. */
-static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
+static void end_download(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
     /* the loss of the device has freed the flight (sp_cuda_fail_all) */
     if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
@@ -88,7 +88,7 @@ static void shut(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream
     f->rc = rc;
 }
 
-int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
+int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     void *last;
     uint32_t count = 0; /* the limit bounds the time of a caller that only queries progress */
@@ -105,7 +105,7 @@ int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
         if (rc == 0)
             rc = send_for(q, f, sp_cuda_slot_turn(f), 0, &last);
         if (rc || !f->rest_nbytes)
-            shut(q, f, q->stream, rc);
+            end_download(q, f, q->stream, rc);
         if (atomic_load(&q->dev->common.lost))
             return 0;
     }
@@ -119,7 +119,7 @@ void sp_cuda_settle(struct sp_cuda_queue *q)
     int rc = sp_cuda_enter(q->dev);
     if (rc == 0)
         rc = sp_cuda_pieces(q, f, UINT64_MAX, 1, &last);
-    shut(q, f, last, rc);
+    end_download(q, f, last, rc);
 }
 
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes)

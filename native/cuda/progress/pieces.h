@@ -10,7 +10,7 @@
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last);
 /* Copies the pieces that have arrived to their destination, and submits further pieces. Returns 1
  * if all pieces have arrived or the flight's end event covers them, otherwise 0. */
-int sp_cuda_land(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
+int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* Submits the rest of the open download, so that later work comes after it. */
 void sp_cuda_settle(struct sp_cuda_queue *q);
 /* Calls sp_cuda_settle for each queue that the records wait for. The caller holds no queue's

@@ -3,7 +3,7 @@
 #include "progress.h"
 #include "core/timeline.h"
 #include "cuda/device/driver.h"
-#include "cuda/flight/ask.h"
+#include "cuda/flight/query.h"
 #include "cuda/flight/events.h"
 #include "cuda/flight/failure.h"
 #include "cuda/flight/flight.h"
@@ -60,14 +60,14 @@ void sp_cuda_progress(struct sp_cuda_queue *q)
         return;
     }
     while (q->head) {
-        if (!sp_cuda_land(q, q->head) || !sp_cuda_ended(q, q->head->end))
+        if (!sp_cuda_receive_pieces(q, q->head) || !sp_cuda_ended(q, q->head->end))
             return;
         complete(q, q->head);
     }
     uint64_t submitted = sp_queue_newest(&q->q);
     if (atomic_load(&q->reached) == submitted)
         return;
-    int result = sp_cuda_ask(q, sp_cuStreamQuery, q->stream);
+    int result = sp_cuda_query(q, sp_cuStreamQuery, q->stream);
     if (sp_cuda_refused(q, "cuStreamQuery", result))
         return;
     if (result == CU_OK)
@@ -97,7 +97,7 @@ uint64_t sp_cuda_reached(void *queue)
     return reached;
 }
 
-static void nap(uint64_t ns)
+static void sleep_ns(uint64_t ns)
 {
     struct timespec t = {.tv_nsec = (long)ns};
     nanosleep(&t, NULL);
@@ -122,7 +122,7 @@ static int wait_until(struct sp_cuda_queue *q, uint64_t value, uint64_t timeout_
         } else {
             uint64_t ns = waited / 10;
             ns = ns < LEAST_NAP_NS ? LEAST_NAP_NS : ns > MOST_NAP_NS ? MOST_NAP_NS : ns;
-            nap(ns < timeout_ns - waited ? ns : timeout_ns - waited);
+            sleep_ns(ns < timeout_ns - waited ? ns : timeout_ns - waited);
         }
     }
     return 0;

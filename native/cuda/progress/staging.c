@@ -45,7 +45,7 @@ static int side_stream(struct sp_cuda_queue *q, void **stream)
     return rc;
 }
 
-int sp_cuda_between(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address)
+int sp_cuda_staging_alloc(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address)
 {
     if (nbytes < SMALL_NBYTES || !q->dev->pool || side_stream(q, stream))
         return 0;

@@ -16,7 +16,7 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
  * stream and the queue's stream. Returns 1, or 0 if the copy must use the queue's stream alone. The
  * memory is allocated in the order of stream `order`, or of the transfer stream if `order` is
  * NULL. */
-int sp_cuda_between(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address);
+int sp_cuda_staging_alloc(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address);
 /* Makes a flight for a transfer, with a record that describes the transfer. Begins the flight by
  * sp_cuda_flight_begin. Returns 0 or -errno. */
 int sp_cuda_transfer_begin(struct sp_cuda_queue *q, uint64_t dst, uint64_t src, uint64_t nbytes, struct sp_cuda_flight **out);

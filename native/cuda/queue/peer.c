@@ -14,7 +14,7 @@ int sp_cuda_reaches(struct sp_cuda *dev, struct sp_cuda *peer)
 /* Enables direct access to the peer's memory if the machine supports it. Otherwise
  * cuMemcpyPeerAsync copies through the host. The device's lock ensures that only one queue at a
  * time enables the access. */
-static void befriend(struct sp_cuda *dev, struct sp_cuda *peer)
+static void enable_peer_access(struct sp_cuda *dev, struct sp_cuda *peer)
 {
     uint32_t bit = peer->info.ordinal < 32 ? 1u << peer->info.ordinal : 0;
     pthread_mutex_lock(&dev->lock);
@@ -46,7 +46,7 @@ int64_t sp_cuda_copy_peer(struct sp_cuda_queue *q, uint64_t dst, struct sp_cuda 
         return rc;
     rc = sp_cuda_transfer_begin(q, dst, src, nbytes, &f);
     if (rc == 0)
-        befriend(q->dev, peer);
+        enable_peer_access(q->dev, peer);
     if (rc == 0)
         rc = order_peer(q, peer);
     if (rc == 0 && nbytes) {

@@ -33,7 +33,7 @@ static inline void copy_record(unsigned char *to, const unsigned char *from, siz
  * entered the queue. */
 static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t nbytes)
 {
-    int rc = sp_cuda_near(q->dev);
+    int rc = sp_cuda_make_current(q->dev);
     if (rc == 0)
         rc = sp_cuda_order_memory(q);
     if (rc)

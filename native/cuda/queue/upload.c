@@ -59,7 +59,7 @@ static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbyte
 {
     struct sp_cuda_queue *q = u->q;
     uint64_t between;
-    if (u->direct || !sp_cuda_between(q, nbytes, &q->up, NULL, &between)) {
+    if (u->direct || !sp_cuda_staging_alloc(q, nbytes, &q->up, NULL, &between)) {
         u->direct = 1;
         *stream = q->stream;
         return sp_cuda_failed(q, "cuMemcpyHtoDAsync", sp_cuMemcpyHtoDAsync_v2(dst, host, nbytes, q->stream));

@@ -54,7 +54,7 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
  * threads for ever (llvmpipe does). */
 static _Atomic uint32_t home;
 
-static int is_abroad(void)
+static int is_forked_child(void)
 {
     uint32_t at = atomic_load(&home);
     return at && at != sp_fork_generation() + 1;
@@ -64,7 +64,7 @@ int sp_egl_list(struct sp_egl_nodes *out)
 {
     memset(out, 0, sizeof *out);
     struct sp_text report = sp_text_in(out->report, sizeof out->report);
-    if (is_abroad()) {
+    if (is_forked_child()) {
         sp_text_add(&report, "this process was forked after EGL was initialised, and the driver's threads exist only in the parent");
         return -ECHILD;
     }

@@ -38,9 +38,9 @@ struct sp_emu_ib {
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
 /* Call it after the last IB of a job. `rc` is the result of that IB. Executes all packets that the
  * job has started. If another job follows (`followed`), these packets count as under way until
- * sp_late_forget. */
+ * sp_async_forget. */
 int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
-void sp_late_forget(struct sp_emu_exec *x);
-void sp_late_free(struct sp_emu_exec *x);
+void sp_async_forget(struct sp_emu_exec *x);
+void sp_async_free(struct sp_emu_exec *x);
 int sp_emu_sdma_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
 #endif

@@ -1,7 +1,7 @@
 /* DISPATCH packets: finds the registers that they use, and checks that this job has programmed
  * them. launch.c interprets the registers. */
 #include "launch.h"
-#include "late.h"
+#include "async_packets.h"
 #include "gen/pm4_packets.h"
 #include "gen/regs.h"
 #include <errno.h>
@@ -154,7 +154,7 @@ static int dispatch(struct sp_cp *cp, const uint32_t dims[3], uint32_t initiator
     *(on_card ? &cp->x->vram_dispatches : &cp->x->other_dispatches) += 1;
     if (on_card && sp_emu_flaw(cp->x->chip, SP_FLAW_CODE))
         return 0;
-    rc = sp_late_dispatch(cp, &d);
+    rc = sp_async_dispatch(cp, &d);
     return rc != 0 ? rc : sp_cp_tick(cp, 1);
 }
 

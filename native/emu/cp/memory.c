@@ -1,5 +1,5 @@
 /* Memory accesses of the engines: atomic words, copies page by page, waits for a value. */
-#include "late.h"
+#include "async_packets.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
@@ -157,12 +157,12 @@ int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function
             return sp_cp_fault(cp, SP_FAULT_STALE, "the CPU wrote VRAM at %#llx after this job was submitted: expected a submission "
                                "after it, whose HDP flush lets the card see it", (unsigned long long)va);
         if (met > 0) {
-            sp_late_met(cp, va);
-            sp_watch_met(cp->x->watch);
+            sp_async_wait_met(cp, va);
+            sp_watch_wait_met(cp->x->watch);
         }
         if (met > 0 || sp_emu_flaw(cp->x->chip, SP_FLAW_WAIT))
             return 0;
-        rc = sp_late_go_on(cp);
+        rc = sp_async_run_ready(cp);
         if (rc != 0)
             return rc;
         if (tries == retries && retries != UINT32_MAX)

@@ -1,6 +1,6 @@
 /* Walks an IB of a GFX or COMPUTE queue: checks headers, lengths, declared bits and nesting, and
  * calls one handler per packet. */
-#include "late.h"
+#include "async_packets.h"
 #include "emu/cache/unit.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
@@ -202,7 +202,7 @@ static int run_ib(struct sp_cp *cp, uint64_t va, uint32_t ndw, uint32_t depth)
         if (rc == 0 && !is_set(cp->desc->code) && cp->ndw > 1)
             sp_cp_trace_packet(cp);
         if (rc == 0)
-            rc = sp_late_packet(cp);
+            rc = sp_async_packet(cp);
         if (rc == 0)
             rc = sp_cp_tick(cp, 0);
         if (rc != 0)
@@ -227,11 +227,11 @@ int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int follo
 {
     struct sp_cp *cp = x->late != NULL && rc == 0 ? cp_new(q, x) : NULL;
     if (cp != NULL)
-        rc = sp_cp_name_fault(cp, sp_late_end(cp, followed));
+        rc = sp_cp_name_fault(cp, sp_async_end(cp, followed));
     else if (x->late != NULL && rc == 0)
         rc = -ENOMEM;
     if (rc != 0)
-        sp_late_forget(x);
+        sp_async_forget(x);
     free(cp);
     return rc;
 }

@@ -154,7 +154,7 @@ static int fence(struct sp_cp *cp)
     uint32_t mtype = cp->x->chip->generation >= 10 ? sp_get(cp->p, SDMA_FENCE_HEADER_MTYPE) : MTYPE_UC;
     if (mtype != MTYPE_UC && !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
         return sp_cp_fault(cp, SP_FAULT_PACKET, "mtype %u: expected %u (UC), else no reader sees the value in time", mtype, MTYPE_UC);
-    sp_watch_told(cp->x->watch);
+    sp_watch_signalled(cp->x->watch);
     return sp_cp_store(cp, sp_get64(cp->p, SDMA_FENCE_ADDR), 4, sp_get(cp->p, SDMA_FENCE_VALUE));
 }
 

@@ -1,5 +1,5 @@
-/* Packets about order: cache actions, events, fences, waits. late.c models which packets are under
- * way. This file has the effects on memory and caches, and the rules of the packets. */
+/* Packets about order: cache actions, events, fences, waits. async_packets.c models which packets
+ * are under way. This file has the effects on memory and caches, and the rules of the packets. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -146,7 +146,7 @@ static int release_store(struct sp_cp *cp, uint32_t nbytes, uint64_t value)
     int rc = sp_cp_store(cp, va, nbytes, value);
     if (rc == 0 && !in_l2)
         sp_cache_through(&cp->x->tlb, va, nbytes);
-    sp_watch_told(cp->x->watch);
+    sp_watch_signalled(cp->x->watch);
     return rc;
 }
 

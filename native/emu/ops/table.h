@@ -7,13 +7,13 @@
 sp_wave_fn sp_wave_function(uint32_t op);
 bool sp_wave_op_is_vector(uint32_t op);
 /* Returns true if the instruction changes only registers, SCC and the program counter. Poison may
- * spread through such instructions (spread.c). */
+ * spread through such instructions (alu_poison.c). */
 bool sp_wave_op_is_alu(uint32_t op);
 
 
-/* spread.c: executes `fn` again, several times, after it has set w->stop to SP_WAVE_POISON. Result
- * bits that depend on undefined operands become undefined. Returns 0, or a fault if such an operand
- * decides. */
+/* alu_poison.c: executes `fn` again, several times, after it has set w->stop to SP_WAVE_POISON.
+ * Result bits that depend on undefined operands become undefined. Returns 0, or a fault if such an
+ * operand decides. */
 int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn);
 
 /* Executes `fn`, also within another instruction, and handles undefined operands. */

@@ -178,14 +178,14 @@ int sp_watch_fault(struct sp_emu_exec *x)
     return -EFAULT;
 }
 
-void sp_watch_met(struct sp_watch *watch)
+void sp_watch_wait_met(struct sp_watch *watch)
 {
     pthread_mutex_lock(&lock);
     watch->row[SP_WATCH_JOBS].others = 0;
     pthread_mutex_unlock(&lock);
 }
 
-void sp_watch_told(struct sp_watch *watch)
+void sp_watch_signalled(struct sp_watch *watch)
 {
     pthread_mutex_lock(&lock);
     if (watch->row[SP_WATCH_JOBS].mine) clear(watch->row[SP_WATCH_JOBS].mine);

@@ -41,8 +41,8 @@ int sp_watch_fault(struct sp_emu_exec *x);
 /* Call it when the thread has read a value that another job wrote for it. The thread's later
  * accesses come after that job's earlier ones. Since that job is not known, the row of jobs is
  * emptied. */
-void sp_watch_met(struct sp_watch *watch);
+void sp_watch_wait_met(struct sp_watch *watch);
 /* Call it when the thread writes a value for other jobs and the CPU. Their accesses come after the
  * thread's earlier ones, so the job's log is emptied. */
-void sp_watch_told(struct sp_watch *watch);
+void sp_watch_signalled(struct sp_watch *watch);
 #endif

@@ -20,7 +20,7 @@
 
 enum { DRM_MAJOR = 226, FIRST_RENDER_MINOR = 128 };
 
-static const char *lead(const char *path, char *inside)
+static const char *redirected(const char *path, char *inside)
 {
     return sp_preload_ready() ? sp_tree_redirect(path, inside) : path;
 }
@@ -30,7 +30,7 @@ static int node(const char *path)
 {
     char inside[SP_TREE_PATH];
     int card = sp_preload_ready() ? sp_tree_render_node(path) : -1;
-    return card >= 0 && !SP_NEXT(access)(lead(path, inside), F_OK) ? card : -1;
+    return card >= 0 && !SP_NEXT(access)(redirected(path, inside), F_OK) ? card : -1;
 }
 
 /* ---- calls that open a file ---- */
@@ -43,18 +43,18 @@ static int needs_mode(int flags)
     return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-static int open_led(open_call *next, const char *path, int flags, mode_t mode)
+static int open_redirected(open_call *next, const char *path, int flags, mode_t mode)
 {
     char inside[SP_TREE_PATH];
     int card = node(path);
-    return card >= 0 ? sp_preload_open(card, flags) : next(lead(path, inside), flags, mode);
+    return card >= 0 ? sp_preload_open(card, flags) : next(redirected(path, inside), flags, mode);
 }
 
-static int openat_led(openat_call *next, int folder, const char *path, int flags, mode_t mode)
+static int openat_redirected(openat_call *next, int folder, const char *path, int flags, mode_t mode)
 {
     char inside[SP_TREE_PATH];
     int card = node(path);
-    return card >= 0 ? sp_preload_open(card, flags) : next(folder, lead(path, inside), flags, mode);
+    return card >= 0 ? sp_preload_open(card, flags) : next(folder, redirected(path, inside), flags, mode);
 }
 
 SP_HOOK int open(const char *path, int flags, ...)
@@ -63,7 +63,7 @@ SP_HOOK int open(const char *path, int flags, ...)
     va_start(rest, flags);
     mode_t mode = needs_mode(flags) ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    return open_led(SP_NEXT(open), path, flags, mode);
+    return open_redirected(SP_NEXT(open), path, flags, mode);
 }
 
 SP_HOOK int open64(const char *path, int flags, ...)
@@ -72,7 +72,7 @@ SP_HOOK int open64(const char *path, int flags, ...)
     va_start(rest, flags);
     mode_t mode = needs_mode(flags) ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    return open_led(SP_NEXT(open64), path, flags, mode);
+    return open_redirected(SP_NEXT(open64), path, flags, mode);
 }
 
 SP_HOOK int openat(int folder, const char *path, int flags, ...)
@@ -81,7 +81,7 @@ SP_HOOK int openat(int folder, const char *path, int flags, ...)
     va_start(rest, flags);
     mode_t mode = needs_mode(flags) ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    return openat_led(SP_NEXT(openat), folder, path, flags, mode);
+    return openat_redirected(SP_NEXT(openat), folder, path, flags, mode);
 }
 
 SP_HOOK int openat64(int folder, const char *path, int flags, ...)
@@ -90,7 +90,7 @@ SP_HOOK int openat64(int folder, const char *path, int flags, ...)
     va_start(rest, flags);
     mode_t mode = needs_mode(flags) ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    return openat_led(SP_NEXT(openat64), folder, path, flags, mode);
+    return openat_redirected(SP_NEXT(openat64), folder, path, flags, mode);
 }
 
 int __open_2(const char *path, int flags);
@@ -100,40 +100,40 @@ int __openat64_2(int folder, const char *path, int flags);
 
 SP_HOOK int __open_2(const char *path, int flags)
 {
-    return open_led(SP_NEXT(open), path, flags, 0);
+    return open_redirected(SP_NEXT(open), path, flags, 0);
 }
 
 SP_HOOK int __open64_2(const char *path, int flags)
 {
-    return open_led(SP_NEXT(open64), path, flags, 0);
+    return open_redirected(SP_NEXT(open64), path, flags, 0);
 }
 
 SP_HOOK int __openat_2(int folder, const char *path, int flags)
 {
-    return openat_led(SP_NEXT(openat), folder, path, flags, 0);
+    return openat_redirected(SP_NEXT(openat), folder, path, flags, 0);
 }
 
 SP_HOOK int __openat64_2(int folder, const char *path, int flags)
 {
-    return openat_led(SP_NEXT(openat64), folder, path, flags, 0);
+    return openat_redirected(SP_NEXT(openat64), folder, path, flags, 0);
 }
 
 SP_HOOK FILE *fopen(const char *path, const char *mode)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(fopen)(lead(path, inside), mode);
+    return SP_NEXT(fopen)(redirected(path, inside), mode);
 }
 
 SP_HOOK FILE *fopen64(const char *path, const char *mode)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(fopen64)(lead(path, inside), mode);
+    return SP_NEXT(fopen64)(redirected(path, inside), mode);
 }
 
 SP_HOOK DIR *opendir(const char *path)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(opendir)(lead(path, inside));
+    return SP_NEXT(opendir)(redirected(path, inside));
 }
 
 /* ---- other calls that take a file name ---- */
@@ -141,31 +141,31 @@ SP_HOOK DIR *opendir(const char *path)
 SP_HOOK int access(const char *path, int mode)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(access)(lead(path, inside), mode);
+    return SP_NEXT(access)(redirected(path, inside), mode);
 }
 
 SP_HOOK int faccessat(int folder, const char *path, int mode, int flags)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(faccessat)(folder, lead(path, inside), mode, flags);
+    return SP_NEXT(faccessat)(folder, redirected(path, inside), mode, flags);
 }
 
 SP_HOOK ssize_t readlink(const char *restrict path, char *restrict out, size_t capacity)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(readlink)(lead(path, inside), out, capacity);
+    return SP_NEXT(readlink)(redirected(path, inside), out, capacity);
 }
 
 SP_HOOK ssize_t readlinkat(int folder, const char *restrict path, char *restrict out, size_t capacity)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(readlinkat)(folder, lead(path, inside), out, capacity);
+    return SP_NEXT(readlinkat)(folder, redirected(path, inside), out, capacity);
 }
 
 SP_HOOK char *realpath(const char *restrict path, char *restrict out)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(realpath)(lead(path, inside), out);
+    return SP_NEXT(realpath)(redirected(path, inside), out);
 }
 
 char *__realpath_chk(const char *path, char *out, size_t capacity);
@@ -174,13 +174,13 @@ ssize_t __readlink_chk(const char *path, char *out, size_t nbytes, size_t capaci
 SP_HOOK char *__realpath_chk(const char *path, char *out, size_t capacity)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(__realpath_chk)(lead(path, inside), out, capacity);
+    return SP_NEXT(__realpath_chk)(redirected(path, inside), out, capacity);
 }
 
 SP_HOOK ssize_t __readlink_chk(const char *path, char *out, size_t nbytes, size_t capacity)
 {
     char inside[SP_TREE_PATH];
-    return SP_NEXT(__readlink_chk)(lead(path, inside), out, nbytes, capacity);
+    return SP_NEXT(__readlink_chk)(redirected(path, inside), out, nbytes, capacity);
 }
 
 /* ---- status of a file ---- */
@@ -202,25 +202,25 @@ static int as_node(int rc, int card, void *status)
 SP_HOOK int stat(const char *restrict path, struct stat *restrict out)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(stat)(lead(path, inside), out), node(path), out);
+    return as_node(SP_NEXT(stat)(redirected(path, inside), out), node(path), out);
 }
 
 SP_HOOK int stat64(const char *restrict path, struct stat64 *restrict out)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(stat64)(lead(path, inside), out), node(path), out);
+    return as_node(SP_NEXT(stat64)(redirected(path, inside), out), node(path), out);
 }
 
 SP_HOOK int lstat(const char *restrict path, struct stat *restrict out)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(lstat)(lead(path, inside), out), node(path), out);
+    return as_node(SP_NEXT(lstat)(redirected(path, inside), out), node(path), out);
 }
 
 SP_HOOK int lstat64(const char *restrict path, struct stat64 *restrict out)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(lstat64)(lead(path, inside), out), node(path), out);
+    return as_node(SP_NEXT(lstat64)(redirected(path, inside), out), node(path), out);
 }
 
 SP_HOOK int fstat(int fd, struct stat *out)
@@ -243,19 +243,19 @@ static int card_at(int folder, const char *path)
 SP_HOOK int fstatat(int folder, const char *restrict path, struct stat *restrict out, int flags)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(fstatat)(folder, lead(path, inside), out, flags), card_at(folder, path), out);
+    return as_node(SP_NEXT(fstatat)(folder, redirected(path, inside), out, flags), card_at(folder, path), out);
 }
 
 SP_HOOK int fstatat64(int folder, const char *restrict path, struct stat64 *restrict out, int flags)
 {
     char inside[SP_TREE_PATH];
-    return as_node(SP_NEXT(fstatat64)(folder, lead(path, inside), out, flags), card_at(folder, path), out);
+    return as_node(SP_NEXT(fstatat64)(folder, redirected(path, inside), out, flags), card_at(folder, path), out);
 }
 
 SP_HOOK int statx(int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict out)
 {
     char inside[SP_TREE_PATH];
-    int rc = SP_NEXT(statx)(folder, lead(path, inside), flags, mask, out);
+    int rc = SP_NEXT(statx)(folder, redirected(path, inside), flags, mask, out);
     int card = card_at(folder, path);
     if (rc == 0 && card >= 0) {
         out->stx_mode = S_IFCHR | 0666;

@@ -1,7 +1,7 @@
 /* Races in LDS: accesses of a group's waves without a barrier between them. */
 #include "shadow.h"
 
-bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
+bool sp_lds_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late)
 {
     uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who), wave = sp_who_wave(m->who);
     *late = passed == 1 && sp_race_is_open(&k->r->wave[wave].lds, m->how >> SP_MARK_SEQ & 255);

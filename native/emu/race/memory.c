@@ -26,7 +26,7 @@ static struct sp_race_page *find(struct sp_races *races, uint64_t page)
 }
 
 /* Returns the page of `va`. NULL: no room, so races there are not found. */
-struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va)
+struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va)
 {
     uint64_t page = va >> SP_VM_GRAIN_BITS;
     uint32_t n = page % SP_RACE_NEAR;
@@ -39,18 +39,18 @@ struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va)
     return p;
 }
 
-void sp_race_lock(const struct sp_racer *r, struct sp_race_page *p)
+void sp_race_lock(const struct sp_race_group *r, struct sp_race_page *p)
 {
     if (r->all->threads > 1)
         while (__atomic_exchange_n(&p->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
 
-void sp_race_unlock(const struct sp_racer *r, struct sp_race_page *p)
+void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p)
 {
     if (r->all->threads > 1) __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
 }
 
-static bool known_order(struct sp_racer *r, uint64_t before, uint64_t now)
+static bool known_order(struct sp_race_group *r, uint64_t before, uint64_t now)
 {
     uint32_t n = (uint32_t)(sp_who_group(before) ^ sp_who_wave(before)) % SP_RACE_NEAR;
     if (r->known[n] == before && r->known_for[n] == now) return true;
@@ -60,7 +60,7 @@ static bool known_order(struct sp_racer *r, uint64_t before, uint64_t now)
     return true;
 }
 
-bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
+bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late)
 {
     *late = false;
     if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
@@ -74,7 +74,7 @@ bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *lat
     return !known_order(k->r, m->who, k->now.who);
 }
 
-static void saw(struct sp_race_wave *me, const struct sp_racer *r, uint64_t va, uint64_t who)
+static void saw(struct sp_race_wave *me, const struct sp_race_group *r, uint64_t va, uint64_t who)
 {
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
@@ -107,7 +107,7 @@ void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m)
     struct sp_races *all = k->r->all;
     struct sp_race_page *page = all->threads > 1 ? sp_race_page_of(k->r, k->line << SP_LINE_BITS) : NULL;
     for (uint32_t n = 0; page && n < all->threads; n++) {
-        const struct sp_racer *other = __atomic_load_n(&all->racer[n], __ATOMIC_ACQUIRE);
+        const struct sp_race_group *other = __atomic_load_n(&all->groups[n], __ATOMIC_ACQUIRE);
         uint64_t told = other ? __atomic_load_n(&other->told, __ATOMIC_ACQUIRE) : 0;
         if (!other || other == k->r) continue;
         sp_race_unlock(k->r, page);
@@ -131,7 +131,7 @@ static void release(struct sp_wave *w, const struct sp_race_lanes *a)
 
 int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a)
 {
-    struct sp_racer *r = w->race;
+    struct sp_race_group *r = w->race;
     struct sp_race_wave *me = &r->wave[w->id];
     struct sp_look k = {.w = w, .r = r, .i = i, .a = a, .kind = kind};
     bool stores = kind == SP_RACE_STORE || kind == SP_RACE_ATOMIC, arrived = (int32_t)(w->vs_waited - me->stored) >= 0;
@@ -156,7 +156,7 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
 
 void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a)
 {
-    struct sp_racer *r = w->race;
+    struct sp_race_group *r = w->race;
     uint64_t last = 1, who = sp_race_who(w);
     for (uint64_t left = a->lanes; left; left &= left - 1) {
         uint64_t va = a->va[__builtin_ctzll(left)] & ~UINT64_C(3), by = 0;

@@ -1,6 +1,6 @@
 /* Writes the text of a race: both instructions with their addresses and waves, and the order that
  * is missing between them. */
-#include "racer.h"
+#include "group_state.h"
 
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low)
 {
@@ -8,7 +8,7 @@ uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low)
     return w->pc + (uint64_t)((int64_t)away * 4);
 }
 
-static void group_id(const struct sp_racer *r, uint64_t number, uint32_t id[3])
+static void group_id(const struct sp_race_group *r, uint64_t number, uint32_t id[3])
 {
     id[0] = r->first[0] + (uint32_t)(number % r->count[0]);
     id[1] = r->first[1] + (uint32_t)(number / r->count[0] % r->count[1]);

@@ -3,8 +3,8 @@
  * accesses of the releasing wave. It comes after the accesses of that wave's group before the
  * group's last barrier, too. Accesses of a wave between a release and its next store count as done
  * before the release. */
-#include "racer.h"
-#include "races.h"
+#include "group_state.h"
+#include "dispatch_state.h"
 
 enum { DEPTH = 4, STEPS = 4096 };
 

@@ -19,18 +19,18 @@ struct sp_race_lanes {
 };
 
 struct sp_races; /* accesses of a ring's present dispatch */
-struct sp_racer; /* what a host thread knows of the group that it runs now */
+struct sp_race_group; /* what a host thread knows of the group that it runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
 /* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`
  * names the instruction at a pc. Returns NULL if memory is short. */
-struct sp_racer *sp_racer_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
+struct sp_race_group *sp_race_group_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
-void sp_racer_group(struct sp_racer *r, uint64_t number);
-/* Call sp_race_arrives when a wave arrives at s_barrier, and sp_racer_barrier when all waves have
- * arrived and go on. */
+void sp_race_group_next(struct sp_race_group *r, uint64_t number);
+/* Call sp_race_arrives when a wave arrives at s_barrier, and sp_race_group_barrier when all waves
+ * have arrived and go on. */
 void sp_race_arrives(struct sp_wave *w);
-void sp_racer_barrier(struct sp_racer *r);
+void sp_race_group_barrier(struct sp_race_group *r);
 
 /* Checks accesses to memory. Returns 0, or w->stop if the wave must stop. Call it after a load, but
  * before a store or atomic: so the store is known when another host thread reads its value. Do not

@@ -67,7 +67,7 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
     bool late;
     uint32_t both = m->mask & mask;
     if (SP_LIKELY(!both || in_order(k, m)) || both_atomic(k, m, wrote)) return 0;
-    if (!(k->lds ? sp_lds_apart : sp_memory_apart)(k, m, &late)) return 0;
+    if (!(k->lds ? sp_lds_unordered : sp_memory_unordered)(k, m, &late)) return 0;
     if (dword >= 0) return found(k, m, wrote, late, (uint32_t)dword, both);
     for (; both; both &= both - 1)
         if (found(k, m, wrote, late, (uint32_t)__builtin_ctz(both), 15)) return SP_WAVE_FAULT;

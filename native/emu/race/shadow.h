@@ -2,7 +2,7 @@
  * them. */
 #ifndef SP_EMU_RACE_SHADOW_H
 #define SP_EMU_RACE_SHADOW_H
-#include "races.h"
+#include "dispatch_state.h"
 
 enum { SP_LINE_BITS = 7, SP_LINE_DWORDS = 32, SP_PAGE_LINES = 8 };
 /* Bits of a mark's `how`. ATOMIC: the access is atomic. MAYBE: it may be atomic (a load past the
@@ -37,7 +37,7 @@ struct sp_race_page {
 /* An access that is being checked for races. */
 struct sp_look {
     struct sp_wave *w;
-    struct sp_racer *r;
+    struct sp_race_group *r;
     const struct sp_inst *i;
     const struct sp_race_lanes *a;
     enum sp_race_kind kind;
@@ -52,12 +52,12 @@ struct sp_look {
 int sp_look_at_lanes(struct sp_look *k);
 
 /* memory.c */
-struct sp_race_page *sp_race_page_of(struct sp_racer *r, uint64_t va);
-void sp_race_lock(const struct sp_racer *r, struct sp_race_page *p);
-void sp_race_unlock(const struct sp_racer *r, struct sp_race_page *p);
+struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va);
+void sp_race_lock(const struct sp_race_group *r, struct sp_race_page *p);
+void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
 /* Returns true if the marked access and this one are unordered. `*late`: the marked access was not
  * waited for at the barrier between them. */
-bool sp_memory_apart(const struct sp_look *k, const struct sp_mark *m, bool *late);
+bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* Orders an atomic access after the write that it has seen. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
 /* Waits for host threads that may have reported the store `m` and not made it yet. The wait for a
@@ -67,6 +67,6 @@ void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
  * whether there is memory. */
 const uint8_t *sp_memory_host(const struct sp_look *k, uint64_t va);
 /* lds.c */
-bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late);
+bool sp_lds_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write);
 #endif

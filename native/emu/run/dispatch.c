@@ -36,7 +36,7 @@ struct worker {
     struct sp_emu_fault fault;
     struct sp_emu_tlb *tlb;
     struct sp_caches *caches; /* NULL: there are no caches, and all waves share `tlb` */
-    struct sp_racer *race;
+    struct sp_race_group *race;
     uint64_t number; /* number of the worker's present group */
     uint64_t since_check; /* instructions since the worker last looked at the job's time */
     struct sp_code *code;
@@ -190,7 +190,7 @@ static bool release_barrier(struct worker *k)
     }
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(k->launch->x->chip, SP_FLAW_LDS);
     if (any && flaw && flaw->a < k->group.lds_bytes) k->group.lds[flaw->a] ^= (uint8_t)(1U << flaw->b % 8);
-    if (any && k->race) sp_racer_barrier(k->race);
+    if (any && k->race) sp_race_group_barrier(k->race);
     for (uint32_t n = 0; any && n < k->group.waves; n++)
         if (k->waves[n]->state == SP_WAVE_BARRIER) k->waves[n]->state = SP_WAVE_GO;
     return any;
@@ -230,7 +230,7 @@ static int one_group(struct worker *k, uint64_t number)
     const struct sp_emu_dispatch *d = l->d;
     uint32_t size[3], threads = 1;
     k->number = number;
-    if (k->race) sp_racer_group(k->race, number);
+    if (k->race) sp_race_group_next(k->race, number);
     for (int dim = 0; dim < 3; dim++) {
         uint32_t count = d->end[dim] - d->begin[dim];
         k->group.id[dim] = d->begin[dim] + (uint32_t)(number % count);
@@ -272,7 +272,7 @@ static int worker_init(struct worker *k, struct launch *l, uint32_t index)
     k->tlb = cached ? NULL : calloc(1, sizeof *k->tlb);
     k->group.lds = malloc(LDS_MOST + 16);
     k->group.lds_written = malloc(LDS_MOST / 4 + 4);
-    if (l->races) k->race = sp_racer_begin(l->races, index, l->d->begin, l->d->end, l->d->wgp_mode, sp_code_name);
+    if (l->races) k->race = sp_race_group_begin(l->races, index, l->d->begin, l->d->end, l->d->wgp_mode, sp_code_name);
     bool ok = k->code && (k->race || !l->races) && (k->tlb || k->caches) && k->group.lds && k->group.lds_written;
     for (uint32_t n = 0; n < l->waves_most; n++) {
         k->waves[n] = aligned_alloc(64, (sizeof *k->waves[n] + 63) / 64 * 64);
@@ -325,7 +325,7 @@ static int collect(struct launch *l, struct worker *workers)
 
 /* Returns true if a planted flaw makes waves race that would not race on a healthy card. Such a
  * dispatch is not checked for races, because a race would hide the real flaw. */
-static bool mixes_waves_up(const struct sp_emu_chip *chip)
+static bool flaw_causes_races(const struct sp_emu_chip *chip)
 {
     return sp_emu_flaw(chip, SP_FLAW_IDS) || sp_emu_flaw(chip, SP_FLAW_WAVE64) || sp_emu_flaw(chip, SP_FLAW_SCRATCH);
 }
@@ -341,7 +341,7 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;
     l.threads = threads_of(&l);
-    bool races = !(x->lenient & SP_LENIENT_RACES) && !mixes_waves_up(x->chip);
+    bool races = !(x->lenient & SP_LENIENT_RACES) && !flaw_causes_races(x->chip);
     if (races && !(l.races = sp_races_begin(x, l.threads))) return no_memory(x);
     struct worker *workers = calloc(l.threads, sizeof *workers);
     if (!workers) return no_memory(x);

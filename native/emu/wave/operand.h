@@ -1,6 +1,6 @@
 /* Operands: converts a source to 64 lanes, and a result to a register. Every family of instructions
- * includes this file. The hot cases are inline; DPP and SDWA are in slow.c. Sources have the 9-bit
- * codes of inst.h. */
+ * includes this file. The hot cases are inline; DPP and SDWA are in special_operands.c. Sources
+ * have the 9-bit codes of inst.h. */
 #ifndef SP_EMU_WAVE_OPERAND_H
 #define SP_EMU_WAVE_OPERAND_H
 #include "wave.h"
@@ -25,8 +25,8 @@ static inline uint64_t sp_u64(double value) { union { double f; uint64_t u; } c 
 /* Width and type of an operand. It decides the value of an inline constant. */
 enum sp_width { SP_B16, SP_B32, SP_F64, SP_B64, SP_I64 };
 
-/* slow.c: sp_operand_special returns a constant, an aperture, VCCZ, EXECZ or SCC as a value of type
- * `width`. sp_operand_lanes applies DPP and SDWA to src[0] or src[1]. */
+/* special_operands.c: sp_operand_special returns a constant, an aperture, VCCZ, EXECZ or SCC as a
+ * value of type `width`. sp_operand_lanes applies DPP and SDWA to src[0] or src[1]. */
 uint64_t sp_operand_special(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum sp_width width);
 const uint32_t *sp_operand_lanes(struct sp_wave *w, const struct sp_inst *i, unsigned k, const uint32_t *from,
                                  uint32_t *to);
@@ -35,7 +35,7 @@ int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 /* --- scalar operands --- */
 
-/* slow.c: returns a constant, or a register that is not ready. */
+/* special_operands.c: returns a constant, or a register that is not ready. */
 uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
@@ -63,8 +63,8 @@ static inline void sp_exec_changed(struct sp_wave *w)
     w->active = (uint32_t)__builtin_popcountll(w->exec);
 }
 
-/* slow.c: writes NULL, M0 or EXEC, or any register while loads are under way. No effect if the wave
- * stops. */
+/* special_operands.c: writes NULL, M0 or EXEC, or any register while loads are under way. No effect
+ * if the wave stops. */
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
 
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)
@@ -90,7 +90,7 @@ static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
     return w->scc & 1;
 }
 
-/* slow.c: handles a copied or stored VGPR with undefined lanes. */
+/* special_operands.c: handles a copied or stored VGPR with undefined lanes. */
 void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored);
 
 /* Returns a VGPR, as sp_vgpr does, for data that are only copied: they may be undefined. */

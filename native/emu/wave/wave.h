@@ -19,7 +19,7 @@ enum sp_wave_stop {
     SP_WAVE_YIELD,   /* s_sleep: it is the next wave's turn */
     SP_WAVE_FAULT,   /* the wave has faulted; exec.fault has the reason */
     /* Never returned to the caller: an operand is undefined, and the instruction has had no effect
-     * yet (ops/spread.c). */
+     * yet (ops/alu_poison.c). */
     SP_WAVE_POISON
 };
 
@@ -66,7 +66,7 @@ static inline void sp_lds_unwrite(const struct sp_group *g, uint32_t dword, uint
 }
 
 struct sp_code;
-struct sp_racer;
+struct sp_race_group;
 
 struct sp_wave {
     /* scalar registers by operand code: VCC 106, M0 125 (as on gfx11), EXEC 126 */
@@ -89,7 +89,7 @@ struct sp_wave {
     struct sp_emu_fault *fault;
     struct sp_group *group;
     struct sp_code *code;
-    struct sp_racer *race; /* NULL: the dispatch is not checked for races */
+    struct sp_race_group *race; /* NULL: the dispatch is not checked for races */
     /* address of the wave's scratch; on gfx10 the value that s_setreg wrote to FLAT_SCR_LO/HI */
     uint64_t flat_scratch;
     /* bit 0 or 1: s_setreg wrote an undefined value to the low or high half of FLAT_SCRATCH */
@@ -107,7 +107,7 @@ struct sp_wave {
     uint32_t poison_reg, poison_scc;
     /* for SP_WAVE_POISON: 1 if the instruction copies, so that unwritten lanes matter */
     uint32_t poison_by_lane;
-    /* 1 while spread.c tries values of undefined operands, which may be read then */
+    /* 1 while alu_poison.c tries values of undefined operands, which may be read then */
     uint32_t spreading;
     /* number of origins; 0: no register holds poison, and the members after `v` are invalid */
     uint32_t origins;
@@ -145,8 +145,8 @@ int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...) __a
 /* Adds pc, group, wave and lane to a fault that the TLB has filled. Returns SP_WAVE_FAULT. */
 int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 
-/* pending.c: loads under way. sp_wave_load_begins records a load into `count` registers; `reg` is
- * the operand code of the first one. */
+/* pending_loads.c: loads under way. sp_wave_load_begins records a load into `count` registers;
+ * `reg` is the operand code of the first one. */
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);

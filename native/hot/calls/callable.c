@@ -34,7 +34,7 @@ static PyTypeObject *base_type;
 
 /* Returns the index of the parameter whose name is this very string object, or nvalues if there is
  * none. */
-static size_t which(const struct hot_callable *c, const PyObject *name)
+static size_t parameter_index(const struct hot_callable *c, const PyObject *name)
 {
     size_t i = 0;
     while (i < c->nvalues && c->names[i] != name)
@@ -52,7 +52,7 @@ static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t 
         values[i] = i < nargs ? args[i] : NULL;
     const Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < nnames; i++) {
-        const size_t at = which(c, PyTuple_GetItem(names, i));
+        const size_t at = parameter_index(c, PyTuple_GetItem(names, i));
         if (at == c->nvalues || values[at])
             return 0;
         values[at] = args[nargs + (size_t)i];

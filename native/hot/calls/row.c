@@ -8,7 +8,7 @@
 #include "row.h"
 #include "calls.h"
 #include "hot/launch/fence.h"
-#include "hot/launch/hold.h"
+#include "hot/launch/keep_alive.h"
 #include "hot/launch/launch.h"
 #include "hot/launch/pack.h"
 #include "hot/launch/scalar.h"
@@ -142,7 +142,7 @@ static int hold(const struct hot_row *row, const struct call *c, PyObject *const
     memcpy(used + 3, values, nvalues * sizeof *values);
     if (waits)
         return hot_wait_for(row->queue, value, used, n);
-    hot_hold(row->queue, value, used, n);
+    hot_keep_alive(row->queue, value, used, n);
     return 0;
 }
 

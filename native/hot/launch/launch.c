@@ -5,7 +5,7 @@
  * which begins again from the arguments. Nothing has been submitted by then. */
 #include "launch.h"
 #include "fence.h"
-#include "hold.h"
+#include "keep_alive.h"
 #include "pack.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t va
         Py_END_ALLOW_THREADS
     }
     if (!ended)
-        hot_hold(q, value, args, nargs);
+        hot_keep_alive(q, value, args, nargs);
 }
 
 /* Returns hot_plain_launch of launch's arguments. */

@@ -87,7 +87,7 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* append, backend, handle: hold.c keeps objects with them (core/retire.py) */
+    /* append, backend, handle: keep_alive.c keeps objects with them (core/retire.py) */
     PyObject *keeping[3];
     PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
     /* NULL: the backend is in Python, or Python code has changed its methods */

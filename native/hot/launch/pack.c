@@ -19,7 +19,7 @@ static int refuse(struct hot_record *r, int why, uint32_t index, uint64_t number
 
 /* Returns 0 if a pointer belongs to `device`, else a refusal. Operations check this before they
  * read their operands, and a launch checks again. */
-static int whose(const struct hot_pointer *p, const PyObject *device)
+static int check_device(const struct hot_pointer *p, const PyObject *device)
 {
     const PyObject *const its = hot_device_of(p);
     return its == device ? 0 : its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;
@@ -32,7 +32,7 @@ static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObjec
     if (!hot_is(given, &hot_pointers))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;
-    const int why = whose(p, device);
+    const int why = check_device(p, device);
     if (why)
         return why;
     if (!(p->elements & arg->elements))
@@ -269,7 +269,7 @@ static PyObject *whose_memory(PyObject *module, PyObject *given)
     (void)module;
     if (!PyArg_ParseTuple(given, "O!O:whose", hot_pointers.type, &pointer, &device))
         return NULL;
-    return PyLong_FromLong(whose((const void *)pointer, device));
+    return PyLong_FromLong(check_device((const void *)pointer, device));
 }
 
 static PyMethodDef methods[] = {

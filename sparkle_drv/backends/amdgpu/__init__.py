@@ -12,7 +12,7 @@ which is imported on demand.
     memory.py            handles of memory, host views
     launch_refusal.py    explains launches that native code refused
     links.py             links: the memory through which two devices copy
-    unended.py           queues of copies between cards, kept until their work ends
+    peer_queues.py       queues of copies between cards, kept until their work ends
 """
 
 from __future__ import annotations

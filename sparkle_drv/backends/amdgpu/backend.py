@@ -16,7 +16,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.kmd import nodes
 from sparkle_drv.amd.record import recorder
 from sparkle_drv.backends import abilities, machine
-from sparkle_drv.backends.amdgpu import info, launch_refusal, links, unended
+from sparkle_drv.backends.amdgpu import info, launch_refusal, links, peer_queues
 from sparkle_drv.backends.amdgpu.loader import KernelHandle, load
 from sparkle_drv.backends.amdgpu.memory import KINDS, MemoryHandle
 from sparkle_drv.backends.base import Allocation, Backend, KernelSpec, Loaded, Settings
@@ -147,7 +147,7 @@ class AmdgpuBackend:
         return self._native.timestamp()
 
     def live_counts(self) -> dict[str, int]:
-        unended.sweep()
+        peer_queues.sweep()
         return self._native.live_counts()
 
     def _want_clock(self, call: str) -> None:
@@ -196,7 +196,7 @@ class AmdgpuBackend:
     def export(self, handle: MemoryHandle) -> int:
         fd: int = lib.sp_amdgpu_export(handle.pointer)
         if fd == -errno.EPERM:
-            raise ValueError("export: only Memory.SHARED buffers can be exported")
+            raise ValueError("export: expected a Memory.SHARED buffer, got one in other memory")
         return check(fd, "export", self.info.uri)
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
@@ -269,7 +269,7 @@ class AmdgpuBackend:
     def said(self) -> str:
         """Returns how this thread's last call failed; "" if its -errno says everything."""
         text = ffi.new("char[]", 256)
-        lib.sp_amdgpu_said(text, len(text))
+        lib.sp_amdgpu_error_text(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def sensors(self) -> dict[str, float]:

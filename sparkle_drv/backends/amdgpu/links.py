@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._native import ffi, lib
-from sparkle_drv.backends.amdgpu import unended
+from sparkle_drv.backends.amdgpu import peer_queues
 from sparkle_drv.errors import check
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
         made = _made(there, here)
         kept = _open.setdefault(pair, made)
         if kept is not made:  # another thread has made a link first
-            unended.close(there, made[1])
+            peer_queues.close(there, made[1])
     return kept[0]  # the link stays usable even if another thread's `close` has removed it by now
 
 
 def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:
-    reader = unended.open(there)
+    reader = peer_queues.open(there)
     try:
         out = ffi.new("struct sp_amdgpu_link **")
         what = f"memory that {there.info.uri} and {here.info.uri} share"
         check(lib.sp_amdgpu_link_open(here._native.device, reader, out), what, here.info.uri)
         return ffi.gc(out[0], lib.sp_amdgpu_link_close), reader
     except BaseException:
-        unended.close(there, reader)
+        peer_queues.close(there, reader)
         raise
 
 
@@ -50,4 +50,4 @@ def close(backend: AmdgpuBackend) -> None:
     for pair in [pair for pair in list(_open) if backend in pair]:
         _, reader = _open.pop(pair, (None, None))
         if reader is not None:
-            unended.close(pair[0], reader)
+            peer_queues.close(pair[0], reader)

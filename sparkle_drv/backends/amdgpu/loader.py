@@ -14,8 +14,8 @@ from sparkle_drv.backends.amdgpu import builtin, template
 from sparkle_drv.backends.amdgpu.info import Chip
 from sparkle_drv.backends.amdgpu.memory import MemoryHandle
 from sparkle_drv.backends.base import KernelSpec, Loaded
-from sparkle_drv.backends.fixed import check_plan
 from sparkle_drv.backends.native import kernel_pointer
+from sparkle_drv.backends.precompiled_plans import check_plan
 from sparkle_drv.errors import check
 from sparkle_drv.types import Resources
 

@@ -224,18 +224,22 @@ class CpuBackend:
 
     def export(self, handle: _Memory) -> int:
         if handle.fd is None:
-            raise ValueError("export: only Memory.SHARED buffers can be exported")
+            raise ValueError("export: expected a Memory.SHARED buffer, got one in other memory")
         return os.dup(handle.fd)
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         size = os.fstat(fd).st_size
         if size < nbytes:
-            raise ValueError(f"import: {nbytes} bytes asked for, the descriptor has {size}")
+            raise ValueError(
+                f"import: expected at most {size} bytes, the size of the descriptor, got {nbytes}"
+            )
         own = os.dup(fd)
         pointer = lib.sp_cpu_map_shared(own, nbytes)
         if pointer == ffi.NULL:
             os.close(own)
-            raise ValueError("import: the descriptor cannot be mapped for reading and writing")
+            raise ValueError(
+                "import: expected a descriptor that can be mapped to read and write, got another"
+            )
         return self._owned(pointer, nbytes, own)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:

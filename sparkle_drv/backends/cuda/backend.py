@@ -137,7 +137,7 @@ class CudaBackend:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
             raise ValueError(
-                "export: only Memory.SHARED buffers, and those made as exportable, can be exported"
+                "export: expected a Memory.SHARED buffer, or one made as exportable, got another"
             )
         return driver.checked(fd, "export", self.info.uri)
 

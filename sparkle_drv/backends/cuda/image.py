@@ -12,8 +12,8 @@ from sparkle_drv import assets
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import KernelSpec, Loaded
 from sparkle_drv.backends.cuda import driver
-from sparkle_drv.backends.fixed import check_plan
 from sparkle_drv.backends.native import kernel_pointer
+from sparkle_drv.backends.precompiled_plans import check_plan
 from sparkle_drv.errors import ImageError
 from sparkle_drv.types import DeviceInfo, Resources
 

@@ -189,13 +189,15 @@ class EglBackend:
 
     def export(self, handle: int) -> int:
         if handle not in self._files:
-            raise ValueError("export: only Memory.SHARED buffers can be exported")
+            raise ValueError("export: expected a Memory.SHARED buffer, got one in other memory")
         return os.dup(self._files[handle])
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         size = os.fstat(fd).st_size
         if size < nbytes:
-            raise ValueError(f"import: {nbytes} bytes asked for, the descriptor has {size}")
+            raise ValueError(
+                f"import: expected at most {size} bytes, the size of the descriptor, got {nbytes}"
+            )
         return self._shared(os.dup(fd), nbytes)
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:

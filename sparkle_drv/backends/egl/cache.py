@@ -15,7 +15,7 @@ import os
 import struct
 from pathlib import Path
 
-from sparkle_drv.kept import replace
+from sparkle_drv.saved_files import replace
 
 _MAGIC = b"SPEGL\x00\x01\n"
 _HEAD = struct.Struct("<8sI32s")  # magic, the driver's format number, SHA-256 of the program

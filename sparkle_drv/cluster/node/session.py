@@ -25,7 +25,7 @@ from sparkle_drv.cluster.node.submissions import Download, Runs, Submission
 from sparkle_drv.cluster.node.tables import Launch, Tables
 from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.wire.described import described, plain
+from sparkle_drv.cluster.wire.dataclass_codec import from_mapping, to_mapping
 from sparkle_drv.cluster.wire.requests import MOST_RUNS, QUEUED, request
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
@@ -274,7 +274,7 @@ class Session:
         listed = assets.manifest()
         names = [*listed["kernels"], *listed["packing"]]
         return {
-            "info": plain(opened.info), "clock": self._has_clock(opened),
+            "info": to_mapping(opened.info), "clock": self._has_clock(opened),
             "kernels": [name for name in names if opened.provides(name)],
             "most": self._quotas.plain(),
         }  # fmt: skip
@@ -312,11 +312,11 @@ class Session:
             image = Room(self.channel, self._flight, nbytes, transfer).take().tobytes()
             make = partial(device.kernel, image=image, entry=entry, args=types, allow_spirv=spirv)
         else:
-            shaped = None if plan is None else described(TilePlan, plan)
+            shaped = None if plan is None else from_mapping(TilePlan, plan)
             make = partial(device.kernel, name, plan=shaped)
         number, kernel = self._tables.add_kernel(make)
         return {
-            "kernel": number, "form": kernel.form, "resources": plain(kernel.resources),
+            "kernel": number, "form": kernel.form, "resources": to_mapping(kernel.resources),
             "groups": list(kernel.groups),
             "group_size": None if kernel.own_size is None else list(kernel.own_size),
         }  # fmt: skip

@@ -22,7 +22,7 @@ from sparkle_drv.cluster.remote.line import Line, Work
 from sparkle_drv.cluster.remote.mirror import Mirrors
 from sparkle_drv.cluster.remote.session import Session, head
 from sparkle_drv.cluster.remote.transfers import Transfers
-from sparkle_drv.cluster.wire.described import described, plain
+from sparkle_drv.cluster.wire.dataclass_codec import from_mapping, to_mapping
 from sparkle_drv.cluster.wire.requests import INLINE, MOST_IMAGE, MOST_RECORDS
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked
 from sparkle_drv.core import settings as environment
@@ -258,11 +258,11 @@ class RemoteBackend:
         reply = self._ask(
             "load", _LOADED, name=spec.entry if manifest else spec.name,
             entry="" if manifest else spec.entry, args=[] if manifest else list(spec.args),
-            plan=None if spec.plan is None else plain(spec.plan), transfer=transfer,
+            plan=None if spec.plan is None else to_mapping(spec.plan), transfer=transfer,
             nbytes=len(image), suffix=os.path.splitext(spec.path)[1][:16],
             spirv=spec.allow_spirv,
         )  # fmt: skip
-        resources = described(Resources, reply["resources"])
+        resources = from_mapping(Resources, reply["resources"])
         entry = self._loaded.add(spec, resources, reply["form"], reply["kernel"])
         size = reply["group_size"]
         return plugin.Loaded(
@@ -344,7 +344,7 @@ def _opened(
     )  # fmt: skip
     try:
         checked(reply, _OPENED, "open")
-        info = described(DeviceInfo, reply["info"])
+        info = from_mapping(DeviceInfo, reply["info"])
     except Damaged as error:
         raise DeviceNotFound(f"{session.uri}: the node's answer is damaged: {error}") from None
     most = reply.get("most", {}).get("memory")

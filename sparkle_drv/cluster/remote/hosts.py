@@ -18,7 +18,7 @@ from sparkle_drv.cluster.remote.session import Session
 from sparkle_drv.errors import DeviceNotFound
 
 if TYPE_CHECKING:
-    from sparkle_drv.cluster.remote.renewing import Renewing
+    from sparkle_drv.cluster.remote.certificate_renewal import Renewing
 
 FORM = '{"NAME": "tls/host:port"} or {"NAME": {"address": "tls/host:port", "seal": true}}'
 
@@ -73,7 +73,7 @@ Dial = Callable[[str, str], Dialed]
 
 def _engine(home: str, address: str) -> Dialed:
     try:
-        from sparkle_drv.cluster.remote.renewing import Renewing
+        from sparkle_drv.cluster.remote.certificate_renewal import Renewing
         from sparkle_drv.cluster.transport.engine import Engine
         from sparkle_drv.cluster.trust import handshake, identity
     except ImportError as error:

@@ -18,7 +18,7 @@ from typing import Any
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.remote.line import Line, Read
-from sparkle_drv.cluster.wire.requests import MOST_RUNS, told
+from sparkle_drv.cluster.wire.requests import MOST_RUNS, parse_item
 from sparkle_drv.cluster.wire.values import Damaged, pack
 from sparkle_drv.errors import (
     DeviceLost,
@@ -240,7 +240,7 @@ class Session:
     # Receiving, in the transport's thread
 
     def _deliver(self, item: Any) -> None:
-        name, fields = told(item)
+        name, fields = parse_item(item)
         if not name:
             answer = self._answers.pop(fields["re"], None)
             if answer is not None:

@@ -81,7 +81,7 @@ def names(of: Subject) -> x509.SubjectAlternativeName:
     return x509.SubjectAlternativeName(found)
 
 
-def told(extensions: x509.Extensions) -> Subject:
+def subject_of(extensions: x509.Extensions) -> Subject:
     """Returns the Subject that the alternative names state. Raises ValueError, and exceptions of
     x509.
     """
@@ -113,7 +113,7 @@ def signed(certificate: x509.Certificate, ca: x509.Certificate, whose: str) -> S
         raise Refused(f"{whose}: {_stranger(certificate, ca)}") from error
     try:
         of_p256(certificate.public_key())
-        return told(certificate.extensions)
+        return subject_of(certificate.extensions)
     except Exception as error:  # the CA signed a certificate that authority.py did not make
         raise Refused(
             f"{whose}: expected a certificate of a {' or '.join(ROLES)}, got another one"

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 from sparkle_drv.cluster.refused import Refused
 
 CA, CERTIFICATE, KEY, REVOKED = "ca.pem", "cert.pem", "key.pem", "revoked.list"
@@ -50,4 +50,4 @@ def write(into: Path, contents: Mapping[str, bytes]) -> None:
     """Writes each file whole, readable by its owner only, in the order given. Raises OSError."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
-        kept.replace(into / name, content, sync=True)
+        saved_files.replace(into / name, content, sync=True)

@@ -79,7 +79,7 @@ def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey
             asked = x509.load_der_x509_csr(data)
         if not asked.is_signature_valid:
             raise ValueError("signed by another key")
-        return certificates.told(asked.extensions), certificates.of_p256(asked.public_key())
+        return certificates.subject_of(asked.extensions), certificates.of_p256(asked.public_key())
     except Exception as error:  # an exception of any type: the request is untrusted input
         raise Refused(
             f"{whose}: expected a request of `sparkle certs request`, got another one or a "

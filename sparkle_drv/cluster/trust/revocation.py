@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 from sparkle_drv.cluster.refused import Refused
 
 from . import certificates, files
@@ -104,20 +104,20 @@ class Revocations:
         Refused or OSError.
         """
         offered = unpacked(data, self._ca, "revocation list").count
-        with kept.locked(self.path):
+        with saved_files.locked(self.path):
             if offered <= self.listed.count:
                 return False
-            kept.replace(self.path, data, sync=True)
+            saved_files.replace(self.path, data, sync=True)
         return True
 
     def add(self, keys: frozenset[bytes], ca_key: ec.EllipticCurvePrivateKey) -> None:
         """Adds these keys to the revoked ones. Raises OSError, and ValueError if the list
         is full.
         """
-        with kept.locked(self.path):
+        with saved_files.locked(self.path):
             old = self.listed
             data = packed(Listed(old.count + 1, old.keys | keys), ca_key)
-            kept.replace(self.path, data, sync=True)
+            saved_files.replace(self.path, data, sync=True)
 
     def _read(self) -> None:
         try:

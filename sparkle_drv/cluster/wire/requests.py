@@ -126,7 +126,7 @@ def request(item: Any) -> tuple[str, int, dict[str, Any]]:
     return str(name), reply, checked(given, fields, str(name))
 
 
-def told(item: Any) -> tuple[str, dict[str, Any]]:
+def parse_item(item: Any) -> tuple[str, dict[str, Any]]:
     """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged."""
     if type(item) is dict and "on" in item:
         fields = NEWS.get(item["on"]) if type(item["on"]) is str else None

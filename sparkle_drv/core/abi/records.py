@@ -67,7 +67,7 @@ def fields(kind: int, record: bytes) -> tuple[int, ...]:
     Raises ValueError for a dispatch and for an unknown kind.
     """
     if kind not in BODIES:
-        raise ValueError(f"records: unknown kind {kind}")
+        raise ValueError(f"records: expected a known kind, got {kind}")
     return BODIES[kind].unpack_from(record)[2:]
 
 

@@ -1,7 +1,7 @@
 """Plans of collectives: programs of copies and reductions, with their predicted times.
 
 All functions are pure: no device, no thread, no clock. The plans are made for a machine as
-links/network.py describes it; `lanes/carry.py` runs them.
+links/network.py describes it; `lanes/array_runner.py` runs them.
 
     builder.py      builds a program, and finds what each step must wait for
     all_reduce.py   recursive doubling, exchange, ring, weighted butterfly, shared memory

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkle_drv.mesh.lanes.legs import ALIGN
 from sparkle_drv.mesh.lanes.program import Program
+from sparkle_drv.mesh.lanes.route_program import ALIGN
 from sparkle_drv.mesh.links.network import Network
 
 from . import moves

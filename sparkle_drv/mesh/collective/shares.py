@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from sparkle_drv.mesh.lanes.legs import ALIGN
+from sparkle_drv.mesh.lanes.route_program import ALIGN
 
 LEAST = 0.25
 """A place whose share would be less than this part of an equal share gets none. With this value the

@@ -4,7 +4,7 @@
     peer      devices of one backend that reach each other (CUDA peers, PRIME), not over the host
     into      the source is the host's memory: one upload
     back      the destination is the host's memory: one download
-    staged    in chunks through host memory (staged.py); both copies of a chunk overlap with others
+    staged    in chunks through host memory; copies of different chunks overlap (staged_transfer.py)
 
 A Way takes the first transport that both devices can do. A transport that fails, at once or at its
 fence, is not tried again, and the next one takes its place. Each Way has queues of its own, so that
@@ -30,7 +30,7 @@ from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
 
 from .program import Begun
-from .staged import FAILURES, Stage, Staged, host_bytes
+from .staged_transfer import FAILURES, Stage, Staged, host_bytes
 
 log = logging.getLogger("sparkle_drv.mesh")
 

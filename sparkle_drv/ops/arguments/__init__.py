@@ -2,5 +2,5 @@
 
 The folder uses no device, and no rule here belongs to one operation alone. All of ops and sched
 call it.
-check.py has the checks, words.py the quoting, annotations.py the types.
+check.py has the checks, quoting.py the quoting, annotations.py the types.
 """

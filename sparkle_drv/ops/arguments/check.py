@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .words import short, shown
+from .quoting import short, shown
 
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
 I32 = 2**31 - 1  # the limit of conv2d's sizes, because its positions are signed

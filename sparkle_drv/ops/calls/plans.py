@@ -1,9 +1,9 @@
 """Chooses the tile plan of an operation and loads its kernel.
 
-The plan is the one that `bench.py tune` found for this device and shape (tuned.py). If `tune` found
-none, the tile model makes the plan (blocking.py, tiles/conv2d.py). A plan is chosen once per device
-and shape and kept with the device, so a call costs one lookup. If the caller names an algorithm,
-the plan has that algorithm.
+The plan is the one that `bench.py tune` found for this device and shape (tuned_plans.py). If `tune`
+found none, the tile model makes the plan (blocking.py, tiles/conv2d.py). A plan is chosen once per
+device and shape and kept with the device, so a call costs one lookup. If the caller names an
+algorithm, the plan has that algorithm.
 
 A device opened with `deterministic=True` uses the model's plan for one thread and no tuned plan.
 Then neither the algorithm nor the order of additions depends on the number of threads. gemm, conv2d
@@ -22,7 +22,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import ImageError
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes.geometry import Geometry
-from sparkle_drv.ops.tiles import blocking, tuned
+from sparkle_drv.ops.tiles import blocking, tuned_plans
 from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 from sparkle_drv.types import TilePlan
 
@@ -44,7 +44,7 @@ def gemm(
     True, so that the bits of a result do not depend on `stays`.
     """
     stays = stays or dev.deterministic
-    shape = tuned.gemm_shape if algo == "auto" else None
+    shape = tuned_plans.gemm_shape if algo == "auto" else None
     how = 4 if tag == "f32" else 8, algo, stays, a_rows, b_rows
     return _chosen(dev, f"gemm_{tag}", (m, n, k), shape, blocking.gemm, how)
 
@@ -56,13 +56,13 @@ def packed(dev: Device, kernel: Kernel, plan: TilePlan | None) -> Kernel:
 
 def conv2d(dev: Device, shape: Geometry, algo: str) -> Chosen:
     """Returns conv2d_f32 for this geometry, and its plan."""
-    name = tuned.conv2d_shape if algo == "auto" else None
+    name = tuned_plans.conv2d_shape if algo == "auto" else None
     return _chosen(dev, "conv2d_f32", (shape,), name, tiles_conv2d.conv2d, (algo,))
 
 
 def reduce(dev: Device, name: str, outer: int, n: int, inner: int) -> Kernel:
     """Returns the manifest's reduction `name` for these sizes. Its plan is a tuned one or None."""
-    return _chosen(dev, name, (outer, n, inner), tuned.reduce_shape)[0]
+    return _chosen(dev, name, (outer, n, inner), tuned_plans.reduce_shape)[0]
 
 
 def _chosen(
@@ -110,5 +110,5 @@ def _tuned(dev: Device) -> Any:
     """Returns the tuned plans of this device. Their file is read at first use."""
     found = dev.kept.get("ops tuned")
     if found is None:
-        found = dev.kept["ops tuned"] = tuned.Tuned(dev.home).entries(dev.info)
+        found = dev.kept["ops tuned"] = tuned_plans.Tuned(dev.home).entries(dev.info)
     return found

@@ -25,9 +25,9 @@ from sparkle_drv.ops.arguments.annotations import (
     ImageLayout,
     S,
 )  # fmt: skip
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.calls import plans, table
-from sparkle_drv.ops.calls.planned import Plan
+from sparkle_drv.ops.calls.prepared_call import Plan
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes.geometry import Geometry, geometry

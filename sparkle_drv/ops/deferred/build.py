@@ -16,7 +16,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.shapes import space
 

@@ -15,7 +15,7 @@ import numpy as np
 from sparkle_drv.core.array import Array, dtype_of
 from sparkle_drv.core.array import check_fixed as check_fixed_bytes
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import convert, fuses
 from sparkle_drv.ops.memory import staging

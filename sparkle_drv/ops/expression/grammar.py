@@ -19,7 +19,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from sparkle_drv.ops.arguments.words import short, shown
+from sparkle_drv.ops.arguments.quoting import short, shown
 
 from .elementwise import ARITY, COMPARISONS
 from .graph import Builder, Graph, placed

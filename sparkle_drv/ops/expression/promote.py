@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops.arguments.words import short, shown
+from sparkle_drv.ops.arguments.quoting import short, shown
 
 from .elementwise import COMPARISONS
 from .graph import Graph, Node
@@ -159,7 +159,8 @@ def fitted(graph: Graph, i: int, value: Any, kind: str) -> int | float:
         what = f"it does not fit {kind}"
     elif isinstance(value, (float, np.floating)):
         raise TypeError(
-            f"{name}: a whole number is wanted with {dtype_name(kind)} arrays, got {shown(value)}"
+            f"{name}: expected a whole number, because the arrays are {dtype_name(kind)}, "
+            f"got {shown(value)}"
         )
     else:
         whole, limits = int(value), np.iinfo(dtype_name(kind))

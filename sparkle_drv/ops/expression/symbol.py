@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 
 from .elementwise import ARITY, ELEMENTWISE
 from .elementwise import apply as computed

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 
 from .graph import Builder, Graph
 from .symbol import Symbol, node

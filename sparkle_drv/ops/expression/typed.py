@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 
 from . import promote
 from .elementwise import COMPARISONS

@@ -21,7 +21,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
-from sparkle_drv.ops.calls.planned import Plan
+from sparkle_drv.ops.calls.prepared_call import Plan
 from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant

@@ -3,7 +3,7 @@
 Layouts are "NCHW", "NHWC" and "NCHW8c" with any block of 1 to 64 for the 8, which is
 `[n, ceil(c/block), h, w, block]` with zeros after the last channel. A conversion from or to NCHW
 takes one kernel. Any other conversion goes by way of NCHW and takes two kernels. Types other than
-float32 use strided copies (moved.py).
+float32 use strided copies (strided_copies.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Exporter, Host, S
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 
-from . import moved
+from . import strided_copies
 
 Shape = tuple[int, ...]
 MAX_BLOCK = 64
@@ -68,8 +68,8 @@ def parse(name: str, given: Any) -> Layout:
     if block > MAX_BLOCK:
         kind = ValueError if isinstance(given, str) else TypeError
         raise kind(
-            f'{name}: "NCHW", "NHWC" or "NCHW8c" is wanted, with any block of 1 to {MAX_BLOCK} for '
-            f"the 8, got {shown(given)}"
+            f'{name}: expected "NCHW", "NHWC", or "NCHW8c" with any block of 1 to {MAX_BLOCK} '
+            f"for the 8, got {shown(given)}"
         )
     return Layout(given, block)
 
@@ -122,7 +122,7 @@ def layout(
     (a,) = stage.inputs.values()
     change = outline(a, target, source, channels, check.TYPES)
     own, dtype = check.tag_of(np.dtype(a.dtype)), np.dtype(a.dtype)
-    if own != "f32" and change.steps and not dev.provides(moved.kernel_name(dtype)):
+    if own != "f32" and change.steps and not dev.provides(strided_copies.kernel_name(dtype)):
         if out is not None:
             staging.check_out(stage.out, change.shape, dtype, change.after.name)
         how: Any = {"source": change.before.name, "channels": channels}
@@ -140,7 +140,9 @@ def layout(
             pass
         elif own != "f32":
             blocks = [x.block or change.sizes[1] * (x.name == "NHWC") for x in (way, before)]
-            moved.change(stage, made.pointer, current, change.sizes, (blocks[0], blocks[1]))
+            strided_copies.change(
+                stage, made.pointer, current, change.sizes, (blocks[0], blocks[1])
+            )
         else:
             function = staging.kernel(dev, f"{before.kind}_to_{way.kind}_f32")
             blocks = [x.block for x in (before, way) if x.block]
@@ -189,7 +191,7 @@ def outline(
 def _source(a: Any, after: Layout, source: Any) -> Layout:
     own = getattr(a, "layout", None)  # a numpy array has no layout
     if source is not None and own not in (None, source):
-        raise ValueError(f"source: a is {own}, got {shown(source)}")
+        raise ValueError(f"source: expected {own}, the layout of a, got {shown(source)}")
     if own or source:
         before = parse("source", source or own)
     elif len(a.shape) == 5 and 1 <= a.shape[4] <= MAX_BLOCK:

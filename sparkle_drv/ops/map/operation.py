@@ -19,7 +19,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Exporter, Host, Number
-from sparkle_drv.ops.arguments.words import listed, short, shown
+from sparkle_drv.ops.arguments.quoting import listed, short, shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
 from sparkle_drv.ops.expression.graph import Graph
@@ -125,7 +125,7 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
 
     A value is an Array or a number. The call sets the fence of `out`. Each call with the same
     object `graph` must have Arrays of the same shapes and dtypes. The launch overtakes Arrays that
-    are not computed yet (core/deferred/pending.py). Raises the errors of `map`.
+    are not computed yet (core/deferred/pending_arrays.py). Raises the errors of `map`.
     """
     # Read before the checks, so that a close during or after them makes this epoch stale.
     epoch = dev._backend.epoch()

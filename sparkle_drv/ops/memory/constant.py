@@ -21,7 +21,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.device import Device
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 
 MOST = 8
 """The most packed copies of a constant. Convolutions need one for each shape of x; without a bound,

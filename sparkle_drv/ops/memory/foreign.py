@@ -14,7 +14,7 @@ import numpy as np
 from sparkle_drv.core.array import Array, bfloat16, host_array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.interop import HOST_KINDS, adopt
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 
 _NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
 

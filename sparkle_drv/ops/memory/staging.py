@@ -23,7 +23,7 @@ from sparkle_drv.core.host_pointer import HostPointer, HostSpan
 from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.errors import OutOfDeviceMemory
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import short
+from sparkle_drv.ops.arguments.quoting import short
 from sparkle_drv.ops.shapes import space
 from sparkle_drv.types import TilePlan
 
@@ -57,7 +57,9 @@ def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
     array. Raises TypeError for everything else, also for lists, whose dtype would be a guess.
     """
     if is_masked(given):
-        raise TypeError(f"{short(name)}: a masked array is not supported: fill it first")
+        raise TypeError(
+            f"{short(name)}: expected an array without a mask, got a masked one: fill it first"
+        )
     if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
         return given if type(given) is np.ndarray else np.asarray(given)
     if isinstance(given, Array):

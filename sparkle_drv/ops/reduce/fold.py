@@ -16,7 +16,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.map import fused
@@ -70,7 +70,7 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     """
     arrays, numbers = sorted_out(given.values, dev)
     if not arrays:
-        raise TypeError("reduce: at least one array is wanted in the expression")
+        raise TypeError("reduce: expected at least one array in the expression, got none")
     shape, kinds, _ = outline("reduce", arrays)
     axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):

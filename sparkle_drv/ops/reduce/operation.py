@@ -18,7 +18,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Axis, Exporter, F, Host, Number, ReduceOp
-from sparkle_drv.ops.arguments.words import listed, shown
+from sparkle_drv.ops.arguments.quoting import listed, shown
 from sparkle_drv.ops.calls import plans, table
 from sparkle_drv.ops.expression import program, promote
 from sparkle_drv.ops.map.operation import convert, fuses, through

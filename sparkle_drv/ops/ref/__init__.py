@@ -5,7 +5,7 @@ its result with them. The tests use them. The scheduler validates results with t
 (sched/check/validate.py). `tools/bench.py` shows no time before a result agrees with its reference.
 Users may check a device with them.
 
-close.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
+tolerances.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
 manifest. operations.py has gemm, conv2d and the others.
 
     want = ref.kernel("saxpy_f32")(y, x, a, n)  # arguments of the launch -> the expected output
@@ -15,9 +15,9 @@ manifest. operations.py has gemm, conv2d and the others.
 The operations themselves: ref.gemm, ref.conv2d, ref.map, ref.reduce, ref.layout, ref.activate.
 """
 
-from .close import Mismatch, mismatch, tolerance
 from .kernels import arguments, kernel
 from .operations import activate, conv2d, gemm, layout, map, reduce
+from .tolerances import Mismatch, mismatch, tolerance
 
 __all__ = [
     "Mismatch",

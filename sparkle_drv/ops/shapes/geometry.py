@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 
 LAYOUTS = ("NCHW", "NHWC")
 FORM = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": "NCHW"}

@@ -8,7 +8,7 @@ from typing import Any
 from sparkle_drv.core.array import Array, shape_of
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import check_here
 from sparkle_drv.ops.shapes.view import View

@@ -5,13 +5,13 @@ The model consists of functions of DeviceInfo and sizes. They use no device, ker
 packed. `reduce_parts` decides in how many parts a row is reduced. The other names are parts of the
 model.
 
-    blocking.py    products: loop blocking, packing, pieces for threads
-    conv2d.py      convolutions: direct, im2col or Winograd, and their blocks
-    winograd.py    costs of Winograd convolutions, and their groups of tiles
-    gpu.py         products, convolutions, reductions and maps on devices with groups of threads
-    cores.py       vector units and rates of CPU cores
-    caches.py      one core's part of each cache level
-    tuned.py       plans that `bench.py tune` found, SPARKLE_HOME/tuned.json
+    blocking.py       products: loop blocking, packing, pieces for threads
+    conv2d.py         convolutions: direct, im2col or Winograd, and their blocks
+    winograd.py       costs of Winograd convolutions, and their groups of tiles
+    gpu.py            products, convolutions, reductions and maps on devices with groups of threads
+    cores.py          vector units and rates of CPU cores
+    caches.py         one core's part of each cache level
+    tuned_plans.py    plans that `bench.py tune` found, SPARKLE_HOME/tuned.json
 """
 
 from .blocking import (

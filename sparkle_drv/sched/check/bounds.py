@@ -29,8 +29,9 @@ Pair = tuple[Array, Array]
 
 ROUND, FUNCTION = 2.0, 64.0
 """Largest rounding errors, in units of eps. ROUND is for one operation; it is twice eps because a
-division may multiply by a reciprocal. FUNCTION is for a call such as exp; ops/ref/close.py ("map")
-has the same limit."""
+division may multiply by a reciprocal. FUNCTION is for a call such as exp; ops/ref/tolerances.py
+("map") has the same limit.
+"""
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 

@@ -7,9 +7,10 @@ convolutions and maps, the check computes some elements again. For reductions of
 computes some results again. Other reductions and layouts are computed again whole, at full cost.
 
 Tolerance: a sum of k terms in a type with relative spacing eps is off by at most t times the sum of
-the magnitudes of its terms, where t = eps * (16 + 4 sqrt(k)) (ops/ref/close.py). With random signs
-such errors add up as the root of their sum of squares. By Minkowski's inequality, the bound of that
-root over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times this bound.
+the magnitudes of its terms, where t = eps * (16 + 4 sqrt(k)) (ops/ref/tolerances.py). With random
+signs such errors add up as the root of their sum of squares. By Minkowski's inequality, the bound
+of that root over a row of c is t times sum_l |a_il| * norm(b_l). The test allows four times this
+bound.
 
 Source: R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
 """

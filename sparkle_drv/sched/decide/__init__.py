@@ -4,13 +4,13 @@ All functions are pure functions of the costs and the work: they read no clock a
 same costs give the same plan, so the journal can repeat a decision. run, graph and the journal call
 this package.
 
-    choose.py         the device of one call: least predicted time; trials of unused devices
-    sampled.py        a kept plan: which of its calls are measured, when it is made anew
-    opt_in.py         software devices, which take part only when they are named
-    place_graph.py    from costs and tasks to the placement of a graph
-    dag.py            the scheduling problem, a schedule, and its length
-    schedule.py       the best of HEFT and other list schedules, improved; exact for few tasks
-    pipeline.py       a graph in micro-batches: how many, and a device for each layer
-    exact.py          branch and bound over all schedules of at most EXACT_TASKS = 8 tasks
-    improve.py        local search: moves single tasks while that shortens the schedule
+    choose.py              the device of one call: least predicted time; trials of unused devices
+    kept_plan.py           a kept plan: which of its calls are measured, when it is made anew
+    opt_in.py              software devices, which take part only when they are named
+    place_graph.py         from costs and tasks to the placement of a graph
+    dag.py                 the scheduling problem, a schedule, and its length
+    schedule.py            the best of HEFT and other list schedules, improved; exact for few tasks
+    pipeline.py            a graph in micro-batches: how many, and a device for each layer
+    branch_and_bound.py    branch and bound over all schedules of at most EXACT_TASKS = 8 tasks
+    local_search.py        local search: moves single tasks while that shortens the schedule
 """

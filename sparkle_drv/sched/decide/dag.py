@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ROUNDS = 100
-"""Iterations that adjust the prices of lanes for the lower bound (`priced`)."""
+"""Iterations that adjust the shadow prices of lanes for the lower bound (`relaxed_bound`)."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class Problem:
         )
 
     @cached_property
-    def priced(self) -> tuple[float, dict[int, float]]:
-        """What the function `priced` returns for this problem, computed once: a lower bound of the
-        seconds, and the price of a second on each lane.
+    def relaxed_bound(self) -> tuple[float, dict[int, float]]:
+        """What the function `relaxed_bound` returns for this problem, computed once: a lower bound
+        of the seconds, and the shadow price of a second on each lane.
         """
-        return priced(self)
+        return relaxed_bound(self)
 
     def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
         """Returns the time in seconds at which all results that `task` reads are on `device`.
@@ -160,19 +160,20 @@ def bound(problem: Problem) -> float:
     """Returns a lower bound of the seconds of any schedule.
 
     The bound is the larger of two. One is the longest path through the graph, with each task on its
-    fastest device. The other spreads all work over the lanes as if tasks could be cut (`priced`).
+    fastest device. The other spreads all work over the lanes as if tasks could be cut
+    (`relaxed_bound`).
     """
-    return max(max(problem.tails, default=0.0), problem.priced[0])
+    return max(max(problem.tails, default=0.0), problem.relaxed_bound[0])
 
 
-def priced(problem: Problem) -> tuple[float, dict[int, float]]:
-    """Returns a lower bound of the seconds of all tasks if tasks could be cut, and the price of
-    each lane.
+def relaxed_bound(problem: Problem) -> tuple[float, dict[int, float]]:
+    """Returns a lower bound of the seconds of all tasks if tasks could be cut, and the shadow price
+    of each lane.
 
-    The price of a lane is what a second on it costs. The prices of all lanes add up to 1. Each task
-    pays for its seconds on the device where it costs least. The sum of these payments is a lower
-    bound (LP duality). ROUNDS iterations raise the prices of the busiest lanes and lower the
-    others, so that the bound approaches the optimum of a linear program from below.
+    The shadow price of a lane is what a second on it costs. The prices of all lanes add up to 1.
+    Each task pays for its seconds on the device where it costs least. The sum of these payments is
+    a lower bound (LP duality). ROUNDS iterations raise the prices of the busiest lanes and lower
+    the others, so that the bound approaches the optimum of a linear program from below.
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .dag import Problem, Schedule, Slot, priced
+from .dag import Problem, Schedule, Slot, relaxed_bound
 
 COUNTS = (1, 2, 4, 8, 16)
 """Numbers of micro-batches that "auto" chooses among. The number of rows is added, up to MOST."""
@@ -160,7 +160,7 @@ def bound_s(works: Iterable[Problem]) -> float:
         tuple(map(min, zip(*same, strict=True)))
         for same in zip(*(problem.seconds for problem in several), strict=True)
     )
-    least = priced(Problem(rows, ((),) * len(rows), {}, several[0].lanes))[0]
+    least = relaxed_bound(Problem(rows, ((),) * len(rows), {}, several[0].lanes))[0]
     lanes = several[0].lanes
     if len(lanes) ** len(rows) > BOUNDED:
         return least

@@ -1,5 +1,6 @@
 """Places a task graph: the best of a few list schedules, improved by moving single tasks
-(improve.py), and an exact search for small graphs (exact.py). All functions are pure.
+(local_search.py), and an exact search for small graphs (branch_and_bound.py). All functions are
+pure.
 
 HEFT takes tasks by rank and puts each where it ends first, in a gap if there is one. Source: H.
 Topcuoglu, S. Hariri, M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for
@@ -12,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from . import exact
+from . import branch_and_bound
 from .dag import Problem, Schedule, Slot, bound, timed
-from .improve import improved
+from .local_search import improved
 
 EXACT_TASKS = 8
 """Largest number of tasks of a graph that is searched exactly."""
 WEIGHT = 8.0
-"""Weight of the lanes' prices in "HEFT at prices"."""
+"""Weight of the lanes' shadow prices in "HEFT at prices"."""
 ENOUGH = 1.001
 """A schedule within this factor of the lower bound is not improved further."""
 STARTS = 3
@@ -28,7 +29,7 @@ STARTS = 3
 
 def place(problem: Problem) -> Schedule:
     """Returns the best schedule found. For at most EXACT_TASKS tasks that is the optimum, if
-    exact.py finishes.
+    branch_and_bound.py finishes.
     """
     if not problem.reads:
         return Schedule((), "empty")
@@ -39,7 +40,7 @@ def place(problem: Problem) -> Schedule:
         if best.seconds > least * ENOUGH:
             made = improved(problem, start, least * ENOUGH)
             best = min(best, made, key=lambda schedule: schedule.seconds)
-    return exact.search(problem, best) if len(problem.reads) <= EXACT_TASKS else best
+    return branch_and_bound.search(problem, best) if len(problem.reads) <= EXACT_TASKS else best
 
 
 def ranks(problem: Problem) -> list[float]:
@@ -60,11 +61,11 @@ def ranks(problem: Problem) -> list[float]:
 def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     """Schedules tasks by falling rank, each on the device where it ends first.
 
-    With `weight`, the choice of a task's device also counts the price of the task's seconds there
-    (dag.priced). A second on a busy lane has a higher price. So a task that runs hardly faster on
-    one device leaves that device to tasks that need it.
+    With `weight`, the choice of a task's device also counts the shadow price of the task's seconds
+    there (dag.relaxed_bound). A second on a busy lane has a higher price. So a task that runs
+    hardly faster on one device leaves that device to tasks that need it.
     """
-    prices = problem.priced[1]
+    prices = problem.relaxed_bound[1]
     count = len(prices)
 
     def dear(slot: Slot) -> float:

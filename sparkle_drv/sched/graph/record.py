@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.arguments.annotations import Axis
 from sparkle_drv.ops.map.operation import bind, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.memory.foreign import is_foreign
@@ -161,9 +162,10 @@ class TaskGraph:
         return self._add("gemm", reads, made, out, options=options)
 
     def conv2d(
-        self, x: Any, w: Any, bias: Any = None, out: Any = None, *, stride: Any = 1,
-        padding: Any = 0, dilation: Any = 1, groups: int = 1, activation: str | None = None,
-        layout: str | None = None, algo: str = "auto",
+        self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
+        stride: int | tuple[int, int] = 1, padding: Any = 0, dilation: int | tuple[int, int] = 1,
+        groups: int = 1, activation: str | None = None, layout: str | None = None,
+        algo: str = "auto",
     ) -> Node:  # fmt: skip
         """Records `sparkle_drv.ops.conv2d` and raises as it does. Returns a node in `layout`, by
         default the layout of `x`.
@@ -197,7 +199,7 @@ class TaskGraph:
         return self._add("map", reads, made, out, expression=graph, numbers=numbers)
 
     def reduce(
-        self, a: Any, op: str = "sum", axis: Any = None, *, keepdims: bool = False, **names: Any
+        self, a: Any, op: str = "sum", axis: Axis = None, *, keepdims: bool = False, **names: Any
     ) -> Node:
         """Records `sparkle_drv.ops.reduce` of an array, or of an expression of `names`."""
         self._writable()

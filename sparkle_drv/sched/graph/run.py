@@ -40,7 +40,7 @@ from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import FAILURES, LocalExecutor, may_be_redone
-from sparkle_drv.sched.run.stepwise import pending
+from sparkle_drv.sched.run.timed_steps import pending
 
 from . import lanes, rows
 from . import task as run_task

@@ -17,15 +17,15 @@ from sparkle_drv.mesh.collective.fluid import LATE
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Begun
 from sparkle_drv.ops.memory.constant import Constant
-from sparkle_drv.sched.decide.sampled import FIRST, SAMPLE
+from sparkle_drv.sched.decide.kept_plan import FIRST, SAMPLE
 from sparkle_drv.sched.graph.place.steps import Bring
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.sched.run.call_spans import COMPUTE, INTO
 from sparkle_drv.sched.run.local import LocalExecutor, WrongResult
-from sparkle_drv.sched.run.stepwise import pending
-from sparkle_drv.sched.run.traced import PLAN, VALIDATE
+from sparkle_drv.sched.run.timed_steps import pending
+from sparkle_drv.sched.run.traced_calls import PLAN, VALIDATE
 from sparkle_drv.telemetry.trace import Span
 
 from . import task_check

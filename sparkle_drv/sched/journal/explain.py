@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.work import Candidate, Cost, Measured, Plan
 from sparkle_drv.types import DeviceInfo, in_common
@@ -19,7 +19,7 @@ _STEPS = (
 _PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
 
 
-def plan(kept: Kept | None) -> str:
+def plan(kept: KeptPlan | None) -> str:
     """Describes a plan: one line per candidate, the chosen one first, then the last
     measured times.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.model.graph_plan import GraphPlan, KeptGraph
 
 from . import explain
 from .explain import LOOKS, candidate, measured, seconds
 
 
-def plan(kept: Kept | KeptGraph | None) -> str:
+def plan(kept: KeptPlan | KeptGraph | None) -> str:
     """Describes the plan of a call or of a graph."""
     return graph(kept) if isinstance(kept, KeptGraph) else explain.plan(kept)
 

@@ -83,7 +83,7 @@ class Journal:
         }  # fmt: skip
         self._add("divided", made)
 
-    def told(self, call: str, *args: Any) -> None:
+    def record_call(self, call: str, *args: Any) -> None:
         """Records that the method `call` of Costs was called. A replay calls it again by `tell`."""
         self._add("told", {"call": call, "args": args})
 
@@ -92,8 +92,8 @@ class Journal:
 
 
 def tell(costs: Costs, call: str, args: Iterable[Any]) -> None:
-    """Calls the method of Costs that `Journal.told` recorded. Raises ValueError for an unknown
-    method.
+    """Calls the method of Costs that `Journal.record_call` recorded. Raises ValueError for an
+    unknown method.
     """
     if call not in _CALLS:
         raise ValueError(f"journal: expected one of {', '.join(sorted(_CALLS))}, got {call!r}")

@@ -2,9 +2,9 @@
 
 The key of an entry has the device, its PCI slot, driver, instruction set, number of threads and
 package version (backends/rates.py, `slot_key`). Measurements under another key are never used. An
-entry holds the raw points, so that a better fit needs no new measurement. kept.py writes the file.
-It replaces the whole file at once and holds a lock meanwhile. It sets a damaged file aside, with a
-warning.
+entry holds the raw points, so that a better fit needs no new measurement. saved_files.py writes the
+file. It replaces the whole file at once and holds a lock meanwhile. It sets a damaged file aside,
+with a warning.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv.backends.rates import slot_key
-from sparkle_drv.kept import LOCK_TIMEOUT_S, DeviceFile
 from sparkle_drv.mesh.links.line import LEAST_SIZES, Point, sizes, usable
+from sparkle_drv.saved_files import LOCK_TIMEOUT_S, DeviceFile
 from sparkle_drv.types import DeviceInfo
 
 log = logging.getLogger("sparkle_drv.sched")
@@ -34,7 +34,7 @@ class Profile:
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
         """Returns the points of this device by class of work, or by name of a link
-        (mesh/measured.py).
+        (mesh/survey_result.py).
 
         A file with impossible points is set aside with a warning.
         """

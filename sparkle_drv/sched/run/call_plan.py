@@ -1,8 +1,8 @@
 """Makes the plan of a call: measures what is unknown, chooses, and keeps the plan.
 
 A plan is kept for all calls of its shape, and is decided as if the devices were idle.
-`Kept.slack_s` is how many seconds longer the next best device takes. While the plan's device has
-more seconds of queued work than that, each call is decided again with the queued work counted.
+`KeptPlan.slack_s` is how many seconds longer the next best device takes. While the plan's device
+has more seconds of queued work than that, each call is decided again with the queued work counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose, slack_s, too_large
-from sparkle_drv.sched.decide.sampled import EARLY, SETTLED, Kept
+from sparkle_drv.sched.decide.kept_plan import EARLY, SETTLED, KeptPlan
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.operations import Class
 from sparkle_drv.sched.model.work import Operand, Plan, Work
@@ -50,8 +50,8 @@ def kept_plan(
     key: object,
     uris: tuple[str, ...],
     barred: Mapping[str, str],
-    before: Kept | None,
-) -> Kept:
+    before: KeptPlan | None,
+) -> KeptPlan:
     """Returns the best plan on idle devices, kept under `key` in place of `before`. Raises
     Impossible.
     """
@@ -78,7 +78,7 @@ def idle_plan(
         return choose(executor.costs, work, uris, barred)
 
 
-def is_busy(executor: LocalExecutor, kept: Kept) -> bool:
+def is_busy(executor: LocalExecutor, kept: KeptPlan) -> bool:
     """Returns whether the plan's device has so much queued work that another one may be faster."""
     if kept.slack_s == math.inf:
         return False
@@ -93,8 +93,8 @@ def beside_others(
     key: tuple[Any, ...],
     uris: tuple[str, ...],
     barred: Mapping[str, str],
-    kept: Kept,
-) -> Kept:
+    kept: KeptPlan,
+) -> KeptPlan:
     """Returns the best plan if queued work is counted. `kept` is the best plan on idle devices.
 
     The result is `kept`, or a plan for another device. A plan for another device is kept, too, to
@@ -150,7 +150,7 @@ def _known(
 def _decided(
     executor: LocalExecutor, work: Work, arrays: bool, uris: tuple[str, ...],
     barred: Mapping[str, str],
-) -> Kept:  # fmt: skip
+) -> KeptPlan:  # fmt: skip
     costs = executor.costs
     with executor.deciding:
         plan = choose(costs, work, uris, barred)
@@ -161,7 +161,7 @@ def _decided(
         slack = slack_s(costs, plan)
     cost = plan.candidates[0].cost
     assert cost is not None
-    return Kept(
+    return KeptPlan(
         plan,
         executor.devices[plan.device],
         cost.compute_s,

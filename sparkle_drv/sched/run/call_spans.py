@@ -1,8 +1,8 @@
 """Records spans of a trace for whole calls of a Context and its arrays.
 
 Whole calls have a track of their own in the trace. The parts of a call are on other tracks
-(traced.py). A call that has only one part is on the track of that part, too. Without a trace, a
-call costs one more `if`.
+(traced_calls.py). A call that has only one part is on the track of that part, too. Without a trace,
+a call costs one more `if`.
 """
 
 from __future__ import annotations

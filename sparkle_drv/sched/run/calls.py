@@ -42,7 +42,7 @@ log = logging.getLogger("sparkle_drv.sched")
 Uris = tuple[str, ...]
 """URIs of the devices that a call may use."""
 Key = tuple[Any, ...]
-"""Key of a kept plan: `uris`, and all else that distinguishes calls (repeated.py)."""
+"""Key of a kept plan: `uris`, and all else that distinguishes calls (fast_path.py)."""
 _WITH_LAYOUT = (Array, ContextArray, Constant, ContextConstant)
 _ARRAYS = (np.ndarray, Array, ContextArray, Constant, ContextConstant)
 

@@ -1,8 +1,8 @@
 """LocalExecutor: the runner on one machine, and the only part of the scheduler that acts.
 
 It probes devices, moves arrays, runs what `choose` decided, and reports times to `Costs`. It opens
-no device. In a sampled call it times each step (stepwise.py), with waits. With numpy operands on a
-device that shares the host's memory there is a single step.
+no device. In a sampled call it times each step (timed_steps.py), with waits. With numpy operands on
+a device that shares the host's memory there is a single step.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
-from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.array_runner import Ways
 from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links.line import Point
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
-from sparkle_drv.mesh.measured import LINK, named
+from sparkle_drv.mesh.survey_result import LINK, named
 from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.choose import after
-from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal.journal import Journal, tell
 from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs, Node
@@ -41,10 +41,10 @@ from sparkle_drv.sched.model.work import Measured
 from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
-from . import call_plan, probe, stepwise, traced, ways
+from . import call_plan, probe, timed_steps, traced_calls, ways
 from .arrays import ContextArray, apart, check_own, here, on_host
-from .pulse import Pulse, Remains
-from .waiting import Waiting
+from .health_monitor import HealthMonitor, Remains
+from .pending_arrays import PendingContextArrays
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -91,12 +91,12 @@ class LocalExecutor:
         """URIs of the devices that need not be named to take part."""
         self.costs = Costs()
         self.clock = clock
-        self.last: Kept | KeptGraph | None = None
+        self.last: KeptPlan | KeptGraph | None = None
         self.inspector: Inspector | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
-        self.plans: dict[object, Kept] = {}
-        """The plans, by the key of `run`. The key contains the URIs allowed; repeated.py reads the
+        self.plans: dict[object, KeptPlan] = {}
+        """The plans, by the key of `run`. The key contains the URIs allowed; fast_path.py reads the
         plans, too."""
         self.ways = Ways(self.devices)
         """Moves bytes for calls, graphs and meshes."""
@@ -106,11 +106,11 @@ class LocalExecutor:
         self.queues: dict[tuple[str, str], Queue] = {}
         """Queues for transfers beside work in the default queue, by (URI, direction); see
         operands.py."""
-        self.waiting = Waiting()
+        self.waiting = PendingContextArrays()
         self.context: Any = None
         """The Context that owns the executor and sets this field. Operators of its arrays call its
         methods."""
-        self.pulse = Pulse(self.devices, self.clock_of)
+        self.health = HealthMonitor(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()
         """URIs of devices that were not idle since a wait for them timed out."""
@@ -145,7 +145,7 @@ class LocalExecutor:
     def close(self) -> None:
         """Ends the executor's work: later calls raise DeviceLost."""
         self.closed = True
-        self.pulse.forget()
+        self.health.forget()
         self.queues.clear()
         self.forget()
 
@@ -183,7 +183,7 @@ class LocalExecutor:
 
     def _probe(self, kind: Class, uri: str) -> None:
         device = self.devices[uri]
-        with progress.told(f"measuring {kind.name} on {uri}"):
+        with progress.reported(f"measuring {kind.name} on {uri}"):
             points = probe.speeds(device, kind, self.clock_of(device))
         if points:
             self.learn(uri, {kind.name: points})
@@ -264,7 +264,7 @@ class LocalExecutor:
         """
         trace = self.trace  # one trace for this call, even if another thread starts or stops one
         if trace is not None:
-            traced.checked(trace)
+            traced_calls.checked(trace)
         check_own(self, (*operands, out))
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         inspected = self.inspector is not None and self.inspector.due()
@@ -310,7 +310,7 @@ class LocalExecutor:
                 log.warning("%s: %s runs on another device: %s", uri, kept.plan.work.op, error)
 
     def _once(
-        self, kept: Kept, operands: Sequence[Any], out: Any, run: Run, moves: bool,
+        self, kept: KeptPlan, operands: Sequence[Any], out: Any, run: Run, moves: bool,
         convert: Conversion | None,
     ) -> Any:  # fmt: skip
         """Runs the plan without measuring."""
@@ -328,7 +328,7 @@ class LocalExecutor:
         return ContextArray(self, uri, made)
 
     def _stepped(
-        self, kept: Kept, describe: Callable[[], object], operands: Sequence[Any], out: Any,
+        self, kept: KeptPlan, describe: Callable[[], object], operands: Sequence[Any], out: Any,
         run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
     ) -> Any:  # fmt: skip
         """Runs the plan step by step, for a measurement or a trace. The costs do not learn from a
@@ -339,13 +339,13 @@ class LocalExecutor:
         if not kept.device.info.unified:
             describe()  # refuses a wrong call now: later, `ops` sees copies only
         if trace is not None:
-            return traced.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
-        clocked = stepwise.Steps(self, kept)
-        result, measured = stepwise.run(clocked, operands, out, run, convert, whole)
+            return traced_calls.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
+        clocked = timed_steps.Steps(self, kept)
+        result, measured = timed_steps.run(clocked, operands, out, run, convert, whole)
         self._measured(kept, measured)
         return result
 
-    def timed(self, kept: Kept, run: Callable[[], Any]) -> Any:
+    def timed(self, kept: KeptPlan, run: Callable[[], Any]) -> Any:
         """Runs and measures a call of numpy arrays on a device that shares the host's memory."""
         clock = self.clock_of(kept.device)
         begin = clock()
@@ -354,20 +354,25 @@ class LocalExecutor:
         return result
 
     def _inspect(
-        self, kept: Kept, check: Check, operands: Sequence[Any], result: Any, trace: Trace | None
+        self,
+        kept: KeptPlan,
+        check: Check,
+        operands: Sequence[Any],
+        result: Any,
+        trace: Trace | None,
     ) -> None:
         assert self.inspector is not None
         begin_ns = time.perf_counter_ns()
         given = [None if x is None else on_host(x) for x in operands]
         wrong = self.inspector.look(check, given, on_host(result))
         if trace is not None:
-            traced.looked(trace, kept, begin_ns, wrong)
+            traced_calls.looked(trace, kept, begin_ns, wrong)
         if wrong:
             raise WrongResult(
                 f"{kept.device.uri}: {kept.plan.work.op} gave a wrong result: {wrong}"
             )
 
-    def _measured(self, kept: Kept, measured: Measured) -> None:
+    def _measured(self, kept: KeptPlan, measured: Measured) -> None:
         work, uri = kept.plan.work, kept.plan.device
         for x in work.operands:
             if x.convert:
@@ -401,7 +406,7 @@ class LocalExecutor:
         self.check_open()
         if isinstance(error, FenceTimeout):
             self._hung.add(uri)
-        self.pulse.failed(uri, error)
+        self.health.failed(uri, error)
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
@@ -422,7 +427,7 @@ class LocalExecutor:
         with self.deciding:
             tell(self.costs, call, args)
             if self.journal is not None:
-                self.journal.told(call, *args)
+                self.journal.record_call(call, *args)
 
 
 def default_clock() -> Callable[[], float]:

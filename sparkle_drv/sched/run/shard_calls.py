@@ -17,7 +17,7 @@ from sparkle_drv.sched.shard import cuts
 from sparkle_drv.sched.shard.arguments import proportions
 from sparkle_drv.sched.shard.cuts import Cut
 
-from . import calls, repeated
+from . import calls, fast_path
 from .estimates import SharedEstimate
 from .local import LocalExecutor
 from .sharding import Sharding, Terms
@@ -78,7 +78,7 @@ def gemm(
     if reduce == "sum" and (options.get("bias") is not None or options.get("activation")):
         raise ValueError("reduce: expected 'none' beside a bias or an activation, got 'sum'")
     executor_of = sharing(executor, found, how, about=(reduce,))
-    return repeated.divided(executor_of, uris, ops.gemm, calls.gemm, (a, b), options, out)
+    return fast_path.divided(executor_of, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
 
 def conv2d(
@@ -98,7 +98,9 @@ def conv2d(
         return cuts.conv2d(shape, form["layout"])
 
     executor_of = sharing(executor, found, how, look)
-    return repeated.divided(executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out)
+    return fast_path.divided(
+        executor_of, uris, ops.conv2d, calls.conv2d, (x, w, bias), options, out
+    )
 
 
 def map(
@@ -115,7 +117,7 @@ def map(
 
     executor_of = sharing(executor, found, how)
     given = expression, *values
-    return repeated.divided(executor_of, uris, ops.map, calls.map, given, named, out)
+    return fast_path.divided(executor_of, uris, ops.map, calls.map, given, named, out)
 
 
 def reduce(
@@ -132,4 +134,4 @@ def reduce(
         return [cut for cut in made if apart or cut.out is not None]
 
     executor_of = sharing(executor, found, how)
-    return repeated.divided(executor_of, uris, ops.reduce, calls.reduce, (a, op, axis), names)
+    return fast_path.divided(executor_of, uris, ops.reduce, calls.reduce, (a, op, axis), names)

@@ -263,7 +263,7 @@ class Sharding:
         """Returns the decision, or None if the call cannot be divided."""
         executor = self._executor
         ready_s, late = executor.remains.ready_s(uris)
-        weights = executor.pulse.weights(uris)
+        weights = executor.health.weights(uris)
         usual = not (ready_s or late or weights)
         kept: KeptShards | None = executor.shared.get(key)
         if kept is not None and kept.spare > 0 and usual:
@@ -275,7 +275,7 @@ class Sharding:
             return None
         auto = self.terms.shares == "auto"
         barred = {**executor.hung(uris), **(late if auto else {})}
-        barred |= executor.pulse.barred([uri for uri in uris if uri not in barred], auto)
+        barred |= executor.health.barred([uri for uri in uris if uri not in barred], auto)
         able = tuple(uri for uri in uris if uri not in barred) or uris
         read = sum(x.nbytes for x in operands if x is not None)
         if not _fits(executor.costs, read + out_nbytes, able):

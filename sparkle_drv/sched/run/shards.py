@@ -2,8 +2,9 @@
 
 A device with memory of its own has three threads. At any time one may copy a piece in, one compute
 another piece and one copy a result out. The calling thread watches. A device that fails or is
-silent gets no more pieces (pulse.py); the others do its pieces. The call returns when the result of
-each piece is there. A thread that still waits for a late device ends later and changes nothing.
+silent gets no more pieces (health_monitor.py); the others do its pieces. The call returns when the
+result of each piece is there. A thread that still waits for a late device ends later and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ class Pieces:
             self._watch()
         except RuntimeError as error:
             raise SparkleError(
-                f"expected a thread for each of {len(threads)} devices, got: {error}"
+                f"expected {len(threads)} threads for {len(self._devices)} devices, got {started}: "
+                f"{error}"
             ) from error
         finally:
             self._stopped = True
@@ -150,7 +152,7 @@ class Pieces:
 
     def _watch(self) -> None:
         """Returns when each piece is done. Raises the last device's error if all failed."""
-        pulse = self.executor.pulse
+        health = self.executor.health
         while True:
             turn = self._alarm.turn
             if self.ledger.complete:
@@ -158,7 +160,9 @@ class Pieces:
             if self._failure is not None and not self._devices:
                 raise self._failure
             self._alarm.wait(turn, self.clock() + LOOK_S)
-            for uri, error in pulse.look([u for u in self._devices if self.ledger.open(u)]).items():
+            for uri, error in health.look(
+                [u for u in self._devices if self.ledger.open(u)]
+            ).items():
                 self._failed(uri, error)
 
     def _told(self, begin_s: float) -> None:
@@ -175,7 +179,7 @@ class Pieces:
             self.executor.remains.add(claim.uri, thread, claim.ends_s, claim.late_s, self.clock)
         for uri in self._devices:
             if not ledger.open(uri):
-                self.executor.pulse.rests(uri)
+                self.executor.health.rests(uri)
 
     def _serve(self, device: Device) -> None:
         if self._lanes is not None:
@@ -209,7 +213,7 @@ class Pieces:
                 begin = claim.piece.begin * self.granule
                 end = min(claim.piece.end * self.granule, self.cut.extent)
                 self._doing[threading.current_thread()] = claim
-                self.executor.pulse.started(device.uri, claim.late_s - begin_s)
+                self.executor.health.started(device.uri, claim.late_s - begin_s)
                 given = self.operands.on(device, self.cut, begin, end)
                 inside.enter_context(self._computing[device.uri])
             made = self._computed(device, given, end - begin)
@@ -224,7 +228,7 @@ class Pieces:
         write = partial(self._write, host, claim.piece, begin, end)
         self.ledger.commit(device.uri, claim.piece, write)
         took_s = self.clock() - begin_s
-        self.executor.pulse.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
+        self.executor.health.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
             self._alarm.ring()  # wakes threads: a device may take pieces again, or all is done
         return True

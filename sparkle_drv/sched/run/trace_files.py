@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 from sparkle_drv.sched.journal.journal import Journal
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.telemetry.trace import Trace
@@ -57,7 +57,7 @@ def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
     target = Path(name)
     about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
     document = json.dumps(chrome.document(traces, about), default=str)
-    if kept.put(target, document.encode() + b"\n"):
+    if saved_files.put(target, document.encode() + b"\n"):
         lines = [line for trace in traces for line in trace.journal]
         beside = target.with_name(target.name + ".journal")
-        kept.put(beside, "".join(f"{x}\n" for x in lines).encode())
+        saved_files.put(beside, "".join(f"{x}\n" for x in lines).encode())

@@ -10,12 +10,12 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault
 from sparkle_drv.mesh import survey
-from sparkle_drv.mesh.lanes.carry import Ways
+from sparkle_drv.mesh.lanes.array_runner import Ways
 from sparkle_drv.mesh.lanes.program import Begun
 from sparkle_drv.mesh.lanes.transports import Asks, NoWay
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.mesh.measured import BACK, INTO, between
+from sparkle_drv.mesh.survey_result import BACK, INTO, between
 from sparkle_drv.telemetry import progress
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def know_host(executor: LocalExecutor, uri: str) -> bool:
         return device.info.unified or ((HOST, uri) in links and (uri, HOST) in links)
 
     def measure() -> None:
-        with progress.told(f"measuring transfers of {uri}"):
+        with progress.reported(f"measuring transfers of {uri}"):
             into, back = probe.links(device, executor.clock_of(device))
         executor.learn(uri, {INTO: into, BACK: back})
 
@@ -72,7 +72,7 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
 
 def _measure(executor: LocalExecutor, source: Device, to: Device) -> None:
     clock = executor.clock_of(to if to.clock is not None else source)
-    with progress.told(f"measuring transfers from {source.uri} to {to.uri}"):
+    with progress.reported(f"measuring transfers from {source.uri} to {to.uri}"):
         points = survey.way(executor.ways, source.uri, to.uri, clock=clock)
     executor.learn(to.uri, {between(source.info): points})
 

@@ -3,20 +3,20 @@
 Numbers and data: no clock, no device. decide chooses a device for a whole call; the threads that do
 the pieces are in run (shards.py).
 
-    divide.py     the cut and the shares of a call, from what is known of the devices
-    cuts.py       the axes that a call can be cut along
-    micro.py      a graph's tasks in micro-batches
-    ledger.py     Ledger: records which device does which piece; threads share it
-    site.py       Site: one device, and the costs of a call there; Pace: the seconds of its stages
-    plan.py       plan_shares: the plan of the least predicted time
-    arguments.py  refuses bad arguments
-    shares.py     Shares and Piece: the plan as data and as text
-    balance.py    units of each device so that all end together, and which are left out
-    even.py       corrects units by when devices end; rounds them
-    pieces.py     the pieces of one device's part: short, with overlapping transfers and launches
-    tail.py       the last part: shrinking chunks for any free device
-    late.py       when a piece is late, and which device does it again
-    play.py       the end of each device, by an event simulation
-    bound.py      the lower bound of all plans
-    limits.py     the most that one device can do in some seconds
+    divide.py         the cut and the shares of a call, from what is known of the devices
+    cuts.py           the axes that a call can be cut along
+    micro_batches.py  a graph's tasks in micro-batches
+    ledger.py         Ledger: records which device does which piece; threads share it
+    site.py           Site: one device, and the costs of a call there; Pace: seconds of its stages
+    plan.py           plan_shares: the plan of the least predicted time
+    arguments.py      refuses bad arguments
+    shares.py         Shares and Piece: the plan as data and as text
+    balance.py        units of each device so that all end together, and which are left out
+    equal_ends.py     corrects units by when devices end; rounds them
+    pieces.py         a device's part in short pieces, so that transfers and launches overlap
+    tail.py           the last part: shrinking chunks for any free device
+    late_pieces.py    when a piece is late, and which device does it again
+    simulation.py     the end of each device, by an event simulation
+    bound.py          the lower bound of all plans
+    limits.py         the most that one device can do in some seconds
 """

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkle_drv.ops.arguments.words import shown
+from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.sched.decide.choose import Impossible
 
 from .site import Pace, Site
@@ -22,11 +22,11 @@ def check(
     """Raises ValueError for arguments that allow no plan."""
     uris = [site.uri for site in sites]
     if not uris:
-        raise ValueError("sites: expected a device or more, got none")
+        raise ValueError("devices: expected a device or more, got none")
     if len(set(uris)) < len(uris):
-        raise ValueError(f"sites: expected each device once, got {', '.join(uris)}")
+        raise ValueError(f"devices: expected each device once, got {', '.join(uris)}")
     if count < 1:
-        raise ValueError(f"count: expected 1 unit or more, got {count}")
+        raise ValueError(f"expected work of 1 unit or more, got {count}")
     if not 0 <= tail < 1:
         raise ValueError(f"tail: expected a part from 0 to below 1, got {tail}")
     for site in sites:
@@ -36,9 +36,10 @@ def check(
         if not 0 < site.weight < math.inf:
             raise ValueError(f"{site.uri}: expected a weight above 0, got {site.weight}")
     if each and given is not None:
-        raise ValueError("each, given: expected one of them, got both")
+        raise ValueError('shards: expected "each" or a share for each device, got both')
     if each and count < len(sites):
-        raise ValueError(f"count: expected a unit for each of {len(sites)} devices, got {count}")
+        wanted = f"1 unit of work or more for each of {len(sites)} devices"
+        raise ValueError(f'shards="each": expected {wanted}, got {count} in all')
     if given is None:
         return
     unknown = [uri for uri in given if uri not in uris]
@@ -75,7 +76,7 @@ def fits(paces: Sequence[Pace], count: int, each: bool) -> None:
     for pace in paces if each else ():
         if pace.most < 1:
             raise Impossible(
-                f"each: expected memory for a unit on every device, got {memory(pace)}"
+                f'shards="each": expected memory for a unit on every device, got {memory(pace)}'
             )
 
 

@@ -1,9 +1,9 @@
 """Decides how many units each device does, so that all end at the same time. All functions are
 pure.
 
-A first guess comes from the limits of bound.py. play.py then simulates the parts. Devices that end
-early get units of those that end late. The seconds that one more unit takes on each device say how
-many. A device whose part comes to nothing is left out.
+A first guess comes from the limits of bound.py. simulation.py then simulates the parts. Devices
+that end early get units of those that end late. The seconds that one more unit takes on each device
+say how many. A device whose part comes to nothing is left out.
 
 Devices may wait for one another, for a resource or for the host's port. Fewer devices may then end
 sooner, so sets without one of the devices are tried, too.
@@ -19,9 +19,9 @@ from itertools import product
 from sparkle_drv.mesh.links.network import Port
 
 from .bound import allot, least_s
-from .even import evened, waits, whole
+from .equal_ends import evened, waits, whole
 from .pieces import Cutter
-from .play import contended, ends
+from .simulation import contended, ends
 from .site import Pace
 
 ROUNDS = 3

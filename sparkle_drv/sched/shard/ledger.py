@@ -1,8 +1,8 @@
 """Ledger: the record of which device does which piece of a call. Threads share it.
 
 Each device first claims its planned pieces. Then it claims chunks of the tail by the rule of
-tail.py, and at last the late pieces of others by the rule of late.py. The first commit of a piece
-counts; later ones are dropped.
+tail.py, and at last the late pieces of others by the rule of late_pieces.py. The first commit of a
+piece counts; later ones are dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .late import LATE, again
+from .late_pieces import LATE, again
 from .pieces import largest
 from .shares import Piece
 from .site import Pace

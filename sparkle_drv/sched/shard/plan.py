@@ -14,8 +14,8 @@ from .arguments import check, fits, memory
 from .balance import Balance, balanced, best, played
 from .bound import least_s
 from .pieces import LOSS, Cutter, largest
-from .play import contended, ends
 from .shares import Piece, Shares
+from .simulation import contended, ends
 from .site import FREE, Pace, Site
 from .tail import dealt
 

@@ -168,9 +168,9 @@ def check_arguments_of_commands(dev: sp.Device) -> None:
             dev,
             [
                 (ValueError, "64 bytes", lambda: c.copy(a, b)),
-                (TypeError, "dst", lambda: c.copy(None, a)),
-                (TypeError, "src", lambda: c.copy(a, b"bytes")),
-                (TypeError, "dst", lambda: c.fill("a", 0)),
+                (TypeError, "dst", lambda: c.copy(None, a)),  # type: ignore[arg-type]
+                (TypeError, "src", lambda: c.copy(a, b"bytes")),  # type: ignore[arg-type]
+                (TypeError, "dst", lambda: c.fill("a", 0)),  # type: ignore[arg-type]
                 (ValueError, "pattern_nbytes", lambda: c.fill(a, 0, 3)),
                 (ValueError, "pattern_nbytes", lambda: c.fill(a, 0, 8)),
                 (ValueError, "63", lambda: c.fill(b, 0, 4)),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
-from sparkle_drv.sched.shard.late import again, late_at_s
+from sparkle_drv.sched.shard.late_pieces import again, late_at_s
 from sparkle_drv.sched.shard.pieces import largest
 from sparkle_drv.sched.shard.shares import Shares
 from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from rigs import own_card
+from emulated_cards import own_card
 from sparkle_drv._native import lib
 from where import CODE_OBJECTS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rigs import own_card
+from emulated_cards import own_card
 
 import sparkle_drv as sp
 from sparkle_drv.testing.emulator import Gpu

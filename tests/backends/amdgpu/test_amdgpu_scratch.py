@@ -14,7 +14,7 @@ import functools
 
 import numpy as np
 import pytest
-from rigs import own_card
+from emulated_cards import own_card
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp

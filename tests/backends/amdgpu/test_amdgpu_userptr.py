@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rigs import own_card
+from emulated_cards import own_card
 from where import CODE_OBJECTS
 
 import sparkle_drv as sp

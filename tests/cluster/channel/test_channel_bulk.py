@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from wires import wired
+from air_endpoints import wired
 
 from sparkle_drv.cluster.channel.bulk import CHUNK, FLIGHT, Receiving
 from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit, total

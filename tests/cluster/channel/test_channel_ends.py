@@ -10,8 +10,8 @@ import threading
 import time
 
 import pytest
+from air_endpoints import wired
 from cluster_kit import NODE, answerer, caller
-from wires import wired
 
 from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
 from sparkle_drv.cluster.channel.endpoint import Endpoint

@@ -6,7 +6,7 @@ When this fails, a request to another machine is lost, or done twice.
 from __future__ import annotations
 
 import pytest
-from wires import wired
+from air_endpoints import wired
 
 from sparkle_drv.cluster.channel.channel import MOST_ITEM
 from sparkle_drv.cluster.channel.stream import AHEAD, WINDOW, Incoming, Outgoing

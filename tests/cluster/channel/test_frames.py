@@ -11,7 +11,7 @@ import random
 import pytest
 
 from sparkle_drv.cluster.wire.frame import MOST_HEAD, Frame, Head, Kind, Seal, encode
-from sparkle_drv.cluster.wire.requests import NEWS, REQUESTS, request, told
+from sparkle_drv.cluster.wire.requests import NEWS, REQUESTS, parse_item, request
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
 
 KEY = bytes(range(32))
@@ -173,6 +173,6 @@ def test_every_request_and_news_wants_its_fields():
                 request({"do": name})
     for name in NEWS:
         with pytest.raises(Damaged, match=f"{name}: expected the field .*, got none"):
-            told({"on": name})
+            parse_item({"on": name})
     with pytest.raises(Damaged):
-        told({"on": "nothing"})
+        parse_item({"on": "nothing"})

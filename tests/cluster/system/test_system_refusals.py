@@ -89,7 +89,7 @@ def test_another_ca_that_knows_ours(refused, site, other, tmp_path, monkeypatch)
     refused(home, "expected a certificate signed by")
     honest = certificates.signed
     monkeypatch.setattr(
-        certificates, "signed", lambda made, ca, whose: certificates.told(made.extensions)
+        certificates, "signed", lambda made, ca, whose: certificates.subject_of(made.extensions)
     )
     (home / "cluster" / "revoked.list").unlink()
     refused(home, "it does not know the CA of our certificate", "refused: a link: invalid peer")

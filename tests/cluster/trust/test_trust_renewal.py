@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.trust import authority, identity, renewal, requests
 
@@ -106,7 +106,7 @@ def test_a_full_disk_leaves_the_old_certificate(ends, world, monkeypatch):
         raise OSError(28, "No space left on device")
 
     grant = renewal.renewal_grant(world.ca, renewal.renewal_request(ends.node), "box1", "node")
-    monkeypatch.setattr(kept.os, "fsync", full)
+    monkeypatch.setattr(saved_files.os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*cert\.pem"):
         renewal.renewal_take(ends.node, grant)
     names = {path.name for path in ends.node.folder.iterdir()}

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rigs import own_card
+from emulated_cards import own_card
 from sparkle_drv._native import ffi, lib
 from where import CODE_OBJECTS
 

@@ -346,7 +346,7 @@ READONLY.flags.writeable = False
     [
         ([[1.0]], B, {}, TypeError, "a: expected a numpy array or an Array, got list"),
         (A, 3.0, {}, TypeError, "b: expected a numpy array or an Array, got float"),
-        (np.ma.masked_array(A), B, {}, TypeError, "a: a masked array"),
+        (np.ma.masked_array(A), B, {}, TypeError, "a: expected an array without a mask"),
         (A[0], B, {}, ValueError, r"a: expected 2 dimensions \(m, k\), got shape \(4,\)"),
         (A, B[None], {}, ValueError, r"b: expected 2 dimensions \(k, n\), got shape \(1, 4, 5\)"),
         (A.astype("i8"), B, {}, TypeError, "a: gemm takes float32 or .*, got int64"),

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv import kept, ops
+from sparkle_drv import ops, saved_files
 from sparkle_drv.backends.rates import identity
 from sparkle_drv.ops import tiles
 from sparkle_drv.ops.calls import plans
 from sparkle_drv.ops.shapes.geometry import geometry
-from sparkle_drv.ops.tiles import tuned
-from sparkle_drv.ops.tiles.tuned import Entry, Tuned
+from sparkle_drv.ops.tiles import tuned_plans
+from sparkle_drv.ops.tiles.tuned_plans import Entry, Tuned
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 INFO = DeviceInfo("egl:0", "egl", "a gpu", "gpu", driver="driver 1", compute_units=4)
 PLAN = TilePlan(algo="blocked", levels=((16, 128, 4), (16, 16, 1)), vector=4)
-SHAPE = tuned.gemm_shape(512, 256, 128)
+SHAPE = tuned_plans.gemm_shape(512, 256, 128)
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def cache(tmp_path):
 
 def test_what_is_put_comes_back(cache):
     cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN, 0.5, 0.75))
-    cache.put(INFO, "gemm_f32", tuned.gemm_shape(1, 2, 3), Entry(TilePlan(algo="naive"), 1.0, 1.0))
+    cache.put(
+        INFO, "gemm_f32", tuned_plans.gemm_shape(1, 2, 3), Entry(TilePlan(algo="naive"), 1.0, 1.0)
+    )
     found = cache.entries(INFO)
     assert found["gemm_f32", SHAPE] == Entry(PLAN, 0.5, 0.75)
     assert found["gemm_f32", SHAPE].plan.source == "tuned"
@@ -67,10 +69,10 @@ def test_another_version_of_the_package_is_another_key():
 def test_shapes_have_names_of_their_own():
     def conv(stride=1, layout="NCHW", padding=1):
         x = (1, 8, 16, 16) if layout == "NCHW" else (1, 16, 16, 8)
-        return tuned.conv2d_shape(geometry(x, (8, 8, 3, 3), stride, padding, 1, 1, layout))
+        return tuned_plans.conv2d_shape(geometry(x, (8, 8, 3, 3), stride, padding, 1, 1, layout))
 
     names = [conv(), conv(2), conv(1, "NHWC"), conv(1, "NCHW", 0), SHAPE]
-    names += [tuned.gemm_shape(256, 512, 128), tuned.reduce_shape(1, 2, 3)]
+    names += [tuned_plans.gemm_shape(256, 512, 128), tuned_plans.reduce_shape(1, 2, 3)]
     assert len(set(names)) == len(names)
 
 
@@ -165,7 +167,7 @@ def tuned_cpu(tmp_path, monkeypatch):
 
 def test_ops_take_the_tuned_plan_of_their_shape_only(tuned_cpu):
     wanted = TilePlan(algo="blocked", levels=((28, 64, 64), (0, 0, 0)), threads=1)
-    dev = tuned_cpu(tuned.gemm_shape(33, 44, 55), wanted)
+    dev = tuned_cpu(tuned_plans.gemm_shape(33, 44, 55), wanted)
     plan = ops.gemm.plan(dev, 33, 44, 55)
     assert (plan.tile, plan.tile.source) == (wanted, "tuned")
     other = ops.gemm.plan(dev, 33, 44, 56)
@@ -177,26 +179,28 @@ def test_ops_take_the_tuned_plan_of_their_shape_only(tuned_cpu):
 
 
 def test_an_algorithm_asked_for_is_not_overruled(tuned_cpu):
-    dev = tuned_cpu(tuned.gemm_shape(8, 8, 8), TilePlan(algo="blocked", threads=1))
+    dev = tuned_cpu(tuned_plans.gemm_shape(8, 8, 8), TilePlan(algo="blocked", threads=1))
     plan = ops.gemm.plan(dev, 8, 8, 8, algo="naive")
     assert (plan.tile.algo, plan.tile.source) == ("naive", "model")
 
 
 def test_convolutions_look_there_too(tuned_cpu):
     shape = geometry((1, 4, 9, 9), (4, 4, 3, 3), 1, 0, 1, 1, "NCHW")
-    dev = tuned_cpu(tuned.conv2d_shape(shape), TilePlan(algo="direct", threads=1), "conv2d_f32")
+    dev = tuned_cpu(
+        tuned_plans.conv2d_shape(shape), TilePlan(algo="direct", threads=1), "conv2d_f32"
+    )
     plan = ops.conv2d.plan(dev, (1, 4, 9, 9), np.zeros((4, 4, 3, 3), np.float32))
     assert (plan.tile.algo, plan.tile.source) == ("direct", "tuned")
 
 
 def test_a_plan_that_the_device_refuses_gives_way_to_the_model(tuned_cpu, caplog):
-    dev = tuned_cpu(tuned.gemm_shape(8, 8, 8), TilePlan(algo="no such algorithm"))
+    dev = tuned_cpu(tuned_plans.gemm_shape(8, 8, 8), TilePlan(algo="no such algorithm"))
     assert ops.gemm.plan(dev, 8, 8, 8).tile.source == "model"
     assert "no such algorithm" in caplog.text
 
 
 def test_the_file_is_read_once_per_device(tuned_cpu, tmp_path):
-    dev = tuned_cpu(tuned.gemm_shape(8, 8, 8), TilePlan(algo="blocked"))
+    dev = tuned_cpu(tuned_plans.gemm_shape(8, 8, 8), TilePlan(algo="blocked"))
     assert ops.gemm.plan(dev, 8, 8, 8).tile.source == "tuned"
     (tmp_path / "tuned.json").unlink()
     assert ops.gemm.plan(dev, 8, 8, 8).tile.source == "tuned"
@@ -213,18 +217,18 @@ def test_a_device_remembers_a_bounded_number_of_shapes(monkeypatch):
 
 def test_a_lock_that_is_never_let_go_is_an_error(tmp_path):
     path = tmp_path / "x.json"
-    second = kept.locked(path, timeout_s=0.05)
-    with kept.locked(path), pytest.raises(TimeoutError, match=r"\.x\.lock is held"):
+    second = saved_files.locked(path, timeout_s=0.05)
+    with saved_files.locked(path), pytest.raises(TimeoutError, match=r"\.x\.lock is held"):
         second.__enter__()
-    with kept.locked(path, timeout_s=0):
+    with saved_files.locked(path, timeout_s=0):
         pass
 
 
 def test_replacing_leaves_the_old_file_when_it_fails(tmp_path):
     path = tmp_path / "x.json"
-    kept.replace(path, b"old")
+    saved_files.replace(path, b"old")
     with pytest.raises(TypeError):
-        kept.replace(path, "text")
+        saved_files.replace(path, "text")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("x.json", b"old")]
 
 
@@ -238,7 +242,7 @@ def test_a_shape_that_another_thread_has_forgotten_already_has_its_plan():
 
     with sp.open("cpu") as dev:
         dev.kept["ops plans"] = Forgetful()
-        dev.kept["ops tuned"] = {("gemm_f32", tuned.gemm_shape(4, 4, 4)): Entry(TilePlan())}
+        dev.kept["ops tuned"] = {("gemm_f32", tuned_plans.gemm_shape(4, 4, 4)): Entry(TilePlan())}
         for side in (3, 4):  # by the model, and as it was tuned
             a = np.ones((side, side), np.float32)
             np.testing.assert_array_equal(ops.gemm(dev, a, a), np.full_like(a, side))

@@ -28,7 +28,7 @@ def written():
 
     def told(call, *args):
         tell(costs, call, args)
-        made.told(call, *args)
+        made.record_call(call, *args)
 
     told(
         "probed",

@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 from sparkle_drv.mesh.links.line import MOST_S, fit
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Costs, Node
@@ -74,19 +74,19 @@ def test_of_one_size_nothing_is_kept_and_nothing_believed(home, tmp_path):
 
 
 def test_who_holds_the_file_is_waited_for_once(home, tmp_path, monkeypatch, caplog):
-    waits, real = [], kept.locked
+    waits, real = [], saved_files.locked
 
     def locked(path, timeout_s):
         waits.append(timeout_s)
         return real(path, min(timeout_s, 0.02))
 
-    monkeypatch.setattr(kept, "locked", locked)
+    monkeypatch.setattr(saved_files, "locked", locked)
     mine = profile.Profile(home)
     with real(tmp_path / "profile.json"):
         for i in range(3):
             mine.put(device(), {f"map:{i}": GOOD})
             mine.put(device("y"), {f"map:{i}": GOOD})
-    assert waits[0] == kept.LOCK_TIMEOUT_S
+    assert waits[0] == saved_files.LOCK_TIMEOUT_S
     assert set(waits[1:]) == {0.0}
     assert caplog.text.count("what was measured is not kept: ") == 1
     assert ".profile.lock is held" in caplog.text

@@ -15,7 +15,7 @@ import sparkle_drv as sp
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault
 from sparkle_drv.mesh import survey
-from sparkle_drv.mesh.lanes.staged import CHUNK_NBYTES
+from sparkle_drv.mesh.lanes.staged_transfer import CHUNK_NBYTES
 from sparkle_drv.mesh.links import probe
 from sparkle_drv.sched.graph.record import TaskGraph
 from sparkle_drv.sched.model import profile

@@ -204,7 +204,7 @@ def test_what_a_graph_has_explored_replays():
     notes = Journal(known)
     found = placed(known, works, reads, URIS, {})
     notes.placed(works, reads, URIS, {}, 0, found.look)
-    notes.told("explored", 1.0)
+    notes.record_call("explored", 1.0)
     known.explored(1.0)
     again = placed(known, works, reads, URIS, {})
     notes.placed(works, reads, URIS, {}, 0, again.schedules[0])

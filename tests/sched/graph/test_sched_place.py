@@ -10,9 +10,9 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched.decide import exact, improve, place_graph
+from sparkle_drv.sched.decide import branch_and_bound, local_search, place_graph
 from sparkle_drv.sched.decide import schedule as place
-from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, priced, timed
+from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, relaxed_bound, timed
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.work import Work
 
@@ -126,10 +126,10 @@ def test_a_change_helps_when_the_whole_schedule_is_shorter(seed):
     problem = graph(24, 2 + seed % 3, seed, shared=seed % 2 == 1)
     helpful = others = 0
     for schedule in (place.earliest_finish(problem), place.heft(problem), *place.single(problem)):
-        trial = improve._Trial(problem, schedule)
-        for change in improve._changes(problem, schedule):
+        trial = local_search._Trial(problem, schedule)
+        for change in local_search._changes(problem, schedule):
             whole = timed(problem, change.order, change.device).seconds
-            assert trial.helps(change) == (whole < schedule.seconds * improve.HELPS)
+            assert trial.helps(change) == (whole < schedule.seconds * local_search.HELPS)
             helpful += trial.helps(change)
             others += not trial.helps(change)
     assert helpful
@@ -172,7 +172,7 @@ def test_work_that_only_one_device_can_do_goes_there():
 def test_the_bound_is_that_of_the_linear_program():
     """Two lanes, two kinds of work, each three times as fast on one of them: half each."""
     rows = ((1.0, 3.0),) * 10 + ((3.0, 1.0),) * 10
-    seconds, prices = priced(Problem(rows, ((),) * 20, {}, (0, 1)))
+    seconds, prices = relaxed_bound(Problem(rows, ((),) * 20, {}, (0, 1)))
     assert seconds == pytest.approx(10.0, rel=0.02)
     assert prices[0] == pytest.approx(prices[1], rel=0.1)
 
@@ -199,8 +199,8 @@ def test_a_graph_that_makes_no_sense(seconds, reads, what):
 def test_the_search_ends(monkeypatch):
     problem = graph(8, 4, 3)
     start = place.heft(problem)
-    monkeypatch.setattr(exact, "MOST_STATES", 3)
-    assert exact.search(problem, start).seconds <= start.seconds
+    monkeypatch.setattr(branch_and_bound, "MOST_STATES", 3)
+    assert branch_and_bound.search(problem, start).seconds <= start.seconds
 
 
 @pytest.mark.parametrize(("slower", "whole"), [(1.5, True), (20.0, False)])

@@ -55,7 +55,7 @@ WRONG = [
     (lambda g: g.gemm(A, B, activation="gelu"), ValueError, "activation: "),
     (lambda g: g.gemm(A, B, algo="fast"), ValueError, "algo: "),
     (lambda g: g.gemm(A, [[1.0]]), TypeError, "b: expected a numpy array or an Array, got list"),
-    (lambda g: g.gemm(np.ma.masked_array(A), B), TypeError, "a: a masked array"),
+    (lambda g: g.gemm(np.ma.masked_array(A), B), TypeError, "a: expected an array without a mask"),
     (lambda g: g.conv2d(X, W[:, :2]), ValueError, "w: expected shape .* for 3 channels"),
     (lambda g: g.conv2d(g.conv2d(X, W), W), ValueError, "w: expected shape .* for 4 channels"),
     (lambda g: g.conv2d(X, W, layout="NCDHW"), ValueError, "layout: "),
@@ -66,7 +66,7 @@ WRONG = [
     (lambda g: g.conv2d(g.layout(X, "NCHW8c"), W, layout="NCHW8c"), ValueError, "layout: "),
     (lambda g: g.layout(X, "CHWN"), ValueError, "target: "),
     (lambda g: g.layout(X.astype(np.float64), "NHWC"), TypeError, "a: layout takes float32"),
-    (lambda g: g.layout(g.conv2d(X, W), "NHWC", source="NHWC"), ValueError, "source: a is NCHW"),
+    (lambda g: g.layout(g.conv2d(X, W), "NHWC", source="NHWC"), ValueError, "source: expected"),
     (lambda g: g.layout(X, "NHWC", channels=3), ValueError, "channels: expected an array in a"),
     (lambda g: g.layout(X, "NHWC", out=np.zeros((2, 8, 3, 8), F32)), ValueError, "out: expected"),
     (lambda g: g.layout([1.0], "NHWC"), TypeError, "a: expected a numpy array or an Array"),
@@ -95,7 +95,7 @@ WRONG = [
     (lambda g: g.softmax(A), AttributeError, "no operation 'softmax': expected one of gemm"),
     (lambda g: g.gemm(new().gemm(A, B), B), ValueError, "a: expected a node of this graph"),
     (lambda g: g.output(new().gemm(A, B)), ValueError, "output: expected a node of this graph"),
-    (lambda g: g.input((2, -1)), ValueError, "no dimension may be negative"),
+    (lambda g: g.input((2, -1)), ValueError, "expected dimensions of 0 or more"),
     (lambda g: g.input("ab"), TypeError, "shape: expected whole numbers"),
     (lambda g: g.input(3, np.int8), TypeError, "dtype: a graph takes float32"),
     (lambda g: g.input((2, 3), layout="NHWC"), ValueError, "shape: expected 4 dimensions"),
@@ -185,5 +185,5 @@ def test_a_context_gives_graphs():
             g.output(y)
         np.testing.assert_allclose(g.run(), a @ b, rtol=1e-5)
         assert len(ctx.last_plan.tasks) == 1
-        with pytest.raises(ValueError, match="not one of cpu"):
+        with pytest.raises(ValueError, match="expected one of cpu"):
             ctx.graph(devices=["egl:0"])

@@ -15,9 +15,9 @@ from sparkle_drv import ops
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.sched.decide import sampled
+from sparkle_drv.sched.decide import kept_plan
 from sparkle_drv.sched.decide.choose import Impossible
-from sparkle_drv.sched.decide.sampled import Kept
+from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Node
@@ -149,11 +149,11 @@ def test_an_array_says_what_it_is(executor):
 
 
 def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, monkeypatch):
-    monkeypatch.setattr(sampled, "MOVED", math.inf)
+    monkeypatch.setattr(kept_plan, "MOVED", math.inf)
     a, b = matrices()
     gemm(executor, a, b)
     first = executor.last
-    for _ in range(sampled.EARLY - 1):
+    for _ in range(kept_plan.EARLY - 1):
         assert executor.last is first
         gemm(executor, a, b)
     gemm(executor, a, b)  # what the probes said is looked at again soon
@@ -168,18 +168,18 @@ def test_plans_of_one_shape_are_kept_and_decided_anew_after_a_while(executor, mo
             break
         measured += [i] if speed.runs > before else []
     assert executor.last is not second
-    assert measured[: sampled.FIRST] == [0, 1, 2]
-    gaps = np.diff(measured[sampled.FIRST - 1 :])
-    assert len(gaps) == sampled.SETTLED - 1 - sampled.FIRST
-    assert (gaps[1:] >= sampled.SAMPLE).all()  # it is short work
+    assert measured[: kept_plan.FIRST] == [0, 1, 2]
+    gaps = np.diff(measured[kept_plan.FIRST - 1 :])
+    assert len(gaps) == kept_plan.SETTLED - 1 - kept_plan.FIRST
+    assert (gaps[1:] >= kept_plan.SAMPLE).all()  # it is short work
     gemm(executor, a[:4], b)
     assert executor.last.plan.work.size == 2 * 4 * 8 * 8
 
 
 def test_long_work_is_measured_more_often_than_short():
-    made = Kept(None, None, 1e-3)
+    made = KeptPlan(None, None, 1e-3)
     for seconds, spare in ((1.0, 15), (1e-4, 19), (1e-5, 199)):
-        made.runs, made.spare, made.measured = sampled.FIRST + 1, 0, Measured.of(seconds)
+        made.runs, made.spare, made.measured = kept_plan.FIRST + 1, 0, Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
         assert not made.due
@@ -188,17 +188,17 @@ def test_long_work_is_measured_more_often_than_short():
         made.measured = Measured.of(seconds)
         made.ran(1e-3)
         assert made.spare == spare
-    made.runs, made.spare = sampled.FIRST, 0  # the first few are measured one by one
+    made.runs, made.spare = kept_plan.FIRST, 0  # the first few are measured one by one
     made.ran(1e-3)
     assert made.spare == 0
-    made.runs = sampled.SETTLED  # and then it is decided anew
+    made.runs = kept_plan.SETTLED  # and then it is decided anew
     made.ran(1e-3)
     assert made.spare == 0
     assert made.due
 
 
 def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
-    made = Kept(None, None, 1e-3, runs=sampled.FIRST + 1, measured=Measured.of(1e-4))
+    made = KeptPlan(None, None, 1e-3, runs=kept_plan.FIRST + 1, measured=Measured.of(1e-4))
     made.ran(1.05e-3)
     assert not made.due
     assert made.spare == 19
@@ -206,15 +206,15 @@ def test_a_plan_is_decided_anew_when_it_no_longer_says_what_is_predicted():
     made.ran(1.2e-3)
     assert made.due
     assert made.spare == 0
-    following = Kept(None, None, 1.2e-3)
+    following = KeptPlan(None, None, 1.2e-3)
     following.follows(made)  # no more is measured for that
-    assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
+    assert (following.runs, following.spare, following.due) == (kept_plan.FIRST + 1, 19, False)
     made.runs = made.until
-    following = Kept(None, None, 1.2e-3)
+    following = KeptPlan(None, None, 1.2e-3)
     following.follows(made)  # nor for one that was settled
-    assert (following.runs, following.spare, following.due) == (sampled.FIRST + 1, 19, False)
-    made.until, made.moved = sampled.EARLY, False
-    following = Kept(None, None, 1.2e-3)
+    assert (following.runs, following.spare, following.due) == (kept_plan.FIRST + 1, 19, False)
+    made.until, made.moved = kept_plan.EARLY, False
+    following = KeptPlan(None, None, 1.2e-3)
     following.follows(made)  # a shape's second plan, which is new
     assert (following.runs, following.spare, following.due) == (0, 0, False)
 

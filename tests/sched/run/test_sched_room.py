@@ -44,7 +44,9 @@ def test_the_device_that_is_named_is_the_only_one(ctx):
     with pytest.raises(OutOfDeviceMemory, match="sim:near: 262144 bytes asked for"):
         ctx.array(ONE, F32, device="sim:near")
     assert x.places == ("sim:near",)
-    with pytest.raises(ValueError, match="'sim:none' is not one of sim:near, sim:far, nor 'auto'"):
+    with pytest.raises(
+        ValueError, match="expected one of sim:near, sim:far or 'auto', got 'sim:none'"
+    ):
         ctx.array(ONE, F32, device="sim:none")
 
 

@@ -14,7 +14,7 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.bound import bound_s
 from sparkle_drv.sched.shard.plan import plan_shares
-from sparkle_drv.sched.shard.play import ends
+from sparkle_drv.sched.shard.simulation import ends
 from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site
 
 CASES = 100

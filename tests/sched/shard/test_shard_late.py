@@ -12,14 +12,14 @@ import pytest
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Port
-from sparkle_drv.sched.shard.late import LATE, again, late_at_s
+from sparkle_drv.sched.shard.late_pieces import LATE, again, late_at_s
 from sparkle_drv.sched.shard.ledger import Ledger
 from sparkle_drv.sched.shard.pieces import LONGEST
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.shares import Piece
 from sparkle_drv.sched.shard.site import Pace, Site
 from sparkle_drv.testing.shards.player import Stalls, played_s
-from sparkle_drv.testing.shards.stops import cost
+from sparkle_drv.testing.shards.stop_cost import cost
 
 WAY = Line(0.25, 0.5)
 FAR = Pace(Site("far", Line(0.5, 1.0), WAY, WAY, in_nbytes=1.0, out_nbytes=1.0))

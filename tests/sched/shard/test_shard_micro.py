@@ -14,7 +14,7 @@ import pytest
 from sparkle_drv.sched.decide import pipeline
 from sparkle_drv.sched.decide.dag import Problem
 from sparkle_drv.sched.model.task import Task, Value
-from sparkle_drv.sched.shard import micro
+from sparkle_drv.sched.shard import micro_batches
 
 F32 = np.dtype(np.float32)
 
@@ -36,7 +36,7 @@ def perceptron():
 
 
 def test_parts_are_views_of_the_batch_and_weights_are_whole():
-    batch = micro.batch(perceptron(), {7})
+    batch = micro_batches.batch(perceptron(), {7})
     assert batch.extent == 7
     assert batch.cut == {0, 4, 6, 7}
     tasks, layers = batch.parts(4)
@@ -58,12 +58,12 @@ def test_parts_are_views_of_the_batch_and_weights_are_whole():
 
 @pytest.mark.parametrize(("extent", "count"), [(7, 4), (1, 1), (16, 16), (100, 8), (9, 2)])
 def test_ranges_tile_the_batch_evenly(extent, count):
-    found = micro.ranges(extent, count)
+    found = micro_batches.ranges(extent, count)
     assert [row for begin, end in found for row in range(begin, end)] == list(range(extent))
     sizes = [end - begin for begin, end in found]
     assert len(sizes) == count
     assert max(sizes) - min(sizes) <= 1
-    assert sum(rows * times for rows, times in micro.rows(extent, count).items()) == extent
+    assert sum(rows * times for rows, times in micro_batches.rows(extent, count).items()) == extent
 
 
 def chain(rows, way_s=0.0):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from _bench.commands import runner
 from _bench.jobs import catalog
-from _bench.measure import beside, engine, probes, self_test, timing, verify
+from _bench.measure import engine, interleaved_roofs, probes, self_test, timing, verify
 from _bench.measure.bound import Bound
 from _bench.measure.stop_rule import StopRule
 from _bench.report import row_table
@@ -58,9 +58,11 @@ class Kernel:
 
 def rounds_on(host, row_s=1e-3, roof_s=1e-3, seed=1):
     """(times of the row, times of the roof, why it ended)."""
-    row, roof = (beside.Racer(Kernel(host, lasts_s)) for lasts_s in (row_s, roof_s))
+    row, roof = (
+        interleaved_roofs.TimedKernel(Kernel(host, lasts_s)) for lasts_s in (row_s, roof_s)
+    )
     rng = np.random.default_rng(seed)
-    stop = beside.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), rng, host.clock)
+    stop = interleaved_roofs.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), rng, host.clock)
     return row.times, roof.times, stop
 
 
@@ -96,8 +98,10 @@ def test_neither_side_of_a_round_is_always_first():
             order.append(self.lasts_s)
             return super().sample()
 
-    row, roof = (beside.Racer(Named(host, lasts_s)) for lasts_s in (1e-3, 2e-3))
-    beside.rounds(row, {"roof": roof}, StopRule(0.01, 5.0), np.random.default_rng(3), host.clock)
+    row, roof = (interleaved_roofs.TimedKernel(Named(host, lasts_s)) for lasts_s in (1e-3, 2e-3))
+    interleaved_roofs.rounds(
+        row, {"roof": roof}, StopRule(0.01, 5.0), np.random.default_rng(3), host.clock
+    )
     firsts = order[::2]
     assert 0.2 < firsts.count(1e-3) / len(firsts) < 0.8
 
@@ -115,9 +119,15 @@ def test_rounds_end():
             return float(rng.uniform(1, 20)), 1.0
 
     host = Host()
-    steady, wild = beside.Racer(Kernel(host, 1e-3)), beside.Racer(Wild(host, 1e-3))
-    assert beside.rounds(steady, {"": wild}, StopRule(0.01, 5.0), rng, host.clock) == "precision"
-    assert beside.RATIO_S < host.now < 1.2 * beside.RATIO_S
+    steady, wild = (
+        interleaved_roofs.TimedKernel(Kernel(host, 1e-3)),
+        interleaved_roofs.TimedKernel(Wild(host, 1e-3)),
+    )
+    assert (
+        interleaved_roofs.rounds(steady, {"": wild}, StopRule(0.01, 5.0), rng, host.clock)
+        == "precision"
+    )
+    assert interleaved_roofs.RATIO_S < host.now < 1.2 * interleaved_roofs.RATIO_S
     noisy = Host(lambda now: float(rng.uniform(1, 20)))
     assert rounds_on(noisy)[2] == "timeout"
     assert 5.0 <= noisy.now < 5.1
@@ -128,12 +138,16 @@ def test_what_fits_a_cache_is_launched_once_before_each_sample():
     """The kernels before it in the round drove its operands out."""
     host = Host()
     row, warms, roof = Kernel(host, 1e-3), Kernel(host, 3e-3), Kernel(host, 1e-3)
-    racer = beside.Racer(row, warms)
-    beside.rounds(
-        racer, {"": beside.Racer(roof)}, StopRule(0.01, 5.0), np.random.default_rng(1), host.clock
+    kernel = interleaved_roofs.TimedKernel(row, warms)
+    interleaved_roofs.rounds(
+        kernel,
+        {"": interleaved_roofs.TimedKernel(roof)},
+        StopRule(0.01, 5.0),
+        np.random.default_rng(1),
+        host.clock,
     )
     assert host.now == pytest.approx(20 * 5e-3)
-    assert racer.times == pytest.approx([1e6] * 20)
+    assert kernel.times == pytest.approx([1e6] * 20)
 
 
 def test_one_thread_and_all_are_one_roof():
@@ -143,7 +157,7 @@ def test_one_thread_and_all_are_one_roof():
     row_ns = [1 / rate for rate in [190.0] * 40 + [95.0] * 40]
     made = [probes.Probe(name, 1.0, None) for name in ("fma", "fma, 1 thread")]
     rates = {"fma": all_threads, "fma, 1 thread": one}
-    share = beside._share(probes.Roofed("flops", 1.0, made), row_ns, rates)
+    share = interleaved_roofs._share(probes.Roofed("flops", 1.0, made), row_ns, rates)
     assert (share.kernel, share.roof) == ("fma", [200.0] * 40 + [100.0] * 40)
     assert share.ratio.median == pytest.approx(0.95)
 
@@ -216,7 +230,7 @@ def test_a_row_that_is_all_launch_has_no_roof_of_memory(cpu, gauges):
     with bound_of(cpu, "copy_f32", n=16) as bound:
         assert set(roofs_of(gauges, bound)) == {probes.REFERENCE}
         sampler = timing.steady(bound, "hot")
-        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
+        measured, share = interleaved_roofs.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
     assert share is None
     assert set(measured.probes) == FMAS
 
@@ -249,14 +263,14 @@ def test_only_roofs_near_the_row_are_timed(cpu, gauges):
     """A long stream beside a product of matrices would take time and say nothing."""
     with bound_of(cpu, "gemm_f32", size=96) as bound:
         sampler = timing.steady(bound, "hot")
-        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.2, 6), gauges)
+        measured, share = interleaved_roofs.take(bound, sampler, StopRule(0.5, 0.2, 6), gauges)
     assert share.kind == "flops"
     assert set(measured.probes) == FMAS
 
 
 def test_a_cache_is_no_roof_of_the_drawing(cpu, gauges):
     with bound_of(cpu, "copy_f32", n=1 << 16) as bound:
-        beside.take(bound, timing.steady(bound, "hot"), StopRule(0.5, 0.05, 3), gauges)
+        interleaved_roofs.take(bound, timing.steady(bound, "hot"), StopRule(0.5, 0.05, 3), gauges)
     assert gauges.best.gbytes_per_s == {}
 
 
@@ -276,7 +290,7 @@ def test_a_probe_without_memory_is_none(cpu, gauges, monkeypatch, caplog):
     with bound_of(cpu, "copy_f32", n=1 << 16) as bound:
         monkeypatch.setattr(probes, "Bound", refuse)
         sampler = timing.steady(bound, "hot")
-        measured, share = beside.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
+        measured, share = interleaved_roofs.take(bound, sampler, StopRule(0.5, 0.05, 3), gauges)
     assert share is None
     assert measured.samples
     assert caplog.text.count("none is left") >= 2
@@ -342,7 +356,9 @@ def test_winograd_counts_its_own_products(cpu):
 def test_no_note_calls_the_host_an_error(bench, tmp_path, monkeypatch):
     """A share above 100 % is printed as it is."""
     monkeypatch.setattr(
-        beside, "_share", lambda one, row, rates: Share(one.kind, "x", [1e6] * 6, [1.0] * 6)
+        interleaved_roofs,
+        "_share",
+        lambda one, row, rates: Share(one.kind, "x", [1e6] * 6, [1.0] * 6),
     )
     monkeypatch.setattr(stats, "drift", lambda samples: 0.0)  # of a busy host, another note
     out = tmp_path / "o.json"

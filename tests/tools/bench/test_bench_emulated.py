@@ -13,7 +13,7 @@ from dataclasses import replace
 import fakecuda
 import pytest
 from _bench.jobs import catalog
-from _bench.measure import emulated, engine
+from _bench.measure import emulated_rows, engine
 from _bench.measure.bound import Bound
 from _bench.measure.engine import Settings
 from _console.problems import UsageError
@@ -72,7 +72,7 @@ def test_a_row_of_a_driver_without_a_gpu_is_an_emulated_devices(cuda):
 def test_time_inside_the_emulated_kernel_does_not_count(chip, monkeypatch):
     """What the seam says is subtracted: twice as much of it makes every sample smaller."""
     with Bound(job_of(chip, "saxpy_f32", n=100), chip, 1) as bound:
-        sampler = emulated.Submitting(bound)
+        sampler = emulated_rows.Submitting(bound)
         before = seam()
         sampler.sample()
         inside = seam().since(before)
@@ -137,4 +137,4 @@ def test_what_compares_times_is_refused(bench, capsys, words, what):
 def test_rivals_are_refused(chip):
     job = job_of(chip, "saxpy_f32", n=8)
     with pytest.raises(UsageError, match=f"--vs: {chip.uri} is emulated"):
-        emulated.check_job(replace(job, rivals=(job,)), "hot", chip.info)
+        emulated_rows.check_job(replace(job, rivals=(job,)), "hot", chip.info)

@@ -11,7 +11,7 @@ import io
 import numpy as np
 import pytest
 from _bench.jobs import catalog
-from _bench.measure import engine, pipelined
+from _bench.measure import engine, pipeline_mode
 from _bench.measure.bound import Bound
 from _bench.measure.engine import Settings
 from _bench.measure.stop_rule import StopRule
@@ -46,8 +46,8 @@ def even(sync, batched, pipelined, device=1000.0, n=40):
 def test_every_way_does_the_same_work(device, way):
     """y += x, in every placement as often as the others, and nothing is in flight afterwards."""
     job = manifest_job(device, "saxpy_f32", n=50)
-    with Bound(job, device, 1, nsets=pipelined.PIPELINE_DEPTH) as bound:
-        ways = pipelined.ThreeWays(bound)
+    with Bound(job, device, 1, nsets=pipeline_mode.PIPELINE_DEPTH) as bound:
+        ways = pipeline_mode.ThreeWays(bound)
         for placement in bound.placements:
             placement.guarded["x"].view.write(np.ones(50, np.float32))
             placement.guarded["y"].view.write(np.zeros(50, np.float32))
@@ -56,7 +56,7 @@ def test_every_way_does_the_same_work(device, way):
         assert device_ns > 0
         assert host_ns > 0
         a = job.scalars["a"]
-        each = ways.batch // pipelined.PIPELINE_DEPTH
+        each = ways.batch // pipeline_mode.PIPELINE_DEPTH
         for placement in bound.placements:
             y = placement.guarded["y"].read()
             assert y == pytest.approx(np.full(50, a * each), rel=1e-4)
@@ -174,7 +174,7 @@ class Scripted:
 
 def test_ways_take_turns_until_all_are_precise():
     ways = Scripted()
-    measured, told = pipelined.take(ways, lambda: StopRule(0.2, 9.0, least=8), ways.clock)
+    measured, told = pipeline_mode.take(ways, lambda: StopRule(0.2, 9.0, least=8), ways.clock)
     assert measured.stop == "precision"
     assert measured.primary == "host"
     assert len(measured.host_ns) == len(told.ways["sync"].host) == 8
@@ -188,24 +188,24 @@ def test_ways_take_turns_until_all_are_precise():
 
 def test_ways_end_with_the_time():
     ways = Scripted()
-    measured, _ = pipelined.take(ways, lambda: StopRule(1e-9, 0.2, least=8), ways.clock)
+    measured, _ = pipeline_mode.take(ways, lambda: StopRule(1e-9, 0.2, least=8), ways.clock)
     assert measured.stop == "timeout"
     assert 6 <= len(measured.host_ns) <= 8
 
 
 def test_launches_of_a_sample():
     for launch_ns in (0.0, 100.0, 1e4, 1e6, 1e8, 1e10):
-        batch = pipelined.batch_for(launch_ns)
-        assert batch % pipelined.PIPELINE_DEPTH == 0
+        batch = pipeline_mode.batch_for(launch_ns)
+        assert batch % pipeline_mode.PIPELINE_DEPTH == 0
         assert 6 <= batch <= 1024
-    assert pipelined.batch_for(1e5) == 12
-    assert pipelined.batch_for(1e7) == 6
+    assert pipeline_mode.batch_for(1e5) == 12
+    assert pipeline_mode.batch_for(1e7) == 6
 
 
 def test_a_launch_that_does_not_end_fails_the_row(device, monkeypatch):
     def stuck(self, way):
         raise sp.FenceTimeout("value 1 was not reached", "one launch")
 
-    monkeypatch.setattr(pipelined.ThreeWays, "sample", stuck)
+    monkeypatch.setattr(pipeline_mode.ThreeWays, "sample", stuck)
     with pytest.raises(engine.Stuck, match="hung"):
         engine.run(manifest_job(device, "saxpy_f32", n=10), device, "pipeline", BRIEF, None)

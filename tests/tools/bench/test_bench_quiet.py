@@ -6,7 +6,7 @@ When this fails, the tool's own threads disturb what it times.
 import threading
 
 import pytest
-from _bench.machine import quiet
+from _bench.machine import other_load
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def test_threads_that_sleep_are_at_rest(tasks):
     tasks(1 << 30, "S")
     tasks((1 << 30) + 1, "D", "x) R (")
     (tasks.folder / str((1 << 30) + 2)).mkdir()  # one that has just ended
-    assert quiet.rested(0.0, tasks.folder)
-    assert quiet.rested(0.0, tasks.folder / "no /proc here")
+    assert other_load.rested(0.0, tasks.folder)
+    assert other_load.rested(0.0, tasks.folder / "no /proc here")
 
 
 def test_one_that_runs_is_waited_for_but_not_for_ever(tasks):
     tasks(1 << 30, "R", "x) S (")
-    assert not quiet.rested(0.0, tasks.folder)
+    assert not other_load.rested(0.0, tasks.folder)
     timer = threading.Timer(0.05, tasks, (1 << 30, "S"))
     timer.start()
-    assert quiet.rested(60.0, tasks.folder)
+    assert other_load.rested(60.0, tasks.folder)
     timer.join()

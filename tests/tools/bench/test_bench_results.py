@@ -22,7 +22,7 @@ from _console import table
 from _console.problems import UsageError
 from _console.progress import Progress
 
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 
 SUBJECT = Subject("saxpy_f32", "cpu", "Some | CPU", False, {"n": 16}, "hot")
 HALF = Share("copy", "saxpy_f32", [5.0] * 6, [9.0, 10.0, 10.0, 10.0, 10.0, 12.5])
@@ -47,7 +47,7 @@ def test_a_link_is_followed_and_stays(tmp_path):
     link.symlink_to(real)
     dangling.symlink_to(tmp_path / "far" / "new")
     for path, target in ((link, real), (dangling, tmp_path / "far" / "new")):
-        kept.put(path, b"text")
+        saved_files.put(path, b"text")
         assert path.is_symlink()
         assert target.read_text() == "text"
     assert sorted(p.name for p in (tmp_path / "far").iterdir()) == ["new", "real"]
@@ -58,7 +58,7 @@ def test_links_in_a_circle_are_refused(tmp_path):
     path.symlink_to(path)
     writers.Outputs(path).check()
     with pytest.raises(OSError, match="symbolic links"):
-        kept.put(path, b"text")
+        saved_files.put(path, b"text")
     assert path.is_symlink()
 
 
@@ -83,7 +83,7 @@ def test_devices_are_never_replaced(tmp_path):
     except PermissionError:
         pytest.skip("making a device needs root")
     with pytest.raises(OSError, match="No space left"):
-        kept.put(path, b"text")
+        saved_files.put(path, b"text")
     assert stat.S_ISCHR(path.stat().st_mode)
     assert [p.name for p in tmp_path.iterdir()] == ["full"]
 
@@ -94,9 +94,9 @@ def test_stdout_by_its_name(tmp_path, into):
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     code = (
         f"import sys; sys.path[:0] = {sys.path!r}; from pathlib import Path\n"
-        "from sparkle_drv import kept\n"
+        "from sparkle_drv import saved_files\n"
         f"path = Path({str(tmp_path / 'stdout')!r})\n"
-        "print('before'); kept.put(path, b'text\\n')\n"
+        "print('before'); saved_files.put(path, b'text\\n')\n"
         "print('after')"
     )
     with open(tmp_path / "out", "w") as file:
@@ -189,7 +189,7 @@ def test_a_replaced_file_gets_no_permission_that_it_had_not(tmp_path):
     path = tmp_path / "o"
     path.write_text("old")
     path.chmod(0o600)
-    kept.put(path, b"new")
+    saved_files.put(path, b"new")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
 

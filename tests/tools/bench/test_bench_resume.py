@@ -120,12 +120,12 @@ def test_a_run_killed_in_the_middle_of_a_write_goes_on(home, bench, tmp_path):
     path = tmp_path / "o.json"
     code = (
         f"import sys, os; sys.path[:0] = [{str(ROOT / 'tools')!r}]\n"
-        "import bench; from sparkle_drv import kept\n"
-        "real, seen = kept.os.replace, []\n"
+        "import bench; from sparkle_drv import saved_files\n"
+        "real, seen = saved_files.os.replace, []\n"
         "def replace(*names):\n"
         "    seen.append(names)\n"
         "    os.kill(os.getpid(), 9) if len(seen) == 3 else real(*names)\n"
-        "kept.os.replace = replace\n"
+        "saved_files.os.replace = replace\n"
         f"bench.main({[*RUN, '--json', str(path)]!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)

@@ -11,21 +11,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from _bench.commands import runner
-from _bench.machine import quiet
+from _bench.machine import other_load
 from _bench.measure import bound, verify
 from _bench.tune import tune
 from _console.problems import UsageError
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.ops.tiles import tuned
+from sparkle_drv.ops.tiles import tuned_plans
 
 
 @pytest.fixture(autouse=True)
 def others(monkeypatch):
     """What other processes take of the machine, to be set; nothing."""
     share = [0.0]
-    monkeypatch.setattr(quiet.Watch, "others", lambda self: share[0])
+    monkeypatch.setattr(other_load.Watch, "others", lambda self: share[0])
     return share
 
 
@@ -59,7 +59,7 @@ def test_it_prints_writes_and_keeps(bench, tuned_file, tmp_path, capsys):
     assert low <= row["distance_percent"][0] <= high
     assert row["kept"] is True
     (shape,) = kept(tuned_file)["gemm_f32"]
-    assert shape == tuned.gemm_shape(40, 40, 40)
+    assert shape == tuned_plans.gemm_shape(40, 40, 40)
     with sp.open("cpu") as dev:
         assert ops.gemm.plan(dev, 40, 40, 40).tile.source == "tuned"
         assert ops.gemm.plan(dev, 40, 40, 41).tile.source == "model"
@@ -72,9 +72,11 @@ def test_an_output_that_cannot_be_is_refused_before_anything_is_measured(bench, 
 
 
 def test_run_takes_the_tuned_plan_and_says_so(bench, home, tmp_path):
-    entry = tuned.Entry(sp.TilePlan(algo="naive"), 1.0, 1.0)
+    entry = tuned_plans.Entry(sp.TilePlan(algo="naive"), 1.0, 1.0)
     with sp.open("cpu") as dev:
-        tuned.Tuned(str(home)).put(dev.info, "gemm_f32", tuned.gemm_shape(24, 24, 24), entry)
+        tuned_plans.Tuned(str(home)).put(
+            dev.info, "gemm_f32", tuned_plans.gemm_shape(24, 24, 24), entry
+        )
     out = tmp_path / "r.json"
     assert bench("run", "gemm_f32", "-a", "size=24,25", "--quick", "--json", out) == 0
     plans = [row["plan"] for row in json.loads(out.read_text())["results"]]
@@ -160,13 +162,13 @@ def test_the_watch_sees_others_only(tmp_path, monkeypatch):
     monkeypatch.undo()
     stat, ticks = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
     stat.write_text("cpu  0 0 0 0 0 0 0 0 0 0\n")
-    watch = quiet.Watch(stat)
+    watch = other_load.Watch(stat)
     assert watch.others() == 0.0
     stat.write_text(f"cpu  {10**6 * ticks} 0 0 5 0 0 0 0 0 0\ncpu0 1\n")
     assert watch.others() > 1.0
     stat.write_text("nonsense")
     assert watch.others() == 0.0
-    assert quiet.Watch(tmp_path / "nothing").others() == 0.0
+    assert other_load.Watch(tmp_path / "nothing").others() == 0.0
 
 
 def test_ctrl_c_keeps_the_rows_that_are_done(bench, monkeypatch, tmp_path, capsys):

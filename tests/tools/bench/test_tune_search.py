@@ -130,7 +130,7 @@ def searched(world, seeds, around=(), budget=99.0, **pace):
 
 
 @pytest.mark.parametrize("least", [4, 12])
-def test_the_last_duel_has_its_pairs_however_late_it_is(least):
+def test_the_final_comparison_has_its_pairs_however_late_it_is(least):
     world = World(lambda plan: 0.01 * (1 + abs(plan)))
     found = searched(world, [9], [0], budget=8.0, least_pairs=least, hopeless=99.0)
     assert found.best == 0

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from _bringup.benches.amdgpu import Bench
 from _bringup.benches.card import Emulated
-from _bringup.ladder import climb, families
+from _bringup.ladder import families, runner
 
 from sparkle_drv.testing.emulator import Machine
 
@@ -33,7 +33,7 @@ def rungs(*names, hangs=False):
 def climbed(made, *names, hangs=False, timeout_s=20.0, begun=None):
     """Results by name."""
     wanted = rungs(*names, hangs=hangs)
-    return {r.name: r for r in climb.climb(wanted, made, timeout_s=timeout_s, begun=begun)}
+    return {r.name: r for r in runner.run_rungs(wanted, made, timeout_s=timeout_s, begun=begun)}
 
 
 def planted(name, plant, machine):

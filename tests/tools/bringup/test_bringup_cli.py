@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_what_was_climbed(tmp_path):
     assert not Path(f"/proc/{climber}").exists()
     assert len(rungs) >= 28
     assert (rungs[0]["status"], rungs[-1]["status"]) == ("PASS", "BLOCKED")
-    assert "not climbed: interrupted" in out
+    assert "not run: interrupted" in out
 
 
 def test_a_device_without_ioctls_is_not_recorded(bringup, tmp_path):

@@ -140,15 +140,15 @@ def test_a_bundle_has_it_all(tmp_path):
 
 
 def test_info_of_every_family():
-    from _bringup.ladder import about
+    from _bringup.ladder import device_facts
 
-    told = about.gather("emu:gfx1100")
+    told = device_facts.gather("emu:gfx1100")
     assert told["version"]["driver"] == "amdgpu"
     assert told["device"]["family"] == 145
     assert len(told["max_ibs"]) == 10
     assert not [v for v in told.values() if "not available" in str(v)]
-    assert about.gather("cpu")["uri"] == "cpu"
-    assert "error" in about.safely("amdgpu:77")
-    text = "\n".join(about.lines({"emu": told}))
+    assert device_facts.gather("cpu")["uri"] == "cpu"
+    assert "error" in device_facts.safely("amdgpu:77")
+    text = "\n".join(device_facts.lines({"emu": told}))
     assert "0x744c" in text
     assert families.of("cpu").name == "api"

@@ -52,13 +52,13 @@ def test_a_ladder_is_in_order(family):
 
 @pytest.mark.parametrize("uri", ["cpu", "egl:0"])
 def test_over_the_public_api(uri, opened):
-    from _bringup.ladder import climb
+    from _bringup.ladder import runner
 
     opened(uri)
     family = families.of(uri)
     made = family.bench(uri)
     try:
-        results = list(climb.climb(family.rungs, made, timeout_s=60))
+        results = list(runner.run_rungs(family.rungs, made, timeout_s=60))
     finally:
         made.close()
     assert [(r.name, r.text) for r in results if r.status not in ("PASS", "SKIP")] == []

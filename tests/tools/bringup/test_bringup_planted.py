@@ -9,10 +9,10 @@ import pytest
 from _bringup.benches import amdgpu as bench_amdgpu
 from _bringup.benches.card import Emulated
 from _bringup.ladder import families
-from _bringup.ladder.climb import climb
+from _bringup.ladder.runner import run_rungs
 from _bringup.results.rung import FAIL
 
-from sparkle_drv.testing.planted import PLANTED, machine
+from sparkle_drv.testing.planted_defects import PLANTED, machine
 
 CHIPS = ["gfx1100", "gfx1036"]
 RUNGS = families.AMDGPU
@@ -27,7 +27,7 @@ def first_failure(chip, *defects):
     with machine(chip, *defects) as made:
         bench = bench_amdgpu.Bench(Emulated(chip, machine=made))
         try:
-            for result in climb(RUNGS[: top + 1], bench, timeout_s=LIMIT_S):
+            for result in run_rungs(RUNGS[: top + 1], bench, timeout_s=LIMIT_S):
                 if result.status == FAIL:
                     return result
         finally:
@@ -73,7 +73,7 @@ def test_a_card_without_a_defect_holds():
     top = max(PLACE[defect.rung] for defect in PLANTED.values())
     with machine("gfx1100") as made:
         bench = bench_amdgpu.Bench(Emulated("gfx1100", machine=made))
-        failed = [r for r in climb(RUNGS[: top + 1], bench, timeout_s=5.0) if r.status == FAIL]
+        failed = [r for r in run_rungs(RUNGS[: top + 1], bench, timeout_s=5.0) if r.status == FAIL]
         bench.close()
     assert not failed
 

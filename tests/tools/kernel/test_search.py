@@ -17,7 +17,7 @@ import pytest
 from _bench.jobs.job import Job
 from _bench.rows.results import Measured, Row, Subject
 from _bench.tune.chooser import Chooser
-from _bench.tune.sweep_search import DUELISTS, SweepSearch
+from _bench.tune.sweep_search import FINALISTS, SweepSearch
 
 TABLE = Path(__file__).parents[3] / "benchmarks" / "_search_table" / "gemm.json"
 SQUARE = [{"A": a, "B": b} for a in range(1, 31) for b in range(1, 31)]
@@ -111,11 +111,11 @@ def test_a_large_space_is_searched_too():
 
 class World:
     """Rows of points `A` that take `cost(A)` ns, for `seconds` of a fake clock each. The first row
-    of a point is off by `luck(A)`, those of a duel are true."""
+    of a point is off by `luck(A)`, those of a comparison are true."""
 
     def __init__(self, cost, seconds=1.0, luck=lambda a: 1.0, size=20):
         self.cost, self.seconds, self.luck = cost, seconds, luck
-        self.now, self.kept, self.duels = 0.0, {}, []
+        self.now, self.kept, self.comparisons = 0.0, {}, []
         job = Job("k", {}, "", (), lambda device: None, 0.0, flops=1.0)
         self.tasks = {
             at: (replace(job, axes={"A": at + 1}, label=f"A={at + 1}"), "hot") for at in range(size)
@@ -125,7 +125,7 @@ class World:
         self.now += self.seconds
         jobs = (job, *job.rivals)
         assert len({one.kernel for one in jobs}) == len(jobs)
-        self.duels += [[one.axes["A"] for one in jobs]] if job.rivals else []
+        self.comparisons += [[one.axes["A"] for one in jobs]] if job.rivals else []
         return [self.row(one, 1.0 if job.rivals else self.luck(one.axes["A"])) for one in jobs]
 
     def row(self, job, factor):
@@ -167,9 +167,9 @@ def test_a_lucky_row_does_not_win():
     (found,) = world.search(1000)
     assert found.best == "A=1"
     assert found.ratio is None  # it is the first point
-    (duel,) = world.duels
-    assert 15 in duel
-    assert len(duel) == DUELISTS
+    (comparison,) = world.comparisons
+    assert 15 in comparison
+    assert len(comparison) == FINALISTS
     best = [row for row in world.kept.values() if "is_best" in row.extra]
     assert [row.subject.axes["A"] for row in best] == [1]
     assert {row.subject.kernel for row in world.kept.values()} == {"k"}
@@ -212,7 +212,7 @@ def test_rows_of_an_earlier_run_are_not_measured_again():
     known[3].extra["is_best"] = True  # by a search that saw less
     (found,) = world.search(1000, known)
     assert found.tried == 20
-    assert world.now == 2  # one point and the duel
+    assert world.now == 2  # one point and the comparison
     assert [at for at, row in world.kept.items() if "is_best" in row.extra] == [6]
     assert "is_best" in known[3].extra  # what is in a report does not change
     assert found.best == "A=7"

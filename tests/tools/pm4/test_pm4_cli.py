@@ -215,7 +215,7 @@ def test_reg(pm4):
         (["decode", "no-such-file.txt"], 1, "No such file"),
         (["decode", "/dev/null"], 1, "expected an IB, got none"),
         (["decode", "--gfx", "11", "/dev/zero"], 1, "at most 32 MiB"),
-        (["decode", str(TOOL.parent / "_hop.py")], 1, "_hop.py:1:1: "),
+        (["decode", str(TOOL.parent / "_reexec.py")], 1, "_reexec.py:1:1: "),
         (["decode", COMPUTE, "--gfx", "13"], 2, "gfx=13"),
         (["decode", COMPUTE, "--ip", "dma"], 2, "invalid choice"),
         (["decode", COMPUTE, "--from", "bin"], 2, "gfx: expected a value"),

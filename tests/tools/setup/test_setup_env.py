@@ -243,7 +243,7 @@ def test_nothing_missing_means_no_apt(setup, apt):
 def test_gl_is_there_when_a_display_initialises(userlib, tmp_path, drivers, status):
     """A libEGL of ours: surfaceless or device 0 may serve, or neither, or one that fails."""
     (tmp_path / "libEGL.so.1").symlink_to(userlib.library(EGL % drivers))
-    look = [sys.executable, SCRIPT.with_name("_egl_look.py")]
+    look = [sys.executable, SCRIPT.with_name("_egl_check.py")]
     found = subprocess.run(look, env={"LD_LIBRARY_PATH": str(tmp_path)}, timeout=60, check=False)
     assert found.returncode == status
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from _console.problems import UsageError
 
 from _bench.jobs import compilers, images, sweeps, user_args, user_kernel
-from _bench.measure import emulated
+from _bench.measure import emulated_rows
 from _bench.rows import shift
 from _bench.tune import sweep_search
 from _bench.tune.sweep_search import SweepSearch
@@ -150,7 +150,7 @@ def kernel_command(args: argparse.Namespace) -> int:
         for path in images_used:
             compilers.check(path, device.info)
         if args.search:
-            emulated.refuse(device.info, "--search")
+            emulated_rows.refuse(device.info, "--search")
         return tasks
 
     return made.measure(checked)

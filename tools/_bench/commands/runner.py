@@ -25,7 +25,7 @@ from _bench.machine import env, headroom
 from _bench.measure import (
     child,
     devices,
-    emulated,
+    emulated_rows,
     engine,
     launch_cost,
     meter,
@@ -112,7 +112,7 @@ class Session:
                 self.ledger.met(device.info)
                 places = {}
                 for job, mode in tasks_of(device):
-                    emulated.check_job(job, mode, device.info)
+                    emulated_rows.check_job(job, mode, device.info)
                     nsets = engine.sets(job, mode, device.info, 1 + len(job.rivals))
                     headroom.check_job(job, nsets, device.info)
                     together = (job, *job.rivals)
@@ -246,7 +246,7 @@ def run_peak(session: Session) -> int:
     def work() -> None:
         for uri in session.uris:
             with devices.opened(uri) as device, Progress(len(roofs.KERNELS)) as progress:
-                emulated.refuse(device.info, "peak")
+                emulated_rows.refuse(device.info, "peak")
                 found = peak.measure(device, manifest(device), session.settings, progress.step)
                 for roof, row in found:
                     session.report.rows.append(row)

@@ -1,8 +1,8 @@
 """The tile plan of a kernel at a size: the plan that ops uses (the tuned one, or else the model's),
 and the model's own.
 
-Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; ops/tiles/tuned.py reads tuned
-ones from SPARKLE_HOME/tuned.json. Called by catalog.py and tune.py.
+Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; ops/tiles/tuned_plans.py reads
+tuned ones from SPARKLE_HOME/tuned.json. Called by catalog.py and tune.py.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
     """Returns the plan that ops would use. None if the kernel takes no plan."""
-    from sparkle_drv.ops.tiles import tuned
+    from sparkle_drv.ops.tiles import tuned_plans
 
     named = shape(kernel, scalars)
     if not named:
         return None
     home = os.environ.get("SPARKLE_HOME") or os.path.expanduser("~/.sparkle")
-    entry = tuned.Tuned(home).entries(info).get((kernel, named))
+    entry = tuned_plans.Tuned(home).entries(info).get((kernel, named))
     if entry is not None:
         return entry.plan
     return None if kernel.startswith("reduce_") else model(kernel, scalars, info)
@@ -66,15 +66,15 @@ def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
 
 def shape(kernel: str, scalars: Scalars) -> str:
     """Returns the shape's key in the cache of tuned plans. "" if the kernel takes no plan."""
-    from sparkle_drv.ops.tiles import tuned
+    from sparkle_drv.ops.tiles import tuned_plans
 
     s = {name: int(value) for name, value in scalars.items()}
     if kernel.startswith("gemm_"):
-        return tuned.gemm_shape(s["m"], s["n"], s["k"])
+        return tuned_plans.gemm_shape(s["m"], s["n"], s["k"])
     if kernel.startswith("conv2d_"):
-        return tuned.conv2d_shape(_geometry(s))
+        return tuned_plans.conv2d_shape(_geometry(s))
     if kernel.startswith("reduce_"):
-        return tuned.reduce_shape(s["outer"], s["n"], s["inner"])
+        return tuned_plans.reduce_shape(s["outer"], s["n"], s["inner"])
     return ""
 
 

@@ -1,6 +1,6 @@
 """A device's best rates by kind of roof, and the kernels that measure them. Plain data.
 
-peak.py and beside.py measure the roofs.
+peak.py and interleaved_roofs.py measure the roofs.
 """
 
 from __future__ import annotations

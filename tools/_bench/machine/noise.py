@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import quiet
+from . import other_load
 
 COLUMNS = ("noise", "others", "steal", "switches", "throttled", "MHz")
 CSV_COLUMNS = (
@@ -73,7 +73,7 @@ class Watch:
 
     def __init__(self, sensors: Sensors = dict, root: Path = Path("/")) -> None:
         self._sensors, self._root = sensors, root
-        self._quiet = quiet.Watch(root / "proc/stat")
+        self._quiet = other_load.Watch(root / "proc/stat")
         self._begin = self._now()
 
     def _now(self) -> tuple[float, float | None, int | None, int | None, float | None]:

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from _bench.jobs.job import Job
-from _bench.machine import noise, quiet
+from _bench.machine import noise, other_load
 from _bench.rows import stats
 from _bench.rows.overhead import Overhead
 from _bench.rows.results import Measured, Row, Share, Subject
 
-from . import beside, emulated, pipelined, timing, verify
+from . import emulated_rows, interleaved_roofs, pipeline_mode, timing, verify
 from .bound import Bound
 from .probes import Gauges
 from .stop_rule import StopRule
@@ -152,12 +152,12 @@ def _run(
             return row
         bound.fill_all()
         if device.info.emulated:
-            measured, submission = emulated.take(bound, settings.rule)
+            measured, submission = emulated_rows.take(bound, settings.rule)
             row = judged(bound, subject, measured, mode, nsets)
             if row.measured is not None:
                 row.submission = submission
             return row
-        quiet.rested()  # waits for numpy's threads, which the oracle started
+        other_load.rested()  # waits for numpy's threads, which the oracle started
         watch = noise.Watch(device._backend.sensors)
         measured, overhead, share = _take(bound, mode, settings, gauges)
         disturbed = watch.noise()
@@ -208,13 +208,13 @@ def _take(
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":
-        ways = pipelined.ThreeWays(bound)
-        sampler = pipelined.Pipelined(ways)
-        measured, overhead = pipelined.take(ways, lambda: settings.rule)
-        share = beside.share_of(bound, sampler, settings.rule, gauges)
+        ways = pipeline_mode.ThreeWays(bound)
+        sampler = pipeline_mode.Pipelined(ways)
+        measured, overhead = pipeline_mode.take(ways, lambda: settings.rule)
+        share = interleaved_roofs.share_of(bound, sampler, settings.rule, gauges)
     else:
         sampler = timing.steady(bound, mode)
-        measured, share = beside.take(bound, sampler, settings.rule, gauges)
+        measured, share = interleaved_roofs.take(bound, sampler, settings.rule, gauges)
     sampler.close()
     return measured, overhead, share
 

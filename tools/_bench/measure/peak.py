@@ -6,7 +6,7 @@ other programs lower a median, and rows could then exceed the roof. "copy" is th
 reads and writes. Where a store first fetches the line that it overwrites, a plain copy moves more
 bytes than it counts; a saxpy does not. "read" is the best of all kernels, for rows that mostly
 read. Called by the peak command. `run` measures the same kernels in turns with each row
-(beside.py).
+(interleaved_roofs.py).
 """
 
 from __future__ import annotations

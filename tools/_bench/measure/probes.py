@@ -1,7 +1,8 @@
 """Probes: the roofs' kernels, sized for one row, and the highest rates that any row of a device has
 reached.
 
-beside.py takes the samples. Only the highest rates are kept from row to row, for the drawing.
+interleaved_roofs.py takes the samples. Only the highest rates are kept from row to row, for the
+drawing.
 """
 
 from __future__ import annotations

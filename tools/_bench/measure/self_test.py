@@ -18,7 +18,7 @@ import numpy as np
 from _bench.rows import stats
 
 from . import timing
-from .beside import Racer, rounds
+from .interleaved_roofs import TimedKernel, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
@@ -63,7 +63,7 @@ def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest
                 break
         else:
             return None
-        row, other = (Racer(probe.sampler) for probe in twins)
+        row, other = (TimedKernel(probe.sampler) for probe in twins)
         rule = StopRule(AGREES / 2, min(MOST_S, SHARE_OF_ROW * gauges.settings.timeout_s))
         timing.warm_up(row.sampler, rule, clock)
         rng = np.random.default_rng(gauges.settings.seed)

@@ -4,7 +4,7 @@
     cold      buffers rotate through a set larger than twice the last-level cache
     latency   one launch at a time with a wait; the row's time is that of the host's clock
 
-Mode pipeline is in pipelined.py.
+Mode pipeline is in pipeline_mode.py.
 
 Times are ns per launch, by the device's clock and by the host's. Nothing is verified here. Called
 by engine.py.

@@ -21,7 +21,7 @@ from _bench.jobs.job import Job
 from _bench.rows import shift
 from _bench.rows.results import Measured, Row, Subject
 
-from . import beside, engine, timing, verify
+from . import engine, interleaved_roofs, timing, verify
 from .bound import Bound, timing_queue
 from .engine import Settings
 from .probes import Gauges
@@ -200,7 +200,7 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
     nsets = len(e.bound.placements)
     measured = e.measured(e.sampler)
     how = e.bound, e.sampler, settings.rule, gauges
-    share = e.attempt(settings, partial(beside.share_of, *how))
+    share = e.attempt(settings, partial(interleaved_roofs.share_of, *how))
     e.sampler.close()
     if e.row is not None:
         return

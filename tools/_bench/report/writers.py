@@ -16,7 +16,7 @@ from _console.problems import UsageError
 
 from _bench.rows import results
 from _bench.rows.results import Report
-from sparkle_drv import kept
+from sparkle_drv import saved_files
 
 from . import drawings, figures, tables
 from .csv_table import as_csv
@@ -56,9 +56,9 @@ class Outputs:
         """
         for path, text in self._texts():
             with contextlib.suppress(OSError, ValueError):
-                if not kept.is_stream(path):
+                if not saved_files.is_stream(path):
                     content = text(report).encode("utf-8", "backslashreplace")
-                    kept.put(path, content, sync=path == self.json)
+                    saved_files.put(path, content, sync=path == self.json)
 
     def save(self, report: Report) -> bool:
         """Writes every requested file. Returns False, after a line on stderr, when a write failed;

@@ -4,7 +4,7 @@
     batched    many dispatches in one command list, one submission, one wait
     pipelined  a ring of slots kept full
 
-pipelined.py takes the samples; results.py, report/row_table.py and writers.py show them.
+pipeline_mode.py takes the samples; results.py, report/row_table.py and writers.py show them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 from _console import table
 from _console.problems import FAILED, OK
 
-from _bench.machine import env, quiet
+from _bench.machine import env, other_load
 
 from . import space
 from .search import Outcome
@@ -53,7 +53,7 @@ def cells(row: Row) -> tuple[str, ...]:
     notes = [] if found.complete else ["out of time"]
     notes += [f"{len(row.wrong)} WRONG"] if row.wrong else []
     notes += [] if row.kept else ["not kept"]
-    notes += [f"others took {row.others:.0%} of the cpus"] if row.others > quiet.NOTED else []
+    notes += [f"others took {row.others:.0%} of the cpus"] if row.others > other_load.NOTED else []
     return (
         row.kernel,
         row.device,

@@ -1,11 +1,11 @@
 """The search for the best plan: a pure policy over plans that can be sampled ("arms"), with an
 injected clock.
 
-The search climbs: the best plan so far races its untried neighbours, until none wins or time is up.
-A race is successive halving: all remaining plans take one sample each in turns, then the slower
-half is dropped. A busy moment thus affects all alike. The samples that made a plan win overstate
-its advantage. Therefore a duel, new samples of the best plan and the model's plan, decides at the
-end. Called by tune.py.
+The search is a hill climbing: the best plan so far races its untried neighbours, until none wins or
+time is up. A race is successive halving: all remaining plans take one sample each in turns, then
+the slower half is dropped. A busy moment thus affects all alike. The samples that made a plan win
+overstate its advantage. Therefore a final comparison, new samples of the best plan and the model's
+plan, decides at the end. Called by tune.py.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from _bench.rows import stats
 
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
-WORTH = 0.01  # least relative advantage of a neighbour for the climb to go on
-SEARCH_SHARE = 0.75  # share of the time for the climb; the duel gets the rest
+WORTH = 0.01  # least relative advantage of a neighbour for the search to go on
+SEARCH_SHARE = 0.75  # share of the time for the search; the final comparison gets the rest
 
 P = TypeVar("P")
 
@@ -60,13 +60,13 @@ class Entrant(Generic[P]):
 @dataclass
 class Outcome(Generic[P]):
     """The result of a search. At its end the model's plan and the best plan found are measured in
-    turns, which is the duel.
+    turns: the final comparison.
 
     `ratio` is the median time of the model's plan over that of the best plan found, with the two
     ends of its 95 % interval. Below 1 the model's plan is faster. If the search finds no better
-    plan than the model's, there is no duel, and all three numbers are 1. `best` is the model's plan
-    unless the duel shows clearly that the other plan is faster. `complete` says that the search
-    ended because the best plan has no untried neighbours, not because time was up.
+    plan than the model's, there is no comparison, and all three numbers are 1. `best` is the
+    model's plan unless the comparison shows clearly that the other plan is faster. `complete` says
+    that the search ended because the best plan has no untried neighbours, not because time was up.
     """
 
     model: P
@@ -94,7 +94,7 @@ class Search(Generic[P]):
     seed: int = 0
     say: Callable[[str], None] = lambda what: None
     least_pairs: int = 10
-    """Least number of samples in the last duel, also when the time is up."""
+    """Least number of samples in the final comparison, also when the time is up."""
     samples: int = SAMPLES_A_ROUND
     """Samples of each plan in the first round of a race."""
     hopeless: float = HOPELESS

@@ -1,10 +1,10 @@
 """`kernel --search`: tries as many points of a sweep as a budget allows, then compares the best in
-a duel.
+a final comparison.
 
 chooser.py chooses the next point. Each point becomes a row like any other, verified before it is
-timed. The duel times the best few and the first point again, in turns, so that a lucky row does not
-win. Points compete when they have the same mode and the same flops (or bytes, if there are no
-flops). Each such size gets its share of the budget. Called by commands/runner.py.
+timed. The final comparison times the best few and the first point again, in turns, so that a lucky
+row does not win. Points compete when they have the same mode and the same flops (or bytes, if there
+are no flops). Each such size gets its share of the budget. Called by commands/runner.py.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from _bench.rows.results import Row
 from .chooser import Chooser
 
 Task = tuple[Job, str]
-DUELISTS = 4  # number of best points that are timed again, together with the first point
+FINALISTS = 4  # number of best points that are timed again, together with the first point
 AGAIN, BEST = "timed again in turns with the best", "the best that --search found"
-DUEL_SHARE = 0.15  # share of the budget for the duel
+FINAL_SHARE = 0.15  # share of the budget for the final comparison
 ROWS = 60
 """The budget should suffice for so many points: each point gets at most 1 / ROWS of it."""
 
@@ -31,7 +31,7 @@ ROWS = 60
 @dataclass(frozen=True)
 class Found:
     """The search's result for one size. `ratio` is the first point's time over the best point's
-    with its 95 % interval, from the duel's samples. None if the two had no duel.
+    with its 95 % interval, from the comparison's samples. None if the two were not compared.
     """
 
     kernel: str
@@ -102,7 +102,7 @@ class _One:
     budget_s: float
     seed: int
     rows: dict[int, Row]
-    duel: list[int] = field(default_factory=list)
+    finalists: list[int] = field(default_factory=list)
 
     def run(self) -> None:
         places = list(self.tasks)
@@ -111,7 +111,7 @@ class _One:
             if "is_best" in row.extra:
                 self._keep(place, _unmarked(row))
             chooser.tell(places.index(place), _cost(row))
-        start, until = self.clock(), (1 - DUEL_SHARE) * self.budget_s
+        start, until = self.clock(), (1 - FINAL_SHARE) * self.budget_s
         done, total = 0, len(places) - len(self.rows)
         while (at := chooser.ask()) is not None:
             spent = self.clock() - start
@@ -134,27 +134,27 @@ class _One:
         rows replace the earlier rows of these points.
         """
         first = next(iter(self.tasks))
-        self.duel = list(dict.fromkeys([*self._ranked(self.rows)[:DUELISTS], first]))
-        self.duel = [at for at in self.duel if at in self.rows and _cost(self.rows[at])]
-        if len(self.duel) < 2:
+        self.finalists = list(dict.fromkeys([*self._ranked(self.rows)[:FINALISTS], first]))
+        self.finalists = [at for at in self.finalists if at in self.rows and _cost(self.rows[at])]
+        if len(self.finalists) < 2:
             return
-        jobs = [self.tasks[place][0] for place in self.duel]
+        jobs = [self.tasks[place][0] for place in self.finalists]
         mode = self.tasks[first][1]
         rivals = tuple(
             replace(job, kernel=f"{job.kernel} {job.label}", inputs_of=jobs[0].kernel)
             for job in jobs[1:]
         )
         again = self.measure(replace(jobs[0], rivals=rivals), mode, len(self.rows) + 1)
-        for place, row in zip(self.duel, again, strict=True):
+        for place, row in zip(self.finalists, again, strict=True):
             row.subject = replace(row.subject, kernel=jobs[0].kernel)
             row.extra.pop("versus", None)
             row.notes.append(AGAIN)
             self.rows[place] = row
         best = self._best()
-        if best in self.duel:
+        if best in self.finalists:
             self.rows[best].notes.append(BEST)
             self.rows[best].extra["is_best"] = True
-        for place in self.duel:
+        for place in self.finalists:
             self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
@@ -164,10 +164,10 @@ class _One:
         return sorted(right, key=right.__getitem__)
 
     def _best(self) -> int | None:
-        """Returns the place of the best row: by the duel if there was one, otherwise by all rows.
-        None if no row is correct.
+        """Returns the place of the best row: by the final comparison if there was one, otherwise by
+        all rows. None if no row is correct.
         """
-        ranked = self._ranked(self.duel or self.rows) or self._ranked(self.rows)
+        ranked = self._ranked(self.finalists or self.rows) or self._ranked(self.rows)
         return ranked[0] if ranked else None
 
     def outcome(self) -> Found:
@@ -183,7 +183,12 @@ class _One:
             return found
         winner = self.rows[best]
         ratio = None
-        if best != first and {best, first} <= set(self.duel) and row.measured and winner.measured:
+        if (
+            best != first
+            and {best, first} <= set(self.finalists)
+            and row.measured
+            and winner.measured
+        ):
             samples = winner.measured.samples, row.measured.samples
             ratio = (
                 stats.summarize(samples[1]).median / stats.summarize(samples[0]).median,

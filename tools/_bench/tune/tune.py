@@ -4,7 +4,7 @@ best.
 Every candidate passes the check of bound.py (new inputs, poisoned outputs, guard bands, the float64
 oracle) before its first sample. A wrong candidate is reported on stderr, never timed, and makes the
 command fail. The best plan is checked again with other inputs. Then it is stored in
-SPARKLE_HOME/tuned.json, which ops reads (ops/tiles/tuned.py). Called by commands/tune.py.
+SPARKLE_HOME/tuned.json, which ops reads (ops/tiles/tuned_plans.py). Called by commands/tune.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from _console.progress import Progress
 from _bench.jobs import catalog, plans
 from _bench.jobs.fills import Array
 from _bench.jobs.job import Job, Oracle, Values
-from _bench.machine import quiet
+from _bench.machine import other_load
 from _bench.measure import timing
 from _bench.measure.bound import Bound
 
@@ -164,7 +164,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
     """Searches for one job's best plan and keeps it. KeyboardInterrupt and the error of a stuck or
     lost device pass through.
     """
-    from sparkle_drv.ops.tiles import tuned
+    from sparkle_drv.ops.tiles import tuned_plans
     from sparkle_drv.types import in_common
 
     info = device.info
@@ -180,7 +180,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
     def loudly(what: str) -> None:
         print(f"WRONG RESULT {what}", file=sys.stderr, flush=True)
 
-    watch = quiet.Watch()
+    watch = other_load.Watch()
     with Bound(job, device, settings.seed) as bound:
         first = bound.kernel
         bench = Bench(bound, loudly)
@@ -192,10 +192,10 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
             row.outcome = search.run(space.seeds(job.kernel, model, info))
             best = row.outcome.best
             row.others = watch.others() if in_common(("cpu",), info.shares) else 0.0
-            quiet_enough = settings.busy or row.others < quiet.TOO_MUCH
+            quiet_enough = settings.busy or row.others < other_load.TOO_MUCH
             if bench.confirm(best) and quiet_enough:
                 found = row.outcome
-                entry = tuned.Entry(best, found.best_s, found.model_s)
+                entry = tuned_plans.Entry(best, found.best_s, found.model_s)
                 row.kept = _keep(device, job.kernel, row.shape, entry)
         except ValueError as error:
             row.failure = str(error)
@@ -209,10 +209,10 @@ def _neighbours(kernel: str, info: sp.DeviceInfo, plan: sp.TilePlan) -> list[sp.
 
 
 def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
-    from sparkle_drv.ops.tiles import tuned
+    from sparkle_drv.ops.tiles import tuned_plans
 
     try:
-        tuned.Tuned(device.home).put(device.info, kernel, shape, entry)
+        tuned_plans.Tuned(device.home).put(device.info, kernel, shape, entry)
     except OSError as error:
         print(f"bench.py: tuned plans cannot be kept: {error}", file=sys.stderr)
         return False

@@ -149,7 +149,7 @@ class Bench:
             with contextlib.suppress(Exception):
                 device.close()
 
-    # climb.Bench
+    # runner.Bench
 
     def begin(self, rung: Rung) -> None:
         self.hanging = rung.hangs

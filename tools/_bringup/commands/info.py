@@ -6,7 +6,7 @@ import argparse
 
 from _console.problems import FAILED, OK
 
-from _bringup.ladder import about
+from _bringup.ladder import device_facts
 from _bringup.results import report
 
 from . import options
@@ -17,11 +17,11 @@ def add(sub: options.Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    told = about.gather(args.device)
+    told = device_facts.gather(args.device)
     document = {
         "schema": report.SCHEMA, "device": args.device, "info": told, "machine": report.machine()
     }  # fmt: skip
     if args.json != "-":
-        print("\n".join(about.lines({args.device: told, "machine": document["machine"]})))
+        print("\n".join(device_facts.lines({args.device: told, "machine": document["machine"]})))
     saved = not args.json or options.write_json(args.json, document)
     return OK if saved else FAILED

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from . import about, evidence
+from . import device_facts, evidence
 
 README = """Files that `bringup.py ladder --bundle` wrote on this machine.
 
@@ -37,7 +37,7 @@ def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) 
         "report.json": json.dumps(document, indent=1, default=str),
         "machine.json": json.dumps(document["machine"], indent=1),
         "kernel.log": kernel_log(),
-        "info.json": json.dumps(about.safely(uri), indent=1, default=str),
+        "info.json": json.dumps(device_facts.safely(uri), indent=1, default=str),
     }
     for rung in document["rungs"]:
         for part, text in rung["facts"].get("dump", {}).items():

@@ -22,7 +22,7 @@ from typing import Any
 from _bringup.causes.matching import advise
 from _bringup.results.rung import BLOCKED, FAIL, Result, Rung
 
-from . import climb
+from . import runner
 
 GRACE_S = 25.0  # seconds beyond a rung's limit, for the dump and for closing the device
 Tell = Callable[[Result], None]
@@ -53,7 +53,7 @@ def run(
     except KeyboardInterrupt:
         facts["interrupted"] = True
     # If one child process does not start, another would not either.
-    why = "not climbed: " + ("interrupted" if "interrupted" in facts else "no process begins")
+    why = "not run: " + ("interrupted" if "interrupted" in facts else "no process begins")
     for rung in rungs[len(done) :]:
         done.append(Result(rung.name, BLOCKED, text=why))
         tell(done[-1])
@@ -69,25 +69,25 @@ def _child(
 
     try:
         with record:
-            _climb(rungs, make_bench(), timeout_s, before, facts, say)
+            _run_rungs(rungs, make_bench(), timeout_s, before, facts, say)
     except Exception as error:
         say(trouble=" ".join(str(error).split()) or type(error).__name__)
         raise
 
 
-def _climb(
+def _run_rungs(
     rungs: Sequence[Rung], bench: Any, timeout_s: float, before: list[Result],
     facts: dict[str, Any], say: Callable[..., None],
 ) -> None:  # fmt: skip
     bench.facts |= {k: v for k, v in facts.items() if k not in bench.facts}
-    climbed = climb.climb(
+    climbed = runner.run_rungs(
         rungs, bench, timeout_s=timeout_s, before=before, begun=lambda r: say(begin=r.name)
     )
     for result in climbed:
         say(result=dataclasses.asdict(result), facts=bench.facts)
     say(end=True)
     try:
-        climb.bounded(bench.close, climb.AUTOPSY_S)
+        runner.bounded(bench.close, runner.AUTOPSY_S)
     except Exception as error:
         say(trouble=f"closing: {error}")
 

@@ -19,7 +19,7 @@ from _bringup.benches import cuda as bench_cuda
 from _bringup.benches.card import Emulated, Real
 from _bringup.results.rung import Rung
 from _bringup.rungs import api as rungs_api
-from _bringup.rungs import assumed as rungs_assumed
+from _bringup.rungs import assumptions as rungs_assumed
 from _bringup.rungs import coherence as rungs_coherence
 from _bringup.rungs import cuda as rungs_cuda
 from _bringup.rungs import hang as rungs_hang

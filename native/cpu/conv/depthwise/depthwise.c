@@ -1,5 +1,5 @@
 /* Depthwise convolution, with one input and one output channel per group: divides the work into
- * tasks. The loops are in nine.inc, nchw.inc and nhwc.inc. */
+ * tasks. The loops are in nchw_3x3.inc, nchw.inc and nhwc.inc. */
 #include "depthwise.h"
 
 #include <errno.h>
@@ -46,7 +46,8 @@ static void one_run(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns 1 if nine.inc, which reads the image without a window, can compute this convolution. */
+/* Returns 1 if nchw_3x3.inc, which reads the image without a window, can compute this
+ * convolution. */
 static int is_nine(const struct sp_conv *v, int64_t narrowest)
 {
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;

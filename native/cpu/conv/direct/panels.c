@@ -45,9 +45,9 @@ static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_conv *const v = &work->v;
     const int64_t nbytes = v->cg * v->taps * (int64_t)sizeof(float);
-    const int64_t pixels = sp_least(plan->nc ? plan->nc : PANELS_NBYTES / nbytes, MOST_NBYTES / 2 / nbytes);
+    const int64_t pixels = sp_min_i64(plan->nc ? plan->nc : PANELS_NBYTES / nbytes, MOST_NBYTES / 2 / nbytes);
     const int64_t most = IN_PLACE_PANELS * 2 * work->kernel->lanes;
-    return work->task.in_place ? sp_least(pixels, sp_least(IN_PLACE_NBYTES / nbytes, most)) : pixels;
+    return work->task.in_place ? sp_min_i64(pixels, sp_min_i64(IN_PLACE_NBYTES / nbytes, most)) : pixels;
 }
 
 /* Divides an output plane into stretches of pixels and computes the sizes of scratch memory. */
@@ -58,20 +58,20 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t lanes = work->kernel->lanes;
     const int64_t wide = 2 * lanes;
     const int64_t plane = v->oh * v->ow;
-    task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
+    task->tiles = sp_ceil_div(v->ocg, 2 * work->kernel->run);
     task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* sp_conv_flatten makes such rows */
     task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
                      task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
-    const int64_t columns = sp_most(sp_least(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
+    const int64_t columns = sp_max_i64(sp_min_i64(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
     /* stretches of equal size */
-    task->piece.columns = sp_pieces(sp_pieces(plane, sp_pieces(plane, columns)), wide) * wide;
-    task->pieces = sp_pieces(plane, task->piece.columns);
+    task->piece.columns = sp_ceil_div(sp_ceil_div(plane, sp_ceil_div(plane, columns)), wide) * wide;
+    task->pieces = sp_ceil_div(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;
-    task->images = task->pieces == 1 && !task->in_place ? sp_most(sp_least(v->n, pixels / task->piece.columns), 1) : 1;
+    task->images = task->pieces == 1 && !task->in_place ? sp_max_i64(sp_min_i64(v->n, pixels / task->piece.columns), 1) : 1;
     task->panels_floats = task->images * (task->piece.columns / wide) * task->panel;
-    const int64_t outputs = sp_least((task->piece.columns - 1) / v->ow + 2, v->oh);
+    const int64_t outputs = sp_min_i64((task->piece.columns - 1) / v->ow + 2, v->oh);
     const int64_t rows = sp_conv_depthwise_rows(v, outputs);
     task->rows_of = sp_conv_cut(v, rows, v->ow, lanes);
     work->scratch_nbytes = (size_t)(task->panels_floats + rows * task->rows_of.row + wide) * sizeof(float);
@@ -92,7 +92,7 @@ int sp_conv_panels_take(const struct sp_conv *conv, const struct sp_tile_plan *p
 
 static int64_t stretches(const struct sp_conv_strips *task)
 {
-    return sp_pieces(task->v->n, task->images) * task->pieces;
+    return sp_ceil_div(task->v->n, task->images) * task->pieces;
 }
 
 static void one_task(void *ctx, uint32_t index)
@@ -117,11 +117,11 @@ static void share_out(struct work *work, int64_t threads)
 {
     const int64_t all = stretches(&work->task);
     const int64_t several = 4 * threads;
-    work->parts = threads > 1 ? sp_least(several, all) : 1;
+    work->parts = threads > 1 ? sp_min_i64(several, all) : 1;
     work->bands = 1;
     if (threads == 1 || work->parts * work->v.groups >= several)
         return;
-    while (work->parts * work->v.groups * work->bands % threads && work->bands < sp_least(threads, work->task.tiles))
+    while (work->parts * work->v.groups * work->bands % threads && work->bands < sp_min_i64(threads, work->task.tiles))
         work->bands++;
 }
 
@@ -141,9 +141,9 @@ int sp_conv_panels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     if (!task->taps)
         return -ENOMEM;
     const int64_t terms = v->cg * v->taps;
-    task->rows = sp_pieces(terms, sp_pieces(terms, plan->kc ? plan->kc : TERMS));
+    task->rows = sp_ceil_div(terms, sp_ceil_div(terms, plan->kc ? plan->kc : TERMS));
     const int64_t near = plan->mc ? plan->mc : NEAR_NBYTES / (int64_t)sizeof(float) / task->rows;
-    task->near_tiles = sp_most(near / (2 * work.kernel->run), 1);
+    task->near_tiles = sp_max_i64(near / (2 * work.kernel->run), 1);
     share_out(&work, threads);
     const int64_t tasks = v->groups * work.parts * work.bands;
     if (tasks > UINT32_MAX)

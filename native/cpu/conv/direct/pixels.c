@@ -31,7 +31,7 @@ struct work {
  * two vectors. */
 static int64_t lanes_of_group(const struct work *work)
 {
-    return sp_pieces(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;
+    return sp_ceil_div(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;
 }
 
 /* Describes block `b` of output channels of group `group`. */
@@ -41,12 +41,12 @@ static struct sp_conv_block block_of(const struct work *work, int64_t group, int
     const int64_t wide = 2 * work->kernel->lanes;
     const int64_t terms = v->cg * v->taps;
     const int64_t of_group = lanes_of_group(work);
-    const int64_t here = sp_least(wide, of_group - b * wide);
+    const int64_t here = sp_min_i64(wide, of_group - b * wide);
     return (struct sp_conv_block){
         .w = work->weights + (group * of_group + b * wide) * terms,
         .bias = work->bias + group * of_group + b * wide,
         .first = group * v->ocg + b * wide,
-        .channels = sp_least(wide, v->ocg - b * wide),
+        .channels = sp_min_i64(wide, v->ocg - b * wide),
         .nv = (int)(here / work->kernel->lanes),
         .is_wild = (int)__atomic_load_n(&work->is_wild, __ATOMIC_RELAXED),
     };
@@ -88,7 +88,7 @@ static void one_task(void *ctx, uint32_t index)
     const int64_t b1 = (blocks_part + 1) * work->blocks / work->block_parts;
     struct sp_conv_block blocks[MOST_RESIDENT];
     for (int64_t b = blocks_part * work->blocks / work->block_parts; b < b1; b += work->resident) {
-        const int64_t count = sp_least(work->resident, b1 - b);
+        const int64_t count = sp_min_i64(work->resident, b1 - b);
         for (int64_t i = 0; i < count; i++)
             blocks[i] = block_of(work, group, b + i);
         work->kernel->pixels(&work->task, blocks, count, group, t0, t1);
@@ -98,7 +98,7 @@ static void one_task(void *ctx, uint32_t index)
 static struct work begin(const struct sp_conv *v, enum sp_isa isa)
 {
     struct work work = {.v = *v, .kernel = sp_conv_kernels[isa]};
-    work.blocks = sp_pieces(v->ocg, 2 * work.kernel->lanes);
+    work.blocks = sp_ceil_div(v->ocg, 2 * work.kernel->lanes);
     return work;
 }
 
@@ -133,23 +133,23 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
         return -ENOMEM;
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
-    const int64_t most = resident < 1 ? 1 : sp_least(resident, MOST_RESIDENT);
+    const int64_t most = resident < 1 ? 1 : sp_min_i64(resident, MOST_RESIDENT);
     /* Divide the blocks into sets of equal size, because each set reads all of x. */
-    work.resident = sp_pieces(work.blocks, sp_pieces(work.blocks, most));
+    work.resident = sp_ceil_div(work.blocks, sp_ceil_div(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;
     task->memory = v->nhwc ? (struct sp_conv_memory){1, v->w_in * v->c, v->c, 1, v->kw * v->cg, v->cg}
                            : (struct sp_conv_memory){v->h * v->w_in, v->w_in, 1, v->taps, v->kw, 1};
     task->rows = v->ow <= work.kernel->run && v->oh > 1 ? 2 : 1;
-    task->across = sp_pieces(v->ow, 2 * work.kernel->run);
-    task->tiles = sp_pieces(v->oh, task->rows) * task->across;
+    task->across = sp_ceil_div(v->ow, 2 * work.kernel->run);
+    task->tiles = sp_ceil_div(v->oh, task->rows) * task->across;
     task->channels = chunk / v->taps < 1 ? 1 : chunk / v->taps;
 
     work.block_parts = work.tile_parts = 1;
     if (threads > 1) {
         const int64_t parts = 4 * (int64_t)threads;
-        work.tile_parts = work.resident >= work.blocks || v->groups > 1 ? sp_least(parts, v->n * task->tiles) : 1;
-        work.block_parts = work.tile_parts > 1 ? 1 : sp_least(parts, work.blocks);
+        work.tile_parts = work.resident >= work.blocks || v->groups > 1 ? sp_min_i64(parts, v->n * task->tiles) : 1;
+        work.block_parts = work.tile_parts > 1 ? 1 : sp_min_i64(parts, work.blocks);
     }
     const int64_t tasks = v->groups * work.block_parts * work.tile_parts;
     if (tasks > UINT32_MAX)

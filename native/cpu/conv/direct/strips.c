@@ -42,7 +42,7 @@ static void pack_tile(void *ctx, uint32_t index)
 static struct work begin(const struct sp_conv *v, enum sp_isa isa)
 {
     struct work work = {.v = *v, .kernel = sp_conv_kernels[isa]};
-    work.task.tiles = sp_pieces(v->ocg, 2 * work.kernel->run);
+    work.task.tiles = sp_ceil_div(v->ocg, 2 * work.kernel->run);
     return work;
 }
 
@@ -70,7 +70,7 @@ static void one_task(void *ctx, uint32_t index)
         return;
     }
     for (int64_t t = tile_part * work->task.tiles / work->tile_parts; t < t1; t += work->resident)
-        work->kernel->strips(&work->task, window, group, t, sp_least(t + work->resident, t1),
+        work->kernel->strips(&work->task, window, group, t, sp_min_i64(t + work->resident, t1),
                              part * all / work->piece_parts, (part + 1) * all / work->piece_parts);
 }
 
@@ -85,21 +85,21 @@ int sp_conv_strips(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t terms = v->cg * v->taps;
     const int64_t chunk = plan->kc ? plan->kc : TERMS;
     task->v = v;
-    task->piece = sp_conv_cut(v, v->cg * v->kh, sp_least(plan->nc, MOST_COLUMNS), lanes);
+    task->piece = sp_conv_cut(v, v->cg * v->kh, sp_min_i64(plan->nc, MOST_COLUMNS), lanes);
     task->taps = sp_conv_taps(v, &task->piece);
     if (!task->taps)
         return -ENOMEM;
     task->weights = packed->w;
     task->pieces = sp_conv_pieces(v, &task->piece, lanes);
-    task->rows = sp_most(chunk / v->kw, 1);
+    task->rows = sp_max_i64(chunk / v->kw, 1);
     task->is_aliased = sp_conv_is_aliased(v);
     work.window_nbytes = (size_t)(v->cg * v->kh * task->piece.row) * sizeof(float);
-    const int64_t of_tile = terms * sp_pieces(v->ocg, task->tiles) * (int64_t)sizeof(float);
-    work.resident = sp_most(plan->mc ? plan->mc / (2 * work.kernel->run) : RESIDENT_NBYTES / of_tile, 1);
+    const int64_t of_tile = terms * sp_ceil_div(v->ocg, task->tiles) * (int64_t)sizeof(float);
+    work.resident = sp_max_i64(plan->mc ? plan->mc / (2 * work.kernel->run) : RESIDENT_NBYTES / of_tile, 1);
 
     work.tile_parts = work.piece_parts = 1;
     if (threads > 1)
-        work.piece_parts = sp_least(4 * (int64_t)threads, v->n * v->oh * task->pieces);
+        work.piece_parts = sp_min_i64(4 * (int64_t)threads, v->n * v->oh * task->pieces);
     const int64_t tasks = v->groups * work.piece_parts;
     if (tasks > UINT32_MAX)
         return -EINVAL;

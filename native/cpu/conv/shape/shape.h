@@ -4,7 +4,7 @@
 #define SP_CPU_CONV_SHAPE_H
 #include "core/args.h"
 #include "cpu/gemm/gemm.h"
-#include "cpu/vector/whole.h"
+#include "cpu/vector/integer.h"
 
 /* The geometry of a convolution. The numbers are signed, because an output pixel's window may begin
  * in the padding. sp_conv_widen refuses factors above 2**31, so no product of two overflows. */

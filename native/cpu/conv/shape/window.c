@@ -11,12 +11,12 @@ enum {
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes)
 {
     const int64_t reach = (v->kw - 1) * v->dw + 1;
-    struct sp_conv_piece piece = {.phases = sp_least(v->sw, reach)};
+    struct sp_conv_piece piece = {.phases = sp_min_i64(v->sw, reach)};
     const int64_t fit = WINDOW_NBYTES / (int64_t)sizeof(float) / (rows * piece.phases) - (reach - 1) / v->sw;
     piece.columns = wanted ? wanted : fit < 2 * lanes ? 2 * lanes : fit / (2 * lanes) * 2 * lanes;
     if (v->ow <= piece.columns + lanes)
         piece.columns = v->ow;
-    piece.phase = sp_pieces(piece.columns + 2 * lanes + (reach - 1) / v->sw, LINE) * LINE;
+    piece.phase = sp_ceil_div(piece.columns + 2 * lanes + (reach - 1) / v->sw, LINE) * LINE;
     piece.row = piece.phases * piece.phase;
     return piece;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* The matrices G of F(2x2), F(4x4) and F(6x6). Row i of G belongs to interpolation point p = p_i
- * (tile.inc, six.inc) and is (1, p, p^2) / prod_{j != i} (p_i - p_j). The last row, for the point
- * infinity, is (0, 0, 1). */
+ * (tile.inc, tile_6x6.inc) and is (1, p, p^2) / prod_{j != i} (p_i - p_j). The last row, for the
+ * point infinity, is (0, 0, 1). */
 static const double G2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 #define A 0.70710678118654752440
 #define B 1.41421356237309504880
@@ -90,13 +90,13 @@ static void one_panel(void *ctx, uint32_t index)
     const struct sp_wino *const wino = packing->wino;
     const struct sp_conv *const v = wino->conv;
     const int64_t o0 = index * wino->panel;
-    const int64_t channels = sp_least(wino->panel, v->oc - o0);
+    const int64_t channels = sp_min_i64(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
         /* o < channels too, because `width` rounds `channels` up to whole vectors only */
         for (int64_t o = 0; o < width; o += TOGETHER)
-            transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_least(TOGETHER, channels - o),
-                      packing->u + index * v->c * wino->panel + c * width + o, sp_least(TOGETHER, width - o),
+            transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_min_i64(TOGETHER, channels - o),
+                      packing->u + index * v->c * wino->panel + c * width + o, sp_min_i64(TOGETHER, width - o),
                       wino->panels * v->c * wino->panel);
 }
 

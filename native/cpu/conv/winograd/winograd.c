@@ -40,11 +40,11 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     w.frequencies = w.edge * w.edge;
     w.points = w.stride == 1 ? tile + 2 : tile + 1;
     w.parts = w.stride == 1 ? 1 : SP_WINO_PARTS;
-    w.across = sp_pieces(v->ow, tile);
-    w.down = sp_pieces(v->oh, tile);
-    w.blocks = sp_pieces(v->c, kernel->lanes);
+    w.across = sp_ceil_div(v->ow, tile);
+    w.down = sp_ceil_div(v->oh, tile);
+    w.blocks = sp_ceil_div(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
-    w.panels = sp_pieces(v->oc, w.panel);
+    w.panels = sp_ceil_div(v->oc, w.panel);
     /* Check that all indices fit: tiles, an output channel's products, the weights in bytes. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
@@ -83,7 +83,7 @@ static size_t chunk_of(const struct sp_wino *wino, int64_t f)
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
     if (wino->m != 6)
         return SIZE_MAX;
-    return (size_t)128 >> sp_least(counts[f / 8] * counts[f % 8], 2);
+    return (size_t)128 >> sp_min_i64(counts[f / 8] * counts[f % 8], 2);
 }
 
 /* Multiplies all rows of one part by matrix f of its weights, for panels [p0, p1). `u` holds all
@@ -97,18 +97,18 @@ static void products(const struct work *work, const struct sp_wino_group *group,
     const int64_t lanes = work->kernel->lanes;
     const size_t chunk = chunk_of(wino, f);
     /* Micro-tiles of equal size are better than a short last one. */
-    const int64_t call = sp_pieces(of->rows, sp_pieces(of->rows, work->kernel->rows));
+    const int64_t call = sp_ceil_div(of->rows, sp_ceil_div(of->rows, work->kernel->rows));
     for (int64_t p = p0; p < p1; p++, m += group->products * wino->panel) {
-        const int64_t vectors = sp_pieces(sp_least(wino->panel, conv->oc - p * wino->panel), lanes);
+        const int64_t vectors = sp_ceil_div(sp_min_i64(wino->panel, conv->oc - p * wino->panel), lanes);
         const int64_t width = vectors * lanes;
         const float *const of_panel = u + p * conv->c * wino->panel;
         for (int64_t t = 0; t < of->rows; t += call) {
-            const int64_t rows = sp_least(call, of->rows - t);
+            const int64_t rows = sp_min_i64(call, of->rows - t);
             const float *line = of_panel;
             int64_t inner = 0;
             reading->turn = !reading->turn;
             struct sp_wino_ahead *const ahead = reading->turn ? &reading->output : &reading->input;
-            if (sp_wino_ahead_next(ahead, &line))
+            if (sp_wino_prefetch_next(ahead, &line))
                 inner = ahead->inner;
             work->kernel->ukr[(vectors - 1) * work->kernel->rows + rows - 1](
                 (size_t)conv->c, of->v + f * of->stride + t * lanes, (size_t)(of->rows * lanes), of_panel, line, inner,
@@ -122,7 +122,7 @@ static void products(const struct work *work, const struct sp_wino_group *group,
 static int multiply(const struct work *work, const struct sp_wino_group *group, int64_t first, int64_t end)
 {
     const struct sp_wino *const wino = work->wino;
-    const int64_t wide = sp_least(work->wide, end - first);
+    const int64_t wide = sp_min_i64(work->wide, end - first);
     const int64_t panel_m = group->products * wino->panel; /* floats of one panel in m */
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
@@ -132,7 +132,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
         /* input of the next group */
         reading.input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
     for (int64_t p0 = first; p0 < end; p0 += wide) {
-        const int64_t p1 = sp_least(p0 + wide, end);
+        const int64_t p1 = sp_min_i64(p0 + wide, end);
         const float *u = work->u;
         if (work->far)
             reading.output =
@@ -182,7 +182,7 @@ static void one_group(void *ctx, uint32_t index)
     struct work *const work = ctx;
     const int64_t first = index * work->group;
     struct sp_wino_group group;
-    int error = begin(work, first, sp_least(work->group, work->wino->tiles - first), &group);
+    int error = begin(work, first, sp_min_i64(work->group, work->wino->tiles - first), &group);
     if (!error) {
         for (int64_t block = 0; block < work->wino->blocks; block++)
             work->tile->input(&group, block);
@@ -202,7 +202,7 @@ static void one_panel(void *ctx, uint32_t index)
 {
     struct work *const work = ctx;
     const int64_t first = index * work->wide;
-    const int error = multiply(work, &work->only, first, sp_least(first + work->wide, work->wino->panels));
+    const int error = multiply(work, &work->only, first, sp_min_i64(first + work->wide, work->wino->panels));
     if (error)
         __atomic_store_n(&work->error, error, __ATOMIC_RELAXED);
 }
@@ -222,13 +222,13 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
-    group = sp_least(group, wino->tiles);
+    group = sp_min_i64(group, wino->tiles);
     /* equal groups instead of a short last one */
-    group = sp_pieces(wino->tiles, sp_pieces(wino->tiles, group));
+    group = sp_ceil_div(wino->tiles, sp_ceil_div(wino->tiles, group));
     work->group = group;
-    work->groups = sp_pieces(wino->tiles, group);
-    work->wide = plan->nc ? sp_pieces(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
-    work->wide = work->wide < 1 ? 1 : sp_least(work->wide, wino->panels);
+    work->groups = sp_ceil_div(wino->tiles, group);
+    work->wide = plan->nc ? sp_ceil_div(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
+    work->wide = work->wide < 1 ? 1 : sp_min_i64(work->wide, wino->panels);
     /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches pass
      * through the cache without staying, as the weights do. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
@@ -255,12 +255,12 @@ int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, cons
     } else {
         for (int64_t g = 0; g < work.groups && !work.error; g++) {
             const int64_t first = g * work.group;
-            const int rc = begin(&work, first, sp_least(work.group, wino.tiles - first), &work.only);
+            const int rc = begin(&work, first, sp_min_i64(work.group, wino.tiles - first), &work.only);
             if (rc)
                 return rc;
             sp_pool_run(pool, one_block, &work, (uint32_t)wino.blocks, threads);
-            work.wide = sp_least(work.wide, sp_pieces(wino.panels, threads));
-            sp_pool_run(pool, one_panel, &work, (uint32_t)sp_pieces(wino.panels, work.wide), threads);
+            work.wide = sp_min_i64(work.wide, sp_ceil_div(wino.panels, threads));
+            sp_pool_run(pool, one_panel, &work, (uint32_t)sp_ceil_div(wino.panels, work.wide), threads);
         }
     }
     return work.error;

@@ -86,7 +86,7 @@ static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t 
     const int64_t before = part & 1 ? x * wino->m : x;
     if (!(part >> 1))
         return (image * wino->down + y) * width + before;
-    return (image * v->oh + y * wino->m) * width + sp_least(wino->m, v->oh - y * wino->m) * before;
+    return (image * v->oh + y * wino->m) * width + sp_min_i64(wino->m, v->oh - y * wino->m) * before;
 }
 
 /* A micro-kernel: m[i * row_stride + j] = sum_p v[p / lanes * v_stride + i * lanes + p % lanes] *
@@ -143,7 +143,7 @@ int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool 
 int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, const struct sp_tile_plan *plan,
                     struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 
-/* The cache lines to prefetch (ahead.c): from[i*step[0] + j*step[1] + l*step[2]] for all i, j, l
+/* The cache lines to prefetch (prefetch.c): from[i*step[0] + j*step[1] + l*step[2]] for all i, j, l
  * below n[0..2]. A micro-kernel call starts at one such address and moves `inner` floats on with
  * each step. */
 struct sp_wino_ahead {
@@ -158,5 +158,5 @@ struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t fir
 struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t first, int64_t count, int64_t o,
                                           int64_t channels);
 /* Gives the next address to prefetch, which must not be read. Returns 0 when there are no more. */
-int sp_wino_ahead_next(struct sp_wino_ahead *ahead, const float **line);
+int sp_wino_prefetch_next(struct sp_wino_ahead *ahead, const float **line);
 #endif

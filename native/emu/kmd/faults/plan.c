@@ -51,7 +51,7 @@ static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 }
 
 /* Performs those actions that can be planned both for an ioctl and for a job. */
-static void strike(struct kmd_card *card, const struct sp_emu_planned *what)
+static void perform(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     if (what->action == SP_EMU_DO_RESET)
         kmd_reset(card, what->value != 0);
@@ -74,7 +74,7 @@ int kmd_plan_ioctl(struct kmd_card *card, uint32_t nr)
         bool mine = !plan->what.of_jobs && plan->what.nrs[nr / 64 % 4] >> nr % 64 & 1;
         if (mine && is_due(plan)) {
             note(card, &plan->what);
-            strike(card, &plan->what);
+            perform(card, &plan->what);
             if (plan->what.action == SP_EMU_DO_FAIL && rc == 0)
                 rc = -(int)plan->what.value;
         }
@@ -116,7 +116,7 @@ void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
         struct kmd_plan *plan = *link;
         if (plan->what.of_jobs && is_due(plan)) {
             note(card, &plan->what);
-            strike(card, &plan->what);
+            perform(card, &plan->what);
             to_job(job, &plan->what);
         }
         if (plan->what.of_jobs && is_over(plan))

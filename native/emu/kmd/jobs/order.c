@@ -53,7 +53,7 @@ static void tidy(struct kmd_accounts *all)
 }
 
 /* Returns `jobs` without the accounts that were reused after submission number `pushed`. */
-static uint64_t still(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
+static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
         if (!all->at[i].queue || all->at[i].pushed > pushed)
@@ -89,8 +89,8 @@ void kmd_order_push(struct kmd_job *job)
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
-        queue = still(all, entity->last->fence->jobs, last->pushed);
-        a->before |= still(all, last->before, last->pushed);
+        queue = without_reused(all, entity->last->fence->jobs, last->pushed);
+        a->before |= without_reused(all, last->before, last->pushed);
     }
     a->pushed = a->log.number = all->pushes;
     a->log.ended_by = SP_ENDS_JOB;

@@ -34,7 +34,7 @@ static int attach(struct kmd_ring *ring, struct kmd_entity *entity)
 }
 
 /* Returns the error of a job that must not run any more, or 0. */
-static int doomed(const struct kmd_job *job)
+static int error_of(const struct kmd_job *job)
 {
     const struct kmd_ctx *ctx = job->entity->ctx;
     if (ctx->card->unplugged)
@@ -49,7 +49,7 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
         struct kmd_job *job = ring->entity[k]->first;
         const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_DEPENDENCY);
         bool free = !job->wait || job->wait->signalled || (flaw && flaw->a >> ring->ip & 1);
-        if ((!ring->card->hold && free) || doomed(job)) {
+        if ((!ring->card->hold && free) || error_of(job)) {
             ring->turn = k + 1;
             return job;
         }
@@ -58,7 +58,7 @@ static struct kmd_job *next_job(struct kmd_ring *ring)
 }
 
 /* Delays the ring by a random time, or until its job is cancelled. */
-static void dawdle(struct kmd_ring *ring)
+static void delay_randomly(struct kmd_ring *ring)
 {
     struct kmd_machine *machine = ring->card->machine;
     uint64_t until = kmd_now() + kmd_random(machine, machine->options.delay_ns);
@@ -81,25 +81,25 @@ static void tell(const struct kmd_card *card, struct kmd_job *job)
 static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job)
 {
     struct kmd_card *card = ring->card;
-    int error = doomed(job);
+    int error = error_of(job);
     if (error) {
         kmd_job_finish(job, error);
         return;
     }
     ring->running = job;
     ring->cancel = 0;
-    dawdle(ring);
+    delay_randomly(ring);
     if (ring->registers_lost)
         sp_emu_hwq_reset(&state->hwq, ring->ip);
     ring->registers_lost = false;
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
-        dawdle(ring);
+        delay_randomly(ring);
     /* As in the kernel (amdgpu_ib_schedule), the word is written first. Then the kernel's own fence
      * signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
-        dawdle(ring);
+        delay_randomly(ring);
     }
     card->fault.lane_ops += state->exec.lane_ops;
     card->fault.vram_dispatches += state->exec.vram_dispatches;
@@ -217,7 +217,7 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
         free(ring->entity);
         if (ring->state) {
             sp_caches_free(&ring->state->exec);
-            sp_late_free(&ring->state->exec);
+            sp_async_free(&ring->state->exec);
             sp_races_free(ring->state->exec.races);
         }
         free(ring->state);

@@ -102,7 +102,7 @@ static int execute(struct kmd_ring *ring, struct kmd_ring_state *state, const st
 
 /* Waits for the additional time of a job that was slowed by injection. A cancellation ends the
  * wait. If the job's time limit ends the wait, returns -ETIME. */
-static int drag(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
+static int slow_down(struct kmd_ring *ring, const struct sp_emu_exec *x, const struct kmd_job *job, uint64_t took_ns)
 {
     struct kmd_machine *machine = ring->card->machine;
     uint64_t times = job->slow > 1 ? job->slow - 1 : 0;
@@ -134,7 +134,7 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     int goes_on = kmd_order_begin(ring, job, &state->watch);
     pthread_mutex_unlock(&machine->lock);
     if (!goes_on)
-        sp_late_forget(x);
+        sp_async_forget(x);
     sp_watch_packet(x, NULL);
     if (x->tlb.l2)
         sp_l2_job_begins(x->tlb.l2);
@@ -145,7 +145,7 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     pthread_mutex_lock(&machine->lock);
     if (kmd_order_executed(ring, job, &state->watch))
         rc = rc ? (sp_watch_fault(x), rc) : sp_watch_fault(x);
-    rc = rc ? rc : drag(ring, x, job, kmd_now() - start);
+    rc = rc ? rc : slow_down(ring, x, job, kmd_now() - start);
     if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))
         ring->card->planned_done[SP_EMU_DO_CORRUPT]++;
     else if (job->corrupt)

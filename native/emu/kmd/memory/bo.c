@@ -33,7 +33,7 @@ static bool charge(struct kmd_bo *bo, uint32_t domain)
     return true;
 }
 
-static void discharge(struct kmd_bo *bo)
+static void uncharge(struct kmd_bo *bo)
 {
     struct kmd_card *card = bo->card;
     if (bo->domain == AMDGPU_GEM_DOMAIN_VRAM) {
@@ -99,7 +99,7 @@ int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_
     bo->offset = machine->next_offset;
     void *host = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, machine->memfd, (off_t)bo->offset);
     if (host == MAP_FAILED) {
-        discharge(bo);
+        uncharge(bo);
         free(bo);
         return -ENOMEM;
     }
@@ -148,7 +148,7 @@ void kmd_bo_put(struct kmd_bo *bo)
     if (!bo || --bo->refs > 0)
         return;
     struct kmd_machine *machine = bo->card->machine;
-    discharge(bo);
+    uncharge(bo);
     kmd_uses_clear(&bo->uses);
     machine->live.bos--;
     machine->live.bo_nbytes -= (int64_t)bo->nbytes;
@@ -167,7 +167,7 @@ void kmd_bo_move_to_gtt(struct kmd_bo *bo)
 {
     struct kmd_card *card = bo->card;
     if (bo->domain == AMDGPU_GEM_DOMAIN_VRAM && bo->nbytes <= card->chip.gtt_nbytes - card->gtt_used) {
-        discharge(bo);
+        uncharge(bo);
         charge(bo, AMDGPU_GEM_DOMAIN_GTT);
     }
 }

@@ -2,8 +2,8 @@
 
 The computation is in float64 and rounds once, so each weight is off by half an ulp. A sum of k
 terms is then off by 0.3 eps * sqrt(k) times a term. The tolerance is 4 eps * sqrt(k) times a term
-(ops/ref/close.py). This bound holds for normal numbers only, so a fold is refused where a weight
-would leave their range.
+(ops/ref/tolerances.py). This bound holds for normal numbers only, so a fold is refused where a
+weight would leave their range.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sparkle_drv.sched.model.graph_plan import MicroBatches
 from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Work
 from sparkle_drv.sched.run.local import LocalExecutor
-from sparkle_drv.sched.shard import micro
+from sparkle_drv.sched.shard import micro_batches
 
 from .plans import Decided, decide, one_way, reads_of, refused_of, works_of
 from .steps import Do
@@ -33,14 +33,14 @@ def decide_cut(
     Raises ValueError, before any measurement, if the batch cannot be cut into `count`
     micro-batches.
     """
-    batches = [micro.batch(tasks, outputs) for tasks in choices]
+    batches = [micro_batches.batch(tasks, outputs) for tasks in choices]
     extent = batches[0].extent
     if not isinstance(count, str) and count > extent:
         raise ValueError(
             f"micro_batches: expected at most {extent}, the batch of this graph, got {count}"
         )
     counts = pipeline.counts(extent) if isinstance(count, str) else [count]
-    sized = {rows for n in (*counts, 1) for rows in micro.rows(extent, n)}
+    sized = {rows for n in (*counts, 1) for rows in micro_batches.rows(extent, n)}
     works = [
         {
             rows: works_of(executor, uris, batch.sized(rows), outputs, given, outs)
@@ -80,7 +80,7 @@ def _told(
 def _chosen(
     executor: LocalExecutor,
     uris: tuple[str, ...],
-    batch: micro.Batch,
+    batch: micro_batches.Batch,
     works: Mapping[int, Sequence[Work]],
     counts: Sequence[int],
 ) -> tuple[pipeline.Chosen, float]:
@@ -107,7 +107,7 @@ def _chosen(
 
     options, alike = {}, [later(batch.extent)]
     for n in counts:
-        (largest, times), *fewer = micro.rows(batch.extent, n).items()
+        (largest, times), *fewer = micro_batches.rows(batch.extent, n).items()
         one = later(largest)
         smaller = [(m, later(rows)) for rows, m in fewer]
         rest = pipeline.total([(times - 1, one), *smaller], once)

@@ -1,0 +1,24 @@
+/* Internal to race/: state shared by all host threads of a dispatch. */
+#ifndef SP_EMU_RACE_DISPATCH_STATE_H
+#define SP_EMU_RACE_DISPATCH_STATE_H
+#include "arena.h"
+#include "group_state.h"
+
+#include <pthread.h>
+
+enum { SP_ORDER_BUCKETS = 4096, SP_PAGE_BUCKETS = 16384 };
+
+struct sp_races {
+    pthread_mutex_t lock; /* guards everything except the contents of pages */
+    struct sp_arena arena;
+    uint32_t threads, pages;
+    /* 1 if there was no room for a release or acquire: all accesses count as ordered then */
+    uint32_t full;
+    uint64_t when;        /* atomic: number of releases so far */
+    struct sp_release *release[SP_ORDER_BUCKETS];
+    struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
+    struct sp_acquire *acquire[SP_ORDER_BUCKETS];
+    struct sp_race_page *page[SP_PAGE_BUCKETS]; /* atomic */
+    struct sp_race_group *groups[SP_EXEC_THREADS];
+};
+#endif

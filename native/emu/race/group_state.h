@@ -1,0 +1,112 @@
+/* Internal to race/: the identity of an access, and the state of a host thread's group. */
+#ifndef SP_EMU_RACE_GROUP_STATE_H
+#define SP_EMU_RACE_GROUP_STATE_H
+#include "race.h"
+
+enum { SP_RACE_WAVES = 64, SP_RACE_NEAR = 256, SP_RACE_PENDING = 64, SP_RACE_LDS_LINES = 512 };
+
+/* Identity of an access, in one number `who`. From the top: group + 1 in the upper half, number of
+ * barriers passed, number of stores after a release since the last barrier, wave. 0: no access. */
+enum { SP_WHO_TURN = 6, SP_WHO_TURNS = 63, SP_WHO_BARRIERS = 12, SP_WHO_GROUP = 32 };
+static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_WHO_GROUP); }
+static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
+static inline uint32_t sp_who_turn(uint64_t who) { return (uint32_t)who >> SP_WHO_TURN & SP_WHO_TURNS; }
+static inline uint32_t sp_who_barriers(uint64_t who) { return (uint32_t)who >> SP_WHO_BARRIERS; }
+/* Returns true if two identities are of different waves. */
+static inline bool sp_who_other(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & (UINT64_C(0xFFFFFFFF) << SP_WHO_GROUP | (SP_RACE_WAVES - 1))) != 0;
+}
+
+/* Returns the last 20 bits of pc / 4. sp_race_pc_of computes the address from them, because the
+ * other instruction of a race is near. */
+static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
+uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
+
+/* The accesses that a wave had not waited for at its last barrier, of one counter. Their numbers in
+ * that counter go from `from` + 1 to `to`, modulo 256. */
+struct sp_race_open {
+    uint32_t from, to;
+};
+static inline bool sp_race_is_open(const struct sp_race_open *o, uint32_t seq)
+{
+    return (uint8_t)(seq - o->from - 1) < (uint8_t)(o->to - o->from);
+}
+
+/* An atomic value that a wave has read. `who` is the identity of the store that wrote it, or 0 if
+ * no store did. */
+struct sp_race_seen {
+    uint64_t va, when, who;
+};
+struct sp_race_wave {
+    struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
+    /* a bit for each wave whose LDS accesses in this epoch precede this wave's, because of
+     * returning atomics */
+    uint64_t after;
+    /* number, as vscnt counts, of the wave's last store that other waves can see (not to
+     * scratch) */
+    uint32_t stored;
+    uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
+    /* number of stores after a release, as in `who`; 1 if the wave has released since its last
+     * store */
+    uint32_t turn, released;
+    uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
+    uint32_t seen_count;
+    /* atomic values read since the wave's last invalidation, as a ring */
+    struct sp_race_seen seen[SP_RACE_PENDING];
+};
+
+struct sp_line;
+struct sp_race_page;
+struct sp_race_group {
+    struct sp_races *all;
+    const char *(*name_at)(struct sp_wave *w, uint64_t pc);
+    uint32_t first[3], count[2], wgp_mode;
+    uint32_t barriers;  /* number of barriers that the present group has passed */
+    /* number of the present group + 1, as in `who`; `group` and `told` are atomic */
+    uint64_t group;
+    uint64_t told;      /* number of accesses to memory that this thread has reported */
+    uint32_t lds_epoch; /* increases by one at a barrier, and by two from group to group */
+    /* 1 if a wave arrived at this barrier (arrivals_open) or at the last one (open) with accesses
+     * that it had not waited for */
+    uint32_t arrivals_open, open;
+    uint32_t stored;    /* 1 if the present group has stored to memory */
+    struct sp_line *lds; /* lines of LDS, 64 KiB */
+    struct {
+        uint64_t page;
+        struct sp_race_page *shadow;
+    } near[SP_RACE_NEAR];
+    uint64_t known[SP_RACE_NEAR]; /* identities that are known to precede those in `known_for` */
+    uint64_t known_for[SP_RACE_NEAR];
+    struct sp_race_wave wave[SP_RACE_WAVES];
+};
+
+static inline uint64_t sp_race_who(const struct sp_wave *w)
+{
+    const struct sp_race_group *r = w->race;
+    return r->group << SP_WHO_GROUP | (uint32_t)(r->barriers << SP_WHO_BARRIERS) | r->wave[w->id].turn << SP_WHO_TURN | w->id;
+}
+
+/* names.c: copies the data that a lane stores, at most 16 bytes. */
+void sp_race_data(const struct sp_race_lanes *a, uint32_t lane, uint8_t *to);
+struct sp_race_pair {
+    enum sp_race_kind kind;
+    const char *space; /* "LDS" or "memory" */
+    uint64_t at, pc;   /* address of the access, and pc of the earlier access */
+    uint64_t group;    /* number of the group of the earlier access */
+    uint32_t wave, wrote, lane;
+    const char *expected; /* the order that is missing, as text */
+};
+int sp_race_found(struct sp_wave *w, const struct sp_inst *i, const struct sp_race_pair *pair);
+/* Returns 0, or a fault if two lanes of a store write different values to the same bytes. */
+int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_race_lanes *a, const char *space);
+
+/* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
+uint64_t sp_order_now(const struct sp_races *races);
+/* Records that the wave of `who` releases at `va` all that it has done. */
+void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
+/* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
+void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);
+/* Returns true if all accesses of `before` precede those of `now`. */
+bool sp_order_is(struct sp_races *races, uint64_t before, uint64_t now);
+#endif

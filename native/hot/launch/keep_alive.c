@@ -1,0 +1,33 @@
+/* Keeps the objects that a launch uses alive until the launch has ended, even if the call that made
+ * it ends earlier.
+ *
+ * A wait for a launch can end before the launch does: by Ctrl-C or a timeout. Python raises an
+ * interrupt between any two of its instructions, so the objects must be kept before the first of
+ * them. This file appends them to the deque of core/retire.py by functions that are C
+ * themselves. */
+#include "keep_alive.h"
+#include "fence.h"
+
+void hot_keep_alive(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
+{
+    /* the entry has the form that RetireList.hold makes */
+    PyObject *const all = hot_tuple_of(used, n);
+    PyObject *const made = all ? Py_BuildValue("N[(OOL)]", all, q->keeping[1], q->keeping[2], (long long)value) : NULL;
+    PyObject *const noted = made ? PyObject_CallFunctionObjArgs(q->keeping[0], made, NULL) : NULL;
+    for (Py_ssize_t i = 0; !noted && i < n; i++)
+        /* out of memory: better leak the objects than free them under a launch */
+        Py_XINCREF(used[i]);
+    Py_XDECREF(made);
+    Py_XDECREF(noted);
+    PyErr_Clear();
+}
+
+int hot_wait_for(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
+{
+    hot_keep_alive(q, value, used, n);
+    PyObject *const fence = hot_fence_of(q, value);
+    PyObject *const waited = fence ? PyObject_CallMethod(fence, "_wait_slowly", NULL) : NULL;
+    Py_XDECREF(waited);
+    Py_XDECREF(fence);
+    return waited ? 0 : -1;
+}
