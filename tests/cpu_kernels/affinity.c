@@ -56,7 +56,7 @@ static int comes(struct busy *busy, int cpu, int is)
 }
 
 /* Once: nothing about it is random. */
-void check_apart(void)
+void check_affinity(void)
 {
     static int done;
     if (done++)

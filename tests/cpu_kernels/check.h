@@ -69,5 +69,5 @@ void check_spans(void);
 void check_reduce(void);
 void check_layout(void);
 void check_strided(void);
-void check_apart(void);
+void check_affinity(void);
 #endif

@@ -11,7 +11,7 @@ static const struct {
 } checks[] = {
     {"gemm_f32", check_gemm_f32}, {"gemm_f64", check_gemm_f64}, {"conv2d", check_conv2d}, {"map", check_map},
     {"fused", check_fused},       {"chains", check_chains},     {"spans", check_spans},   {"reduce", check_reduce},
-    {"layout", check_layout},     {"strided", check_strided},   {"apart", check_apart},
+    {"layout", check_layout},     {"strided", check_strided},   {"affinity", check_affinity},
 };
 
 static const char *const isas[] = {"ref", "neon", "avx2", "avx512"}; /* enum sp_isa */

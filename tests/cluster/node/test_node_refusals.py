@@ -80,7 +80,7 @@ def fault(client, value, records_):
         (records.HEAD.pack(records.FILL, 8), errno.EINVAL, "cut short"),
         (records.HEAD.pack(records.COPY, 4), errno.EINVAL, "expected whole records"),
         (records.HEAD.pack(records.DISPATCH, 8), errno.EINVAL, "cut short"),
-        (records.HEAD.pack(77, 8), errno.EINVAL, "unknown kind 77"),
+        (records.HEAD.pack(77, 8), errno.EINVAL, "expected a known kind, got 77"),
         (b"\0" * 7, errno.EINVAL, "expected whole records"),
     ],
 )
