@@ -57,7 +57,7 @@ def pytest_unconfigure(config):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
+def pytest_runtest_protocol(item, nextitem):
     """A test that hangs in C ends its process: xdist names the test and goes on in a new worker."""
     own = item.get_closest_marker("timeout")
     limit = own.args[0] if own else float(item.config.getini("timeout"))
@@ -66,6 +66,9 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         item.config.stash[WATCHDOG].rest()
+        if nextitem is not None and nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()  # as after collection: what a file leaves alive stays
 
 
 def pytest_collection_modifyitems(config, items):

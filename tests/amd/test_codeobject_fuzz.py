@@ -37,9 +37,9 @@ def refused_or_loaded(data):
         return
 
 
-def test_some_thousand_damaged_objects():
-    outcomes = fuzz_codeobject.run(4000, random.Random().getrandbits(32))
-    assert 100 < outcomes["loaded"] < 3900  # both ways are taken
+def test_a_thousand_damaged_objects():
+    outcomes = fuzz_codeobject.run(1500, random.Random().getrandbits(32))
+    assert 30 < outcomes["loaded"] < 1400  # both ways are taken
 
 
 @pytest.mark.parametrize("nbytes", range(0, 15920, 331))
@@ -48,21 +48,21 @@ def test_truncated_at_any_length(nbytes):
         refused_or_loaded(blob()[:nbytes])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_as_an_object(data):
     with pytest.raises(sp.ImageError):
         load(data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_as_metadata(content):
     with pytest.raises(sp.ImageError):
         load(with_raw_note(blob(), content))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_any_value_for_any_key(data):
     """One value of the kernel's metadata, or of one of its arguments, is something else."""

@@ -56,7 +56,7 @@ def from_text(dwords, gfx, ip):
 
 
 @given(packets())
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_any_packet_round_trips(case):
     cls, gfx, fields = case
     dwords = cls.encode(gfx=gfx, **fields)
@@ -68,7 +68,7 @@ def test_any_packet_round_trips(case):
 
 
 @given(LEVELS, st.sampled_from(type3.QUEUES), st.lists(DWORD, max_size=40))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_any_dwords_come_back_from_their_text(gfx, queue, dwords):
     stream = list(pm4.stream(dwords, gfx, queue))
     assert [dword for packet in stream for dword in packet.dwords] == dwords
@@ -77,7 +77,7 @@ def test_any_dwords_come_back_from_their_text(gfx, queue, dwords):
 
 
 @given(st.data(), LEVELS)
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_any_sdma_packet_round_trips(data, gfx):
     known = {cls for (_, _, one), cls in sdma.PACKETS.items() if one == gfx}
     cls = data.draw(st.sampled_from(sorted(known, key=lambda cls: cls.NAME)))
@@ -122,7 +122,7 @@ def test_set_registers_merges_neighbours_only():
 
 
 @given(st.data(), LEVELS)
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_any_register_round_trips(data, gfx):
     reg = data.draw(st.sampled_from(list(regs.of_level(gfx))))
     fields = values_of(data.draw, reg.word, gfx)

@@ -2,7 +2,7 @@
 
 When this fails, a generated shader is wrong on OpenGL devices for some size or plan.
 
-200 random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, and
+Random gemms and convolutions, odd sizes and strides, NaN, infinities and denormals, and
 reductions of every shape of group. llvmpipe's limit on loops must not turn into a wrong number.
 """
 
@@ -163,6 +163,8 @@ def test_reductions(on, name, plan):
     shapes = [(1, 1, 1), (1, 1000, 1), (1, 40003, 1), (7, 13, 1), (1000, 8, 1), (3, 100, 5)]
     shapes += [(2, 31, 300), (1, 5, 1000), (513, 40, 3), (5, 17, 255), (5, 17, 256), (5, 17, 257)]
     shapes += [(300, 16, 1), (300, 15, 1), (70, 64, 2), (2, 300, 129), (1, 4, 1), (2, 3000, 127)]
+    if plan != TilePlan():
+        shapes = shapes[::3]
     for outer, n, inner in shapes:
         x = numbers(rng, outer * n * inner, dtype)
         if op != "sum":
@@ -290,9 +292,9 @@ def random_gemm(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_200_random_gemms(on, dtype):
+def test_random_gemms(on, dtype):
     rng = np.random.default_rng(7)
-    for at in range(200):
+    for at in range(80):
         args = random_gemm(rng, dtype)
         check(on, f"gemm_{dtype}", args, GEMM_PLANS[at % len(GEMM_PLANS)], args[6], args[6] ** 0.5)
 
@@ -347,9 +349,9 @@ def random_conv2d(rng):
     return [y, x, weights, bias, *map(int, scalars)], inputs * kh * kw
 
 
-def test_200_random_convolutions(on):
+def test_random_convolutions(on):
     rng = np.random.default_rng(9)
-    for at in range(200):
+    for at in range(80):
         args, terms = random_conv2d(rng)
         check(on, "conv2d_f32", args, CONV_PLANS[at % len(CONV_PLANS)], terms, terms**0.5)
 

@@ -101,9 +101,10 @@ def test_kernels_of_fewer_elements_a_thread(card, depth):  # noqa: F811
         np.testing.assert_allclose(run(card, text, x=x), reference(text, x=x), 1e-5)
 
 
+@pytest.mark.no_cover
 def test_random_expressions_against_float64(card):  # noqa: F811
     judged = total = 0
-    for seed in range(60):
+    for seed in range(25):
         rng = np.random.default_rng([11, seed])
         text = expression(rng, int(rng.integers(1, 7)))
         given = {name: floats(140, [seed, i]) * 2 for i, name in enumerate("abcdefgh")}

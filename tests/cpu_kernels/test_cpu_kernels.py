@@ -50,7 +50,7 @@ def program(builder):
         pytest.fail(error.stderr)
 
 
-@pytest.mark.parametrize(("isa", "cases"), [("neon", 150), ("ref", 50)])
+@pytest.mark.parametrize(("isa", "cases"), [("neon", 60), ("ref", 20)])
 def test_every_kernel_on_aarch64(program, isa, cases):
     done = run(program, isa, cases)
     assert done.returncode == 0, done.stdout + done.stderr

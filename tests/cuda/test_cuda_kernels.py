@@ -84,7 +84,7 @@ def test_conv2d_of_any_shape(host, rng):
 @pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("reduce")])
 def test_reduce_of_any_shape_by_any_grid(host, rng, name):
     for _ in range(3):
-        outer, n, inner = (int(v) for v in rng.integers(1, (9, 600, 40)))
+        outer, n, inner = (int(v) for v in rng.integers(1, (9, 300, 20)))
         problem = Problem({"outer": outer, "n": n, "inner": inner}, terms=n)
         check(host, name, problem, rng, groups=(int(rng.integers(1, 9)),))
 

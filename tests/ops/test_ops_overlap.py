@@ -58,11 +58,12 @@ def mapped(dev, rng, base):
     return x * 2.0 + y, out, lambda: ops.map(dev, "x*2 + y", x, y, out=out)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("call", [product, mapped])
 def test_any_views_of_one_buffer(dev, call):
     rng = np.random.default_rng(7)
     refused = shared = 0
-    for case in range(600):
+    for case in range(250):
         base = rng.standard_normal(SIZE).astype(np.float32)
         kept = base.copy()
         want, out, run = call(dev, rng, base)

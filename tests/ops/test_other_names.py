@@ -129,5 +129,5 @@ def test_a_program_is_a_tuple_on_every_device(cpu, program):
 @pytest.mark.parametrize("word", [-1, 1 << 32, 1.0, True, np.uint32(1), "1"])
 def test_words_are_checked_where_kernels_are_made(word):
     with spoken("glsl") as dev, pytest.raises(ValueError, match="a tuple of u32 words") as told:
-        dev.kernel("map_f32", plan=TilePlan(program=(1,) * 10**6 + (word,)))
+        dev.kernel("map_f32", plan=TilePlan(program=(1,) * 10**4 + (word,)))
     assert len(str(told.value)) < 150

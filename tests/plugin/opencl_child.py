@@ -1,5 +1,5 @@
-"""What test_plugin_opencl.py has done in processes that have the plug-in: one function a run, named
-on the command line. Each prints its name when all was right. Not a test.
+"""What test_plugin_opencl.py has done in processes that have the plug-in: the functions named on
+the command line. Each prints its name when all was right. Not a test.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def memory():
 
 
 if __name__ == "__main__":
-    part = globals()[sys.argv[1]]
-    part()
-    if sys.argv[1] not in ("found", "suite"):
-        print(sys.argv[1])
+    for name in sys.argv[1:]:
+        globals()[name]()
+        if name not in ("found", "suite"):
+            print(name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 GFX = (9, 10, 11, 12)
@@ -46,11 +47,11 @@ class Field:
     gfx: tuple[int, ...] = GFX
     bias: int = 0
 
-    @property
+    @cached_property
     def width(self) -> int:
         return self.hi - self.lo + 1
 
-    @property
+    @cached_property
     def mask(self) -> int:
         return ((1 << self.width) - 1) << self.lo
 
@@ -163,8 +164,9 @@ class Word:
             if key not in layout:
                 raise ValueError(f"gfx{gfx} has no field {name}.{key}, only {', '.join(layout)}")
             dword |= layout[key].put(given, f"{name}.{key}")
-        for key in layout.keys() - value.keys():
-            dword |= self.default & layout[key].mask
+        if self.default:
+            for key in layout.keys() - value.keys():
+                dword |= self.default & layout[key].mask
         return [dword]
 
     def decode(self, dwords: Sequence[int], gfx: int, name: str) -> dict[str, int]:

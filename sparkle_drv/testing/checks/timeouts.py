@@ -8,7 +8,7 @@ from collections.abc import Callable
 import sparkle_drv as sp
 from sparkle_drv.testing.checks.base import Busy, check, raises
 
-LONGER = (0.3, 1.2, 4.8)  # seconds of work in successive attempts to make a wait time out
+LONGER = (0.05, 0.3, 1.2, 4.8)  # seconds of work in successive attempts to make a wait time out
 
 Attempt = Callable[[Busy, float], "sp.FenceTimeout | None"]
 

@@ -34,7 +34,7 @@ def number(name):
 @pytest.fixture
 def card():
     """(machine, device) whose jobs are late enough to be waited for by ioctls."""
-    with Machine(["gfx1036"], delay_s=0.002, seed=5) as machine:
+    with Machine(["gfx1036"], delay_s=0.0005, seed=5) as machine:
         with Device("emu:own", emu.open_card(machine, 0, "emu:own")) as dev:
             yield machine, dev
         assert machine.fault() is None

@@ -289,7 +289,7 @@ def test_more_chunks_than_either_queue_takes_jobs():
         assert (out.numpy() == data).all()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_copies_both_ways_by_several_queues_at_once(seed):
     """Chunks come round again while others wait for their turn."""
     with two(delay_s=0.001, seed=seed) as (_, here, there, _):
@@ -298,7 +298,7 @@ def test_copies_both_ways_by_several_queues_at_once(seed):
         def copies(source, to, seed):
             chance = np.random.default_rng(seed)
             with to.queue() as queue:
-                for _ in range(12):
+                for _ in range(8):
                     n = int(chance.choice([1, 1000, 300_000, CHUNK, 2 * CHUNK + 8]))
                     data = chance.integers(0, 256, n, np.uint8)
                     with source.buffer(n) as given, to.buffer(n) as out:
@@ -361,7 +361,7 @@ def test_memory_that_another_thread_frees_does_not_refuse_a_job():
             thread.start()
         try:
             with here.queue() as queue:
-                for _ in range(2000):
+                for _ in range(700):
                     queue.submit(sp.Commands().fill(out.buffer.view(0, 64), 1)).wait(20)
         finally:
             done.append(True)

@@ -55,7 +55,7 @@ def test_a_submission_is_two_ioctls(dev, adds):
 @pytest.mark.parametrize("chip", CHIPS)
 def test_many_on_their_way(chip):
     """More than fit, each of them late, of a list and a prepared launch in turn."""
-    with own_card(chip, delay_s=0.002) as (_, dev):
+    with own_card(chip, delay_s=0.0005) as (_, dev):
         k = dev.kernel("saxpy_f32")
         x, y = dev.array(np.ones(N, np.float32)), dev.empty(N, np.float32)
         q = dev.queue()
@@ -70,7 +70,7 @@ def test_many_on_their_way(chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_patch_between_changes_nothing_before_it(chip):
-    with own_card(chip, delay_s=0.002) as (_, dev):
+    with own_card(chip, delay_s=0.0005) as (_, dev):
         k = dev.kernel("saxpy_f32")
         x, y = dev.array(np.ones(N, np.float32)), dev.empty(N, np.float32)
         c = sp.Commands().dispatch(k, y, x, 1.0, N, groups=1)

@@ -75,7 +75,7 @@ def case(rng):
 @pytest.mark.parametrize("form", [PIXELS, STRIPS], ids=["pixels", "strips"])
 def test_random_shapes(dev, form):
     rng = np.random.default_rng(21)
-    for i in range(60):
+    for i in range(25):
         x_shape, w_shape, options = case(rng)
         x, w = normal(rng, *x_shape), normal(rng, *w_shape)
         bias = normal(rng, len(w)) if i % 2 else None

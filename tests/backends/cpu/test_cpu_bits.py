@@ -18,7 +18,7 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.ops.calls import plans
 
-THREADS = (1, 2, 3, 5, 8)
+THREADS = (1, 3, 8)
 
 
 @pytest.fixture(params=isas.HERE)
@@ -82,6 +82,7 @@ def digests(dev, work) -> list[str]:
     return [hashlib.sha256(np.ascontiguousarray(r).tobytes()).hexdigest() for r in work(dev)]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("work", [gemms, convolutions, reductions, maps])
 def test_deterministic_bits_do_not_depend_on_the_number_of_threads(isa, work):
     with ExitStack() as stack:
@@ -95,7 +96,7 @@ def test_deterministic_bits_do_not_depend_on_the_number_of_threads(isa, work):
 
 
 @pytest.mark.parametrize("work", [gemms, convolutions, reductions, maps])
-@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("threads", [5])
 def test_the_same_number_of_threads_gives_the_same_bits(work, threads):
     with sp.open("cpu", threads=threads) as dev:
         first, second = digests(dev, work), digests(dev, work)

@@ -246,9 +246,8 @@ def test_two_devices_compute_at_once():
     assert other_begun < ended
 
 
-@pytest.mark.parametrize("core", dict.fromkeys(TWO))
-def test_conformance(core):
-    failed = [str(r) for r in suite.run(f"cpu:c{core}") if r.status == suite.FAILED]
+def test_conformance():
+    failed = [str(r) for r in suite.run(f"cpu:c{TWO[-1]}") if r.status == suite.FAILED]
     assert not failed
 
 

@@ -201,7 +201,7 @@ def test_a_large_transfer_that_fails_half_way_tells_so_and_leaves_nothing_behind
     """Right, or a typed error; and the next one is right."""
     b, q, data = large
     rng = np.random.default_rng(5)
-    for after in (0, 3, 7, 12):
+    for after in (0, 7):
         values = rng.integers(0, 256, LARGE, np.uint8)
         out, errors = np.zeros_like(data), []
         tell(f"fail {call} 2 after={after} times=1")

@@ -244,7 +244,7 @@ def test_a_copy_to_another_device_waits_as_long_as_its_queue_says(egl):
     ):
         src.write(data)
         queue.timeout_s = 0.01
-        other.default_queue.submit(busy.commands(1))
+        other.default_queue.submit(busy.commands(0.5))
         with pytest.raises(sp.FenceTimeout, match=r"within 0\.01 s"):
             queue.copy_peer(dst, src)
         assert other.live_counts()["retired"] == 1

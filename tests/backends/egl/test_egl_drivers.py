@@ -97,21 +97,20 @@ NO_STORAGE = "-GL_ARB_buffer_storage -GL_EXT_buffer_storage"
 @pytest.mark.parametrize(
     ("env", "says", "lacks"),
     [
-        ({"MESA_GL_VERSION_OVERRIDE": "4.2"}, "essl 310", "f64"),
         ({"MESA_GL_VERSION_OVERRIDE": "4.3", "MESA_EXTENSION_OVERRIDE": NO_STORAGE},
          "glsl 430", "persistent"),
         ({"MESA_GL_VERSION_OVERRIDE": "4.2", "MESA_EXTENSION_OVERRIDE": NO_STORAGE},
-         "essl 310", "persistent"),
+         "essl 310", "f64 persistent"),
     ],
-    ids=["ES", "no buffer storage", "ES without buffer storage"],
+    ids=["no buffer storage", "ES without buffer storage"],
 )  # fmt: skip
 def test_lesser_drivers(egl, env, says, lacks):
-    """OpenGL ES 3.1, and buffers that cannot stay mapped: the same results by other ways."""
+    """Buffers that cannot stay mapped, also of OpenGL ES 3.1: the same results by other ways."""
     if "Mesa" not in egl.info.driver:
         pytest.skip("only Mesa can be told to be less")
     said = python(WORK, **env).split("\n")[0]
     assert says in said
-    assert lacks not in said.split()
+    assert not {*lacks.split()} & {*said.split()}
 
 
 # A library in front of libEGL.so.1

@@ -21,7 +21,13 @@ CHIPS = {"gfx1030": "navi21", "gfx1036": "gfx1036", "gfx1100": "gfx1100", "gfx11
 MODES = {"gfx1100": "dealloc", "gfx1102": "dealloc"}
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+# RADV runs on gfx1036 and gfx1100 beside these (test_radv.py).
+OFTEN = ("gfx1030", "gfx1102")
+
+
+@pytest.mark.parametrize(
+    "chip", [c if c in OFTEN else pytest.param(c, marks=pytest.mark.long) for c in CHIPS]
+)
 def test_opencl_programs_compute_right(tmp_path, monkeypatch, chip):
     monkeypatch.syspath_prepend(str(CLOVER))
     from clover_driver import Absent, clover

@@ -29,7 +29,7 @@ CALL = st.tuples(
     st.sampled_from(REQUESTS), st.lists(WORD, min_size=10, max_size=10), st.integers(0, 3)
 )
 FUZZ = settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 

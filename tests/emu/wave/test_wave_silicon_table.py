@@ -5,6 +5,7 @@ When this fails, the emulator contradicts results that an RDNA3 card gave.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,9 +66,15 @@ def read() -> dict[str, list[Row]]:
 ROWS = read()
 
 
+@functools.cache
+def around(lanes: int) -> tuple[list[int], list[int]]:
+    """The dwords before a row, and those after it."""
+    epilogue = EPILOGUE.format(exec=hex((1 << lanes) - 1))
+    return assemble(PROLOGUE, "gfx1100"), assemble(epilogue, "gfx1100")
+
+
 def run(gpu, rows: list[Row]) -> list[np.ndarray]:
     """v0 to v15, then SCALARS, of every lane after each row: one job, a dispatch a row."""
-    prologue = assemble(PROLOGUE, "gfx1100")
     code = gpu.buffer(CODE * len(rows), rights="rx")
     memory = gpu.buffer((OUT + 8192) * len(rows), rights="rw")
     pointers = gpu.buffer(4096 * -(-16 * len(rows) // 4096), rights="r")
@@ -78,8 +85,8 @@ def run(gpu, rows: list[Row]) -> list[np.ndarray]:
         text = np.zeros((len(rows), CODE // 4), np.uint32)
         given = np.frombuffer(pointers.map, np.uint64)
         for k, row in enumerate(rows):
-            epilogue = assemble(EPILOGUE.format(exec=hex((1 << row.lanes) - 1)), "gfx1100")
-            words = prologue + row.words + epilogue
+            before, after = around(row.lanes)
+            words = before + row.words + after
             text[k, : len(words)] = words
             given[2 * k] = memory.va + (OUT + 8192) * k
             given[2 * k + 1] = given[2 * k] + OUT

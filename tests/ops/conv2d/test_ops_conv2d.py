@@ -1,4 +1,4 @@
-"""ops.conv2d on the cpu: 200 random shapes per instruction set, padding, layouts, bad input.
+"""ops.conv2d on the cpu: random shapes per instruction set, padding, layouts, bad input.
 
 When this fails, conv2d on the cpu is wrong for some shape, padding or layout.
 """
@@ -41,9 +41,10 @@ def random_case(rng):
     }
 
 
-def test_200_random_shapes(isa_dev):
+@pytest.mark.no_cover
+def test_random_shapes(isa_dev):
     rng = np.random.default_rng(11)
-    for i in range(200):
+    for i in range(80):
         case = random_case(rng)
         options = {k: v for k, v in case.items() if k not in ("x", "w")}
         x, w = normal(rng, *case["x"]), normal(rng, *case["w"])
@@ -137,6 +138,7 @@ def test_nothing_at_all_by_any_algorithm(dev, algo):
     assert conv2d(dev, x, w[:0], algo=algo).shape == (2, 0, 3, 4)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("algo", "groups"), [("auto", 1), ("direct", 1), ("direct", 2)])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("stride", [(1, 1), (1, 2), (3, 2)])
@@ -151,8 +153,8 @@ def test_padding_below_and_to_the_right_alone(isa_dev, groups, stride, layout, a
         conv2d(isa_dev, full, normal(rng, 40, 40, 1, 1), stride=step, algo="direct")
     for c, oc in ((17, 8), (32, 40)):
         w = normal(rng, oc * groups, c, 1, 1)
-        for h, width in ((1, 5), (5, 7), (7, 33)):
-            for below, right in ((3, 0), (0, 3), (3, 1), (40, 0), (0, 70)):
+        for h, width in ((1, 5), (7, 33)):
+            for below, right in ((3, 1), (40, 0), (0, 70)):
                 x = normal(rng, 2, c * groups, h, width)
                 options = {
                     "stride": stride, "padding": ((0, below), (0, right)), "groups": groups,

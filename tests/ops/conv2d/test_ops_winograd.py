@@ -76,7 +76,7 @@ def case(rng):
 @pytest.mark.parametrize(("algo", "stride"), FORMS)
 def test_random_shapes(dev, algo, stride):
     rng = np.random.default_rng(31)
-    for i in range(40):
+    for i in range(16):
         x_shape, w_shape, options = case(rng)
         x, w = normal(rng, *x_shape), normal(rng, *w_shape)
         bias = normal(rng, len(w)) if i % 2 else None
@@ -100,9 +100,16 @@ def test_the_same_bits_however_the_work_is_cut(dev, shape, layout):
     n, c, h, w = shape
     x = normal(rng, *((n, c, h, w) if layout == "NCHW" else (n, h, w, c)))
     filters, bias = normal(rng, 70, c, 3, 3), normal(rng, 70)
-    ways = [
+    ways = [  # each setting beside each of another, not all of all
         {"threads": threads, "pack": pack, "mc": mc, "nc": nc}
-        for threads, pack, mc, nc in itertools.product((1, 2), (False, True), (0, 3), (0, 1000))
+        for threads, pack, mc, nc in [
+            (1, False, 0, 0),
+            (2, False, 0, 0),
+            (1, True, 3, 0),
+            (2, True, 3, 0),
+            (1, True, 0, 1000),
+            (2, False, 3, 1000),
+        ]
     ]
     for algo, stride in FORMS:
         form = {"stride": stride, "layout": layout, "act": 1}

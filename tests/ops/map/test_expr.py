@@ -63,7 +63,7 @@ def grown(inner):
 texts = st.recursive(atoms, grown, max_leaves=12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(texts)
 def test_it_means_what_it_means_in_python(text):
     want = judged(text)
@@ -71,7 +71,7 @@ def test_it_means_what_it_means_in_python(text):
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-300, equal_nan=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(texts, st.booleans())
 @example("+(2**-2)", False)
 def test_the_program_computes_what_the_expression_says(text, scalar):
@@ -86,7 +86,7 @@ def test_the_program_computes_what_the_expression_says(text, scalar):
     np.testing.assert_array_equal(got, np.broadcast_to(want, X.shape))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.text(alphabet="xy0189.e +-*/(),relumin\n\t$é", max_size=40))
 def test_anything_else_is_a_value_error_that_points_at_a_place(text):
     try:

@@ -64,7 +64,7 @@ def test_instruction_sets(isa_dev, dtype):
             check(reduce(isa_dev, "relu(x)*y", op, axis, x=x, y=y), x, y, op, axis)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_strides_and_broadcasting(dev, data):
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 9, 40]), min_size=1, max_size=4))

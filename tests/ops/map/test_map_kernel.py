@@ -102,7 +102,8 @@ def test_programs_that_make_no_sense(dev, fault):
     assert (out == 7).all()
 
 
-def test_thousands_of_damaged_calls_stay_inside(dev):
+@pytest.mark.no_cover
+def test_a_thousand_damaged_calls_stay_inside(dev):
     """Random words in otherwise right calls: an error, or a result; never an access outside (which
     `make asan` would see; here guards around the arrays do)."""
     rng = np.random.default_rng(77)
@@ -117,7 +118,7 @@ def test_thousands_of_damaged_calls_stay_inside(dev):
     place = space.Space(shape, [space.broadcast(a, shape) for a in (out, *given)])
     good = place.geometry(("f64", *code.input_types), (0,) * 4)
     ran = 0
-    for _ in range(4000):
+    for _ in range(1500):
         words, geometry = code.words.copy(), good.copy()
         for _ in range(int(rng.integers(1, 4))):
             if rng.integers(2):
@@ -131,6 +132,6 @@ def test_thousands_of_damaged_calls_stay_inside(dev):
             ran += 1
         except ValueError:
             pass
-    assert 0 < ran < 4000
+    assert 0 < ran < 1500
     assert (memory[:1024] == 99).all()
     assert (memory[1024 + 24 * 8 :] == 99).all()

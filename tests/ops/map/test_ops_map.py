@@ -108,7 +108,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(trees, st.lists(numbers, min_size=1, max_size=40), numbers)
 def test_random_expressions_against_float64(dev, text, x, a):
     bound = {"x": np.array(x), "y": np.array(x[::-1]), "a": a}
