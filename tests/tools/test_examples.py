@@ -5,10 +5,14 @@ When this fails, somebody who copies an example starts from broken code.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from uris import OF_TOOLS
@@ -26,9 +30,27 @@ def egl(opened):
 
 
 def run(script, *words, folder=FOLDER):
+    """The example as `python SCRIPT WORDS` runs it, but in this process: imports take longer than
+    most examples. Returns its exit code and what it printed.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(folder / script), *map(str, words)])
+        patch.setattr(sys, "path", [str(folder), *sys.path])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                runpy.run_path(str(folder / script), run_name="__main__")
+                code = 0
+            except SystemExit as leave:
+                code = leave.code or 0
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+def run_alone(script, *words):
+    """The example in a process of its own, as its readers run it."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
-        [sys.executable, folder / script, *map(str, words)],
+        [sys.executable, FOLDER / script, *map(str, words)],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -220,7 +242,8 @@ def test_a_killed_device_is_named_and_the_product_right(what, state):
 
 
 def test_an_emulated_card_is_killed():
-    done = run("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
+    """In a process of its own, as the other tests' emulated cards are to live."""
+    done = run_alone("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("right: off by") == 3
     assert "emu:gfx1100 was lost: " in done.stdout
@@ -266,7 +289,7 @@ def test_training_without_a_sum_is_found(tmp_path):
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_missing_device_is_one_line_and_exit_3(script):
-    done = run(script, "-d", "cpu:7")
+    done = run_alone(script, "-d", "cpu:7")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("cpu:7: ")
     assert len(done.stderr.splitlines()) == 1

@@ -22,6 +22,7 @@ from _bench.commands import runner
 from _console import output
 from where import ROOT
 
+pytestmark = pytest.mark.usefixtures("no_roofs")
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")
 
 
