@@ -1,4 +1,4 @@
-"""Scripts in processes that are forked from one that has done the imports, which take half a second.
+"""Scripts in processes that are forked from one which has done the imports: half a second each.
 
 Each is a process of its own, with arguments, environment, folder, output and exit status of its
 own. It is `python SCRIPT WORDS` but for the modules that are already imported.

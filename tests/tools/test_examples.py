@@ -10,17 +10,20 @@ import io
 import os
 import re
 import runpy
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+import warm
 from uris import OF_TOOLS
 from where import ROOT
 
 pytestmark = pytest.mark.devices(*OF_TOOLS)
 
 FOLDER = ROOT / "examples"
+PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+IMPORTS = ("sparkle_drv.context", "sparkle_drv.ops", "sparkle_drv.mesh", "sparkle_drv.testing.sim",
+           "sparkle_drv.testing.emu", "sparkle_drv.testing.simulated")  # fmt: skip
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 
 
@@ -46,18 +49,17 @@ def run(script, *words, folder=FOLDER):
     return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
-def run_alone(script, *words):
-    """The example in a process of its own, as its readers run it."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, FOLDER / script, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert "Traceback" not in done.stderr
-    return done
+@pytest.fixture(scope="module")
+def run_alone():
+    """run_alone(script, *words): the example in a process of its own, as its readers run it."""
+    with warm.Warm(*IMPORTS) as python:
+
+        def run(script, *words):
+            done = python.run(FOLDER / script, *words, PYTHONPATH=PATH)
+            assert "Traceback" not in done.stderr
+            return done
+
+        yield run
 
 
 def planted(tmp_path, name, old, new):
@@ -241,7 +243,7 @@ def test_a_killed_device_is_named_and_the_product_right(what, state):
     assert ("sim:fast was lost: " in done.stdout) == (what == "unplug")
 
 
-def test_an_emulated_card_is_killed():
+def test_an_emulated_card_is_killed(run_alone):
     """In a process of its own, as the other tests' emulated cards are to live."""
     done = run_alone("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
     assert (done.returncode, done.stderr) == (0, "")
@@ -288,7 +290,7 @@ def test_training_without_a_sum_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_missing_device_is_one_line_and_exit_3(script):
+def test_a_missing_device_is_one_line_and_exit_3(script, run_alone):
     done = run_alone(script, "-d", "cpu:7")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("cpu:7: ")
