@@ -6,12 +6,12 @@ When this fails, the benchmark of the asynchronous executor does not run for who
 
 from __future__ import annotations
 
+import functools
 import json
-import subprocess
-import sys
 
 import fakecuda
 import pytest
+import warm
 from uris import OF_TOOLS
 from where import ROOT
 
@@ -21,10 +21,10 @@ SCRIPT = ROOT / "benchmarks" / "async_executor.py"
 TINY = ("--n", "300", "--frames", "7", "--rounds", "6")
 
 
-def run(*words):
-    return subprocess.run(
-        [sys.executable, SCRIPT, *map(str, words)], capture_output=True, text=True, timeout=100
-    )
+@pytest.fixture(scope="module")
+def run():
+    with warm.Warm("sparkle_drv.testing", "_bench.commands.runner") as python:
+        yield functools.partial(python.run, SCRIPT)
 
 
 def judge(done, out, uri):
@@ -39,12 +39,12 @@ def judge(done, out, uri):
         assert row["ratio"] >= 0
 
 
-def test_every_way_is_verified_and_written(device, tmp_path):
+def test_every_way_is_verified_and_written(run, device, tmp_path):
     out = tmp_path / "o.json"
     judge(run("-d", device.uri, *TINY, "--json", out), out, device.uri)
 
 
-def test_on_the_fake_driver(tmp_path):
+def test_on_the_fake_driver(run, tmp_path):
     fakecuda.library()
     out = tmp_path / "o.json"
     judge(run("--fake", "--fake-times", "", *TINY, "--json", out), out, "cuda:0")
@@ -59,7 +59,7 @@ def test_on_the_fake_driver(tmp_path):
         (("-d", "cpu", *TINY, "--at-most", "0.0000001"), 1, "of the synchronous overhead"),
     ],
 )
-def test_exit_codes(words, code, said):
+def test_exit_codes(run, words, code, said):
     done = run(*words)
     assert done.returncode == code, done.stderr
     assert said in done.stdout + done.stderr

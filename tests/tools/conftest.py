@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 
 import pytest
@@ -91,3 +92,26 @@ def bench(home):
             return int(leave.code or 0)
 
     return run
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Users' kernels are measured in this process rather than in a child, which takes half a second
+    to start. Children have tests of their own (kernel/test_bench_child.py).
+    """
+    from _bench.commands import runner
+
+    def here(uri, info, settings, threshold):
+        return runner.meter.here(uri, settings, threshold)
+
+    monkeypatch.setattr(runner.child, "started", here)
+
+
+@pytest.fixture
+def no_roofs(monkeypatch):
+    """Rows are measured without roofs beside them and without self-tests, as on an emulated card:
+    for tests of what becomes of a row, which those would take four times as long.
+    """
+    from _bench.commands import runner
+
+    monkeypatch.setattr(runner.meter.probes, "gauges", lambda *_: contextlib.nullcontext())

@@ -5,18 +5,25 @@ When this fails, somebody who copies an example starts from broken code.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
-import subprocess
+import runpy
 import sys
+from types import SimpleNamespace
 
 import pytest
+import warm
 from uris import OF_TOOLS
 from where import ROOT
 
 pytestmark = pytest.mark.devices(*OF_TOOLS)
 
 FOLDER = ROOT / "examples"
+PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+IMPORTS = ("sparkle_drv.context", "sparkle_drv.ops", "sparkle_drv.mesh", "sparkle_drv.testing.sim",
+           "sparkle_drv.testing.emu", "sparkle_drv.testing.simulated")  # fmt: skip
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 
 
@@ -26,16 +33,33 @@ def egl(opened):
 
 
 def run(script, *words, folder=FOLDER):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, folder / script, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert "Traceback" not in done.stderr
-    return done
+    """The example as `python SCRIPT WORDS` runs it, but in this process: imports take longer than
+    most examples. Returns its exit code and what it printed.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(folder / script), *map(str, words)])
+        patch.setattr(sys, "path", [str(folder), *sys.path])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                runpy.run_path(str(folder / script), run_name="__main__")
+                code = 0
+            except SystemExit as leave:
+                code = leave.code or 0
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def run_alone():
+    """run_alone(script, *words): the example in a process of its own, as its readers run it."""
+    with warm.Warm(*IMPORTS) as python:
+
+        def run(script, *words):
+            done = python.run(FOLDER / script, *words, PYTHONPATH=PATH)
+            assert "Traceback" not in done.stderr
+            return done
+
+        yield run
 
 
 def planted(tmp_path, name, old, new):
@@ -219,8 +243,9 @@ def test_a_killed_device_is_named_and_the_product_right(what, state):
     assert ("sim:fast was lost: " in done.stdout) == (what == "unplug")
 
 
-def test_an_emulated_card_is_killed():
-    done = run("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
+def test_an_emulated_card_is_killed(run_alone):
+    """In a process of its own, as the other tests' emulated cards are to live."""
+    done = run_alone("kill.py", "-d", "cpu,emu:gfx1100", "-n", 64)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("right: off by") == 3
     assert "emu:gfx1100 was lost: " in done.stdout
@@ -265,8 +290,8 @@ def test_training_without_a_sum_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_missing_device_is_one_line_and_exit_3(script):
-    done = run(script, "-d", "cpu:7")
+def test_a_missing_device_is_one_line_and_exit_3(script, run_alone):
+    done = run_alone(script, "-d", "cpu:7")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("cpu:7: ")
     assert len(done.stderr.splitlines()) == 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import warm
 from where import ROOT
 
 # Scripts that a person starts, each with a small run where one takes a second or two.
@@ -51,11 +51,17 @@ SCRIPTS = {
 }
 
 
-def ran(script, *words):
-    command = [sys.executable, *words[:1], str(ROOT / script), *words[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout
+@pytest.fixture(scope="module")
+def ran():
+    """ran(script, *words) -> exit code and stdout, under `python -OO`."""
+    with warm.Warm("bench", "bringup", "sparkle", "pm4", "scipy", flags=["-OO"]) as python:
+
+        def run(script, *words):
+            done = python.run(ROOT / script, *words)
+            assert "Traceback" not in done.stderr, done.stderr
+            return done.returncode, done.stdout
+
+        yield run
 
 
 def test_no_script_is_forgotten():
@@ -68,18 +74,16 @@ def test_no_script_is_forgotten():
     assert found == set(SCRIPTS)
 
 
-def test_help():
-    with ThreadPoolExecutor(2) as pool:
-        for script, (code, out) in zip(
-            SCRIPTS, pool.map(lambda name: ran(name, "-OO", "--help"), SCRIPTS), strict=True
-        ):
-            assert (code, "usage: " in out) == (0, True), script
+def test_help(ran):
+    for script in SCRIPTS:
+        code, out = ran(script, "--help")
+        assert (code, "usage: " in out) == (0, True), script
 
 
 @pytest.mark.parametrize("script", [name for name, words in SCRIPTS.items() if words is not None])
-def test_a_small_run(script, home):
+def test_a_small_run(script, home, ran):
     """With asserts and docstrings each of these exits 0 and prints something, too."""
-    code, out = ran(script, "-OO", *SCRIPTS[script])
+    code, out = ran(script, *SCRIPTS[script])
     assert code == 0
     assert out or script == "tools/gen.py"
 

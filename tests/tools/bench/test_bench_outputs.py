@@ -18,10 +18,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from _bench.commands import runner
 from _console import output
 from where import ROOT
 
+pytestmark = pytest.mark.usefixtures("no_roofs")
 TINY = ("run", "saxpy_f32", "-a", "n=64", "--quick", "--timeout", "0.02")
 
 
@@ -248,6 +250,12 @@ def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys,
     assert len(json.loads((tmp_path / "o.json").read_text())["results"]) == 1
 
 
+@pytest.fixture(scope="module")
+def python():
+    with warm.Warm("bench", "bringup", "sparkle", "pm4") as made:
+        yield made
+
+
 TWO = {  # tools that write two files of their own, beside bench.py and cpu_peers.py
     "gpu_kernels.py": ("--json", "--md"),
     "gpu_peers.py": ("--json", "--md"),
@@ -256,12 +264,12 @@ TWO = {  # tools that write two files of their own, beside bench.py and cpu_peer
 
 
 @pytest.mark.parametrize("tool", TWO)
-def test_two_outputs_in_one_file_are_refused(tmp_path, tool):
+def test_two_outputs_in_one_file_are_refused(python, tmp_path, tool):
     """The later would replace the earlier, at the end of a run of minutes."""
     first, second, *words = TWO[tool]
     (tmp_path / "link").symlink_to("o")
-    command = [sys.executable, str(ROOT / "benchmarks" / tool), *words, first, "o", second, "link"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    words = (*words, first, "o", second, "link")
+    done = python.run((ROOT / "benchmarks" / tool).resolve(), *words, cwd=tmp_path)
     assert done.returncode == 2
     assert "must be different files" in done.stderr
 
@@ -289,9 +297,10 @@ def complaint(tool, words, stdout, **more):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_full_standard_output(tool):
-    with open("/dev/full", "wb") as full:
-        said = complaint(tool, TOOLS[tool], full)
+def test_a_full_standard_output(python, tool):
+    done = python.run((ROOT / "tools" / tool).resolve(), *TOOLS[tool], out="/dev/full")
+    assert done.returncode == 1
+    said = done.stderr
     assert said == f"{Path(tool).name}: could not write standard output: No space left on device\n"
 
 

@@ -62,6 +62,7 @@ def test_rows_of_a_file_are_rows_again(bench, tmp_path, what):
         assert json.loads(json.dumps(read.row(told).as_json())) == near(told)
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_done_rows_are_taken_over_in_their_places(bench, tmp_path, capsys, monkeypatch):
     path = tmp_path / "o.json"
     assert bench(*RUN, "--json", path) == 0
@@ -95,6 +96,7 @@ def test_done_rows_are_taken_over_in_their_places(bench, tmp_path, capsys, monke
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 5
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_nothing_is_lost_when_the_run_that_resumed_ends_early(bench, tmp_path, monkeypatch):
     """A row that comes late in the order is not yet reached: it stays in the file."""
     path = tmp_path / "o.json"
@@ -116,6 +118,7 @@ def test_nothing_is_lost_when_the_run_that_resumed_ends_early(bench, tmp_path, m
     assert rows(path) == [last]  # with --json the earlier file stays as it was
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_a_run_killed_in_the_middle_of_a_write_goes_on(home, bench, tmp_path):
     path = tmp_path / "o.json"
     code = (
@@ -156,7 +159,8 @@ def test_a_row_is_in_every_file_when_it_is_done(home, tmp_path, words):
     assert "| verified" in files[2].read_text()
 
 
-def test_rivals_are_taken_over_together(bench, library, tmp_path):
+@pytest.mark.usefixtures("no_roofs")
+def test_rivals_are_taken_over_together(bench, in_this_process, library, tmp_path):
     (tmp_path / "ref.py").write_text("def saxpy(y, x, a, n):\n    return a * x + y\n")
     path, word = tmp_path / "o.json", f"{library}:good"
     sizes = ("-D", "N=64,128", "--groups", "N/64", "--group-size", "64")
@@ -238,6 +242,7 @@ def refused(bench, capsys, words, code, said):
     assert said in err
 
 
+@pytest.mark.usefixtures("no_roofs")
 @pytest.mark.parametrize("what", FOREIGN)
 def test_another_machines_file_is_refused(bench, done, tmp_path, capsys, monkeypatch, what):
     change, code, said = FOREIGN[what]
@@ -251,6 +256,7 @@ def test_another_machines_file_is_refused(bench, done, tmp_path, capsys, monkeyp
     assert path.read_text() == before
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_what_cannot_be_resumed(bench, done, tmp_path, capsys):
     path = tmp_path / "o.json"
     path.write_text(json.dumps(done))
@@ -273,6 +279,7 @@ def test_what_cannot_be_resumed(bench, done, tmp_path, capsys):
     refused(bench, capsys, (*RUN, "--resume", tmp_path), 2, "Is a directory")
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_a_home_that_cannot_be_written_costs_nothing(bench, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARKLE_HOME", "/proc/nowhere")
     monkeypatch.setenv("HOME", "/proc/nowhere")

@@ -10,11 +10,19 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
+from _bench.measure import probes
 from _bench.report import drawings, figures
 from _bench.rows.results import Measured, Report, Row, Subject
 from _console.problems import UsageError
 
+pytestmark = [pytest.mark.no_cover, pytest.mark.usefixtures("small_roofs")]
 TINY = ("--quick", "--timeout", "0.02")
+
+
+@pytest.fixture
+def small_roofs(monkeypatch):
+    """Roofs of memory are measured in a megabyte, as if there were no larger cache."""
+    monkeypatch.setattr(probes, "largest_cache", lambda info: 1 << 18)
 
 
 def texts(path):

@@ -21,6 +21,7 @@ TINY = ("--quick", "--timeout", "0.01")
 ANY = {"way": "write", "memory": "device", "nbytes": 4096}
 
 
+@pytest.mark.no_cover
 def test_every_way_on_every_device(bench, tmp_path, capsys):
     out = tmp_path / "t.json"
     assert bench("transfer", "-d", "cpu,egl:0", "-a", "nbytes=1,4K", *TINY, "--json", out) == 0

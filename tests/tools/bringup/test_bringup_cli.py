@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 from _bringup.benches.card import Emulated
 from _bringup.rungs import patterns
 from where import ROOT
@@ -37,14 +38,19 @@ def bringup(capsys):
     return run
 
 
-def process(*words):
-    done = subprocess.run(
-        [sys.executable, TOOL, *words], capture_output=True, text=True, timeout=110
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture(scope="module")
+def process():
+    """process(*words) -> (exit code, stdout, stderr) of a process of its own."""
+    with warm.Warm("bringup", "sparkle_drv.testing.emu") as python:
+
+        def run(*words):
+            done = python.run(TOOL, *words)
+            return done.returncode, done.stdout, done.stderr
+
+        yield run
 
 
-def test_a_whole_climb_as_a_process(tmp_path):
+def test_a_whole_climb_as_a_process(process, tmp_path):
     report = tmp_path / "o.json"
     code, out, err = process("ladder", "-d", "emu:gfx1036", "--allow-hang", "--json", report)
     assert (code, err) == (0, "")
@@ -57,7 +63,7 @@ def test_a_whole_climb_as_a_process(tmp_path):
     assert told["verified"] in out
 
 
-def test_only_from_to_and_json_on_stdout():
+def test_only_from_to_and_json_on_stdout(process):
     code, out, err = process(
         "ladder", "-d", "cpu", "--from", "buffers", "--to", "memory", "--json", "-"
     )
@@ -67,7 +73,7 @@ def test_only_from_to_and_json_on_stdout():
 
 
 @pytest.mark.skipif(bool(nodes.listed()), reason="there is a render node here")
-def test_a_machine_without_a_gpu(tmp_path):
+def test_a_machine_without_a_gpu(process, tmp_path):
     code, out, _ = process("--bundle", tmp_path / "b.tar.gz", "--json", tmp_path / "o.json")
     rungs = json.loads((tmp_path / "o.json").read_text())["rungs"]
     assert code == 1
@@ -168,7 +174,7 @@ def test_a_failure_is_told_with_causes(bringup, monkeypatch):
     assert "2 BLOCKED" in out
 
 
-def test_a_climb_is_recorded_and_done_again(tmp_path):
+def test_a_climb_is_recorded_and_done_again(process, tmp_path):
     file = tmp_path / "run.rec"
     few = ("--only", "version,store,sdma-copy")
     code, out, _ = process("-d", "emu:gfx1036", *few, "--record", file, "--record-memory")

@@ -6,12 +6,10 @@ When this fails, bring-up on NVIDIA names the wrong cause.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import fakecuda
 import pytest
+import warm
 from _bringup.ladder import families
 from _bringup.rungs import cuda as rungs_cuda
 from where import ROOT
@@ -19,31 +17,35 @@ from where import ROOT
 OWN = [rung.name for rung in rungs_cuda.RUNGS]
 
 
-def ladder(*settings, **environment):
-    """(exit code, rungs by name), climbed in a process of its own."""
-    env = os.environ | {"SPARKLE_LIBCUDA": fakecuda.library(), "FAKE_CUDA": ";".join(settings)}
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools/bringup.py", "ladder", "-d", "cuda:0", "--json", "-"],
-        env=env | environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    at = done.stdout.index("\n{") + 1 if not done.stdout.startswith("{") else 0
-    rungs = json.loads(done.stdout[at:])["rungs"]
-    return done.returncode, {rung["name"]: rung for rung in rungs}
+@pytest.fixture(scope="module")
+def ladder():
+    """ladder(*settings) -> exit code, rungs by name; climbed in a process of its own."""
+    with warm.Warm("bringup") as python:
+
+        def run(*settings, **environment):
+            fake = {"SPARKLE_LIBCUDA": fakecuda.library(), "FAKE_CUDA": ";".join(settings)}
+            words = ("ladder", "-d", "cuda:0", "--json", "-")
+            done = python.run(ROOT / "tools/bringup.py", *words, **fake | environment)
+            assert "Traceback" not in done.stderr, done.stderr
+            out = done.stdout
+            rungs = json.loads(out[0 if out.startswith("{") else out.index("\n{") + 1 :])["rungs"]
+            return done.returncode, {rung["name"]: rung for rung in rungs}
+
+        yield run
 
 
 def first_failure(rungs):
     return next(rung for rung in rungs.values() if rung["status"] == "FAIL")
 
 
-def test_every_rung_passes():
+def test_every_rung_passes(ladder):
     code, rungs = ladder()
     assert {r["name"]: r["text"] for r in rungs.values() if r["status"] != "PASS"} == {}
     assert code == 0
     assert list(rungs)[: len(OWN)] == OWN
 
 
-def test_without_a_library(tmp_path):
+def test_without_a_library(ladder, tmp_path):
     if fakecuda.installed():
         pytest.skip("this machine has NVIDIA's driver library")
     code, rungs = ladder(SPARKLE_LIBCUDA=str(tmp_path / "libcuda.so.1"))
@@ -70,7 +72,7 @@ def test_without_a_library(tmp_path):
         ("fail cuGraphInstantiateWithFlags 801 -1", "graph", "unknown"),
     ],
 )
-def test_a_fault_is_named_at_its_rung(setting, rung, cause):
+def test_a_fault_is_named_at_its_rung(ladder, setting, rung, cause):
     code, rungs = ladder(setting)
     failed = first_failure(rungs)
     assert (code, failed["name"]) == (1, rung), failed
@@ -79,7 +81,7 @@ def test_a_fault_is_named_at_its_rung(setting, rung, cause):
     assert all(cause["source"] for cause in failed["causes"])
 
 
-def test_one_device_has_no_peer():
+def test_one_device_has_no_peer(ladder):
     _, rungs = ladder("devices 1")
     assert rungs["peer"]["status"] == "SKIP"
 

@@ -17,7 +17,7 @@ from sparkle_drv.testing.planted_defects import PLANTED, machine
 CHIPS = ["gfx1100", "gfx1036"]
 RUNGS = families.AMDGPU
 PLACE = {rung.name: n for n, rung in enumerate(RUNGS)}
-PAIRS = 24
+PAIRS, SHORT = 24, 8  # all of them in make test-long
 LIMIT_S = 2.5  # a fence that is not written is waited for
 
 
@@ -40,6 +40,7 @@ def named(result, defect):
     return result.name == defect.rung and defect.cause in result.causes[0]["text"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_defect_is_named(name):
     defect = PLANTED[name]
@@ -59,7 +60,10 @@ def pair(seed):
             return sorted((one, other), key=lambda defect: PLACE[defect.rung])
 
 
-@pytest.mark.parametrize("seed", range(PAIRS))
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    "seed", [*range(SHORT), *(pytest.param(n, marks=pytest.mark.long) for n in range(SHORT, PAIRS))]
+)
 def test_of_two_defects_the_lower_is_named(seed):
     lower, upper = pair(seed)
     result = first_failure(CHIPS[seed % 2], lower, upper)

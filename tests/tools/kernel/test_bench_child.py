@@ -102,11 +102,12 @@ def test_the_rows_after_a_crash_are_measured(bench, folder):
 
 def test_one_that_hangs_while_it_is_loaded(bench, folder, monkeypatch, capsys):
     """No fence watches over a constructor: the parent does."""
-    monkeypatch.setattr(child, "LOAD_S", 2.0)
+    monkeypatch.setattr(child, "LOAD_S", 0.5)
+    monkeypatch.setattr(child, "LEAVE_S", 0.2)  # it does not heed SIGTERM
     words = (*ARGS, *QUICK, "-D", "STALLS=1", "--ref", "ref.py:f")
     assert bench("kernel", "k.c:copy", *words) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("hung: no answer in 2 s")
+    assert line.endswith("hung: no answer in 0.5 s")
 
 
 def test_what_a_kernel_prints_is_not_in_the_table(folder, home):

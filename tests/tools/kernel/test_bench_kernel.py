@@ -14,6 +14,8 @@ from _bench.jobs import user_kernel
 from _bench.jobs.job import Operand, Scalar
 from _console.problems import UsageError
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 REF = """
 import numpy as np
 def saxpy(y, x, a, n):

@@ -83,6 +83,7 @@ def folder(tmp_path, monkeypatch):
     return place
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_c_is_compiled_for_each_set_of_macros(bench, folder, tmp_path, capsys):
     """A point whose compile fails is a failed row; the others are kept."""
     out = tmp_path / "o.json"
@@ -102,6 +103,7 @@ def test_c_is_compiled_for_each_set_of_macros(bench, folder, tmp_path, capsys):
     assert [row["verified"] for row in rows] == [False, True]
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("suffix", ["cl", "hip"])
 def test_opencl_and_hip_on_an_emulated_gpu(bench, folder, capsys, suffix):
     packages.needed("clang-19", "lld-19")
@@ -110,6 +112,7 @@ def test_opencl_and_hip_on_an_emulated_gpu(bench, folder, capsys, suffix):
     assert code == 0, capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_values_of_16_bits_on_an_emulated_gpu(bench, folder, capsys):
     packages.needed("clang-19", "lld-19")
     (folder / "h.py").write_text("def f(x, a, n):\n    return a * x\n")
@@ -169,6 +172,7 @@ def test_a_compiler_that_writes_nothing(folder, monkeypatch, tmp_path):
         compilers.compiled(folder / "the a.c", device.info, {"FACTOR": 10})
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_bad_words(bench, folder, monkeypatch, capsys):
     """Each is one line; the compiler that is missing is named once, not for each row."""
     sweep = ("-D", "FACTOR=1,2,3", "--unverified", *QUICK)

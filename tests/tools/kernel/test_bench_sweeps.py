@@ -14,6 +14,8 @@ from _bench.report import sweep_table
 from _bench.rows.results import Measured, Row, Subject
 from _console.problems import UsageError
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 SCALE = """#version 430
 // #extension GL_none : require
 #extension GL_ARB_compute_shader : enable

@@ -14,6 +14,8 @@ from _bench.measure.engine import Settings
 from _bench.rows import shift
 from _console.problems import UsageError
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 SAXPY = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2.5", "--arg", "u32=N")
 QUICK = (*SAXPY, "-D", "N=1000", "--groups", "N/256", "--timeout", "0.05", "--quick")
 

@@ -234,7 +234,7 @@ ARGS = ("--arg", "out:f32[1024]", "--arg", "in:f32[1024]")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, in_this_process):
     (tmp_path / "a.c").write_text(C)
     (tmp_path / "r.py").write_text("def f(x):\n    return 3 * x\n")
     monkeypatch.chdir(tmp_path)

@@ -237,13 +237,17 @@ def main(descriptor: int) -> None:
     answer: Any
     try:
         with meter.here(uri, settings, threshold) as one:
-            while True:
-                name, *rest = pipe.recv()
-                pipe.send(("answer", getattr(one, name)(*rest)))
-    except EOFError:
-        os._exit(0)  # exits at once, because closing the device could wait for a kernel that hangs
-    except Stuck as stuck:
-        answer = Lost(stuck.row.subject.kernel, stuck.row.reason or "")
+            # The process ends in here: closing the device would wait for a kernel that hangs.
+            try:
+                while True:
+                    name, *rest = pipe.recv()
+                    pipe.send(("answer", getattr(one, name)(*rest)))
+            except EOFError:
+                os._exit(0)
+            except Stuck as stuck:
+                lost = Lost(stuck.row.subject.kernel, stuck.row.reason or "")
+                pipe.send(("answer", lost))
+                os._exit(1)
     except Exception as error:
         answer = _portable(error)
     pipe.send(("answer", answer))
