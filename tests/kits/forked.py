@@ -84,7 +84,8 @@ class Child:
     ) -> None:
         self.args = ["-c", *map(str, arguments)]
         self.returncode: int | None = None
-        given = dict(os.environ if env is None else env)
+        # The checkout last: `make asan` has another build of the package on the path.
+        given = {**(os.environ if env is None else env), "PYTHONPATH": kits(ROOT)}
         where = os.fspath(cwd or os.getcwd())
         (out, out_theirs), (err, err_theirs) = os.pipe(), os.pipe()
         self.stdout, self.stderr = open(out), open(err)  # noqa: SIM115
@@ -152,6 +153,9 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         """Kills what still runs."""
         self.kill()
         self.wait(10)
