@@ -113,17 +113,17 @@ with pytest.raises(sp.OutOfDeviceMemory, match="the device has"): dev.buffer(80 
 
 def test_memory_that_does_not_fit_leaves_the_device_usable():
     said = run(OPEN + """
-kept = [dev.buffer(300 << 20) for _ in range(3)]
+kept = [dev.buffer(30 << 20) for _ in range(3)]
 for memory in sp.Memory:
     with pytest.raises(sp.OutOfDeviceMemory) as caught: dev.buffer(1 << 50, memory)
 with pytest.raises(sp.OutOfDeviceMemory) as caught:
-    dev.buffer(300 << 20)
+    dev.buffer(30 << 20)
 print(caught.value)
 works()
 for one in kept: one.close()
-dev.buffer(900 << 20).close()  # what the pool keeps in pieces is given back for it
+dev.buffer(90 << 20).close()  # what the pool keeps in pieces is given back for it
 works()
-""", "memory 1G")  # fmt: skip
+""", "memory 100M")  # fmt: skip
     assert "CUDA_ERROR_OUT_OF_MEMORY" in said
 
 

@@ -5,12 +5,11 @@ When this fails, a fast producer loses work or fills the memory.
 
 import resource
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 from userlib import HEAD, KERNEL
@@ -202,13 +201,8 @@ print("done", flush=True)
 
 
 def test_ctrl_c_ends_the_wait_for_room(userlib):
-    process = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(userlib.spin())], stdout=subprocess.PIPE, text=True
-    )
-    try:
+    with forked.Child(CHILD, userlib.spin()) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
-    finally:
-        process.kill()
     assert (out, process.returncode) == ("interrupted\ndone\n", 0)

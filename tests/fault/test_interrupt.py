@@ -4,10 +4,9 @@ When this fails, Ctrl-C does nothing while a kernel runs.
 """
 
 import signal
-import subprocess
-import sys
 import time
 
+import forked
 import pytest
 
 HEAD = """
@@ -36,10 +35,7 @@ print("done", flush=True)
 
 
 def start(code, library):
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(library)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    return forked.Child(code, library)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +50,11 @@ def start(code, library):
     ],
 )
 def test_ctrl_c_ends_a_wait(userlib, wait):
-    process = start(HEAD + f"caught(lambda: {wait})" + FREE, userlib.spin())
-    try:
+    with start(HEAD + f"caught(lambda: {wait})" + FREE, userlib.spin()) as process:
         assert process.stdout.readline() == "waiting\n"
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-    finally:
-        process.kill()
     assert (out, err, process.returncode) == ("interrupted\ndone\n", "", 0)
 
 
@@ -74,18 +67,15 @@ threading.Timer(0.3, lambda: flag.__setitem__(0, 1)).start()
 print("leaving")
 """
     )
-    process = start(code, userlib.spin())
-    out, err = process.communicate(timeout=60)
+    with start(code, userlib.spin()) as process:
+        out, err = process.communicate(timeout=60)
     assert (out, err, process.returncode) == ("leaving\n", "", 0)
 
 
 def test_leaving_with_work_that_never_ends(userlib):
     """The net waits a second for it, then the process goes."""
-    process = start(HEAD + "print('leaving')", userlib.spin())
-    try:
+    with start(HEAD + "print('leaving')", userlib.spin()) as process:
         out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
     assert (out, err, process.returncode) == ("leaving\n", "", 0)
 
 
@@ -100,5 +90,5 @@ fences = [q.submit(c) for _ in range(100)]
 go = q.prepare(k, a, 2.0, 100000, groups=400)
 go()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = forked.run(code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -5,10 +5,9 @@ When this fails, the exception of a `with` block is replaced by a timeout of its
 """
 
 import signal
-import subprocess
-import sys
 import time
 
+import forked
 import numpy as np
 import pytest
 
@@ -114,13 +113,7 @@ URIS = ["cpu", "egl:0", "emu:gfx1036"]
 def interrupted():
     """A process with a busy pipeline for each URI, after its first Ctrl-C. All at once: they mostly
     wait. Without its device a process ends before."""
-    started = {
-        uri: subprocess.Popen(
-            [sys.executable, "-c", PIPELINE, uri], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
-        )
-        for uri in URIS
-    }  # fmt: skip
+    started = {uri: forked.Child(PIPELINE, uri) for uri in URIS}
     begun = [process.stdout.readline() for process in started.values()]
     time.sleep(0.2)  # by then each waits for a slot
     for process, word in zip(started.values(), begun, strict=True):
@@ -128,8 +121,7 @@ def interrupted():
             process.send_signal(signal.SIGINT)
     yield started
     for process in started.values():
-        process.kill()
-        process.communicate()
+        process.close()
 
 
 @pytest.mark.parametrize("uri", URIS)

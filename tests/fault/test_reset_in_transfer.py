@@ -99,8 +99,15 @@ def outcome(transfer, fence, cards):
     return True
 
 
-@pytest.mark.parametrize("recovery", RECOVERIES)
-@pytest.mark.parametrize(("kind", "at"), [(Upload, 1), (Upload, 2), (Download, 1), (Peer, 2)])
+@pytest.mark.parametrize(
+    ("kind", "at", "recovery"),
+    [
+        *((Upload, 1, recovery) for recovery in RECOVERIES),
+        *((Upload, 2, recovery) for recovery in ("full", "vram_lost")),
+        *((Download, 1, recovery) for recovery in ("ring", "vram_lost")),
+        *((Peer, 2, recovery) for recovery in ("soft", "vram_lost")),
+    ],
+)
 def test_a_job_of_the_transfer_hangs(cards, kind, at, recovery):
     transfer = kind()
     apply(Schedule(0, [Fault("job", at, "hang", recovery=recovery)]), cards.machine)

@@ -15,7 +15,8 @@ import os
 import subprocess
 import sys
 
-from where import ROOT, kits
+import forked
+from where import ROOT
 
 import sparkle_drv as sp
 from sparkle_drv.backends.cuda import BACKEND as CudaBackend
@@ -94,11 +95,6 @@ def run(code: str, *settings: str, **environment: str) -> str:
     The code has numpy as np, pytest, sparkle_drv as sp, and `tell`, a Control.
     """
     env = os.environ | {"SPARKLE_LIBCUDA": library(), "FAKE_CUDA": ";".join(settings)} | environment
-    # The checkout last: `make asan` has another build of the package on the path.
-    env["PYTHONPATH"] = kits(ROOT)
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + code], env=env, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    done = forked.run(HEAD + code, env=env)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
     return done.stdout

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import gc
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack
 from itertools import permutations
 
+import forked
 import numpy as np
 import pytest
 
@@ -40,11 +39,12 @@ URIS = ("cpu", "egl:0")
 def nothing_is_left():
     before = set(threading.enumerate())
     yield
-    gc.collect()  # errors keep what their frames held
+    if not set(threading.enumerate()) <= before:
+        gc.collect()  # errors keep what their frames held
     assert set(threading.enumerate()) <= before
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mesh(opened):
     with Mesh([opened(uri) for uri in URIS]) as one:
         yield one
@@ -242,7 +242,7 @@ def _again(mesh, arrays):
         mesh.all_reduce(arrays)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 5])
+@pytest.mark.parametrize("at", [1, 3])
 def test_a_device_lost_in_a_collective_is_named(at):
     with ExitStack() as stack:
         three = Three(stack)
@@ -305,16 +305,11 @@ for d in devices:
 
 @pytest.mark.parametrize("after_s", [0.01, 0.15])
 def test_ctrl_c_says_what_the_arrays_hold_and_leaves_no_thread(after_s):
-    process = subprocess.Popen(
-        [sys.executable, "-c", CTRL_C], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
+    with forked.Child(CTRL_C) as process:
         assert process.stdout.readline() == "going\n"
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
     said, threads, values = out.splitlines()
     assert (err, process.returncode) == ("", 0)
     partial = "True all_reduce: interrupted; the arrays hold partial results"

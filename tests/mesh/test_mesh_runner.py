@@ -21,7 +21,7 @@ from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Lane, Program, Step
 from sparkle_drv.mesh.lanes.runner import run
 
-SEEDS = 300 if os.environ.get("SPARKLE_FUZZ_MESH") else 20
+SEEDS = 300 if os.environ.get("SPARKLE_FUZZ_MESH") else 12
 
 
 class Signal:
@@ -51,7 +51,7 @@ def no_thread_is_left():
     assert set(threading.enumerate()) <= before
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(20))
 def test_steps_begin_when_what_they_wait_for_has_ended(seed):
     program, order, lock = drawn(seed), [], threading.Lock()
 
@@ -84,7 +84,7 @@ def test_one_lane_needs_no_thread():
     assert run(Program(()), seen.append) == []
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_failure_names_its_step_and_leaves_out_what_depends_on_it(seed):
     program, begun = drawn(seed), []
     wrong = random.Random(seed).randrange(40)

@@ -21,12 +21,12 @@ from sparkle_drv.sched.model.profile import Profile
 URIS = ("cpu", "egl:0", "cuda:0")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def devices(opened):
     return {uri: opened(uri) for uri in URIS}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def found(devices):
     with Ways(devices) as ways:
         return survey(ways)

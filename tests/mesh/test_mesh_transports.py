@@ -232,25 +232,25 @@ def test_a_lost_source_is_to_blame_and_not_its_reader(emulated):
     assert (asked[-1], a.healthy, b.healthy) == (a.uri, False, True)
 
 
-@pytest.mark.parametrize("op", ["sum", "max", "mean"])
-def test_collectives_on_shared_memory_move_nothing(op):
+def test_collectives_on_shared_memory_move_nothing():
     """A reduction reads the other array where it is, and writes its part of the result there."""
     uris = ["cpu:c0", "cpu:c1"]
     if not {0, 1} <= os.sched_getaffinity(0):
         pytest.skip("needs the cores 0 and 1")
     with sp.init(uris, profile=False) as ctx, ctx.create_mesh() as mesh:
         host = [np.arange(50_001, dtype=np.float32) * sign for sign in (1, -3)]
-        arrays = [device.array(row) for device, row in zip(ctx.devices, host, strict=True)]
-        mesh.plan_all_reduce(arrays[0].nbytes)
+        whole = {"sum": np.add, "max": np.maximum, "mean": lambda a, b: (a + b) / 2}
+        mesh.plan_all_reduce(host[0].nbytes)
         before = mesh.moved
-        with watched(*ctx.devices) as over:
-            mesh.all_reduce(arrays, op=op)
-        assert "shared memory" in str(mesh.plan)
-        assert over == []
-        assert mesh.moved == before
-        whole = {"sum": np.add, "max": np.maximum, "mean": lambda a, b: (a + b) / 2}[op](*host)
-        for array in arrays:
-            np.testing.assert_array_equal(array.numpy(), whole)
+        for op, expected in whole.items():
+            arrays = [device.array(row) for device, row in zip(ctx.devices, host, strict=True)]
+            with watched(*ctx.devices) as over:
+                mesh.all_reduce(arrays, op=op)
+            assert "shared memory" in str(mesh.plan)
+            assert over == []
+            assert mesh.moved == before
+            for array in arrays:
+                np.testing.assert_array_equal(array.numpy(), expected(*host))
 
 
 def test_how_devices_reach_others(opened):

@@ -7,13 +7,13 @@ any order in which its lanes may run.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
 
 
-@dataclass
+@dataclass(slots=True)
 class _Piece:
     """A range of bytes of one memory. `writer` is the last step that wrote the bytes (-1 for none),
     and `readers` are the steps that read them since.
@@ -23,7 +23,7 @@ class _Piece:
     readers: list[int] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Memory:
     """The pieces of one memory, ordered by the offsets at which they begin. The last piece has no
     end.
@@ -36,13 +36,17 @@ class _Memory:
         """Returns the pieces from `begin` to `end`. A piece that `begin` or `end` lies in is cut in
         two.
         """
-        for at in (begin, end):
-            found = bisect_left(self.begins, at)
-            if found == len(self.begins) or self.begins[found] != at:
-                before = self.pieces[found - 1]
-                self.begins.insert(found, at)
-                self.pieces.insert(found, _Piece(before.writer, list(before.readers)))
-        return self.pieces[bisect_right(self.begins, begin) - 1 : bisect_left(self.begins, end)]
+        first = self._cut(begin)
+        return self.pieces[first : self._cut(end)]
+
+    def _cut(self, at: int) -> int:
+        """Returns the index of the piece that begins at `at`. Cuts the piece that `at` lies in."""
+        found = bisect_left(self.begins, at)
+        if found == len(self.begins) or self.begins[found] != at:
+            before = self.pieces[found - 1]
+            self.begins.insert(found, at)
+            self.pieces.insert(found, _Piece(before.writer, list(before.readers)))
+        return found
 
 
 class Builder:
@@ -86,5 +90,8 @@ class Builder:
         self._steps.append(Step(number, lane, what, tuple(sorted(after))))
 
     def _pieces(self, region: Region) -> list[_Piece]:
-        memory = self._memories.setdefault((region.place, region.memory), _Memory())
+        key = region.place, region.memory
+        memory = self._memories.get(key)
+        if memory is None:
+            memory = self._memories[key] = _Memory()
         return memory.within(region.offset, region.offset + region.nbytes)

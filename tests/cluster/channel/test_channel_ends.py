@@ -13,6 +13,7 @@ import pytest
 from air_endpoints import wired
 from cluster_kit import NODE, answerer, caller
 
+from sparkle_drv.cluster.channel import channel
 from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.channel.stream import WINDOW
@@ -50,9 +51,10 @@ def test_a_lease_that_ends_is_told_before_the_silence():
         assert wire.lost[0] == ("client", f"{NODE} is gone")
 
 
-def test_idle_sessions_live():
-    with wired(silence_s=1.6) as wire:
-        time.sleep(2.5)
+def test_idle_sessions_live(monkeypatch):
+    monkeypatch.setattr(channel, "PING_S", 0.1)
+    with wired(silence_s=1.0) as wire:
+        time.sleep(1.3)
         assert not wire.lost
 
 
@@ -90,7 +92,7 @@ def test_a_forged_word_of_a_restart_ends_nothing():
             Head(Kind.HELLO, wire.channel.keys.session, 0, 0, 0),
             pack({"step": "unknown", "body": {}}), b"", None,
         )  # fmt: skip
-        for _ in range(20):
+        for _ in range(8):
             wire.client._received("somebody", forged)
             time.sleep(0.05)
         wire.channel.post("still here")

@@ -268,7 +268,6 @@ class Beside:
 def run(mutated, hostile, seed):
     """(messages, refusals, submissions that ran well, attackers' sessions)."""
     rng = random.Random(seed)
-    logging.getLogger("sparkle_drv").setLevel(logging.CRITICAL)  # thousands of refusals
     with lent("cpu", quotas=QUOTAS) as node:
         beside, attacker = Beside(node.air), Attacker(node.air, rng)
         frames = recorded(node.air)
@@ -320,6 +319,7 @@ def main():
     parser.add_argument("--hostile", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    logging.getLogger("sparkle_drv").setLevel(logging.CRITICAL)  # thousands of refusals
     begin_s = time.monotonic()
     messages, refused, ran, sessions = run(args.mutated, args.hostile, args.seed)
     print(f"{messages} messages, {refused} refused by name, {ran} submissions ran")

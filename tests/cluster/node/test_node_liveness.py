@@ -14,7 +14,7 @@ from cluster_kit import lent, raw, vecadd
 from sparkle_drv.cluster.channel.channel import PING_S
 from sparkle_drv.core.abi import records
 
-BUSY_S, LATE_S = 3.0, 1.0
+BUSY_S, LATE_S = 2.5, 1.0
 SIDE = 768
 
 

@@ -13,7 +13,7 @@ from sparkle_drv.testing import suite
 from sparkle_drv.testing.checks.base import busy_speed, groups_for
 
 SHORT = ("memory", "lists", "fences")
-REPEATS = 40
+REPEATS = 20
 
 
 @pytest.fixture(scope="module")

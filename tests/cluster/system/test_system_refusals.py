@@ -14,6 +14,8 @@ from certificates import self_signed
 from system_kit import Node, Site, free_port
 
 import sparkle_drv as sp
+from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.transport import engine
 from sparkle_drv.cluster.transport.base import Lane
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, certificates, files, handshake
@@ -101,9 +103,12 @@ def test_self_signed(refused, site, tmp_path):
     refused(tmp_path, "expected a certificate signed by")
 
 
-def test_expired(refused, site, monkeypatch):
-    home = site.machine("late", "client", "--days", "0.00001")
-    time.sleep(2)  # TLS compares whole seconds: it accepts the certificate for up to one more
+def test_expired(refused, site, tmp_path, monkeypatch):
+    real = certificates.now
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "now", lambda: real() - timedelta(minutes=2))
+        made = authority.load(str(site.ca)).issue("late", "client", days=1 / 1440)
+    home = home_of(tmp_path, made)
     refused(home, "expired at")
     monkeypatch.setattr(certificates, "timely", lambda *_: None)
     refused(home, "our certificate has expired", "refused: a link: invalid peer")
@@ -146,12 +151,15 @@ def test_plaintext_to_a_tls_port(refused, site, lent):
     refused(site.ca, "it expects TLS", "refused: a link", lent.address.replace("tls/", "tcp/"))
 
 
-@pytest.mark.slow  # the client waits for 3 s
-def test_tls_to_a_plaintext_port(refused, site):
+def test_tls_to_a_plaintext_port(refused, site, lent, monkeypatch):
+    """The client waits for half a second instead of 3."""
     home = site.machine("box9")
+    monkeypatch.setattr(engine, "ENDED_S", 1.0)
     with Node(home, listen=f"tcp/127.0.0.1:{free_port()}") as plain:
         address = plain.address.replace("tcp/", "tls/")
-        refused(site.ca, "does it speak TLS?", address=address, name="box9")
+        refused(site.ca, "does it speak TLS?", address=address, name="box9", patched=True)
+        monkeypatch.undo()
+        works(site, lent)
         with site.at(box9=plain), sp.open("box9/cpu"):
             pass
 
@@ -170,9 +178,13 @@ def test_versions(refused, site, lent, monkeypatch, what, value, says):
     works(site, lent)
 
 
-@pytest.mark.slow  # the client asks for 5 s
-def test_another_name_at_the_address(refused, site, lent):
-    refused(site.ca, "box5: nobody of that name answers", address=lent.address, name="box5")
+def test_another_name_at_the_address(refused, site, lent, monkeypatch):
+    """The client asks for a second instead of 5."""
+    monkeypatch.setattr(Endpoint.connect, "__defaults__", (1.0,))
+    said = "box5: nobody of that name answers"
+    refused(site.ca, said, address=lent.address, name="box5", patched=True)
+    monkeypatch.undo()
+    works(site, lent)
 
 
 def test_nobody_listens(refused, site):
@@ -182,19 +194,19 @@ def test_nobody_listens(refused, site):
 
 def test_messages_that_are_cut_short_or_too_long(site, lent, serves):
     """Of a client with a certificate, by the engine itself."""
-    engine = Engine("noise-1", site.ca / "cluster", connect=[lent.address])
-    engine.start(lambda *_: None, lambda *_: None)
+    noise = Engine("noise-1", site.ca / "cluster", connect=[lent.address])
+    noise.start(lambda *_: None, lambda *_: None)
     try:
         before = len(lent.lines)
         for nbytes in (0, 1, 7, 40, 100, 5000, 1 << 20):
             for lane in Lane:
-                engine.send("box1", lane, os.urandom(nbytes))
+                noise.send("box1", lane, os.urandom(nbytes))
         with pytest.raises(ValueError, match="expected at most 1048576 bytes, got 1048577"):
-            engine.send("box1", Lane.BULK, bytes((1 << 20) + 1))
-        engine._put("sparkle/box1/noise-1/b", Lane.BULK, bytes(3 << 20))  # more than a link takes
+            noise.send("box1", Lane.BULK, bytes((1 << 20) + 1))
+        noise._put("sparkle/box1/noise-1/b", Lane.BULK, bytes(3 << 20))  # more than a link takes
         lent.line("a message from noise-1 was dropped", before)
     finally:
-        engine.close()
+        noise.close()
 
 
 @pytest.mark.parametrize(

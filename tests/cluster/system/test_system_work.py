@@ -27,7 +27,8 @@ def matrices(n, seed=3):
 @pytest.mark.usefixtures("lent")
 def test_bench_verifies():
     tool = ROOT / "tools" / "bench.py"
-    line = [sys.executable, tool, "run", "-d", "box1/cpu", "--quick", "-a", "n=64K", "saxpy_f32"]
+    line = [sys.executable, tool, "run", "-d", "box1/cpu", "--quick", "--timeout", "0.2"]
+    line += ["-a", "n=64K", "saxpy_f32"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=90, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "box1/cpu" in done.stdout

@@ -12,7 +12,7 @@ pytest.importorskip("cryptography", reason="cryptography is not installed (the e
 
 from certificates import Issuer
 
-from sparkle_drv.cluster.transport import config
+from sparkle_drv.cluster.transport import config, engine
 from sparkle_drv.cluster.transport.engine import Engine
 
 
@@ -81,8 +81,14 @@ def made(node_folder, client_folder):
         return kept.start()
 
     yield make
-    for engine in every:
-        engine.close()
+    for each in every:
+        each.close()
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    """A node looks for another one of its name for a moment instead of a second."""
+    monkeypatch.setattr(engine, "LOOK_S", 0.05)
 
 
 @pytest.fixture

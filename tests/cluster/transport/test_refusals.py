@@ -16,6 +16,7 @@ import pytest
 from certificates import Issuer, self_signed
 
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import engine
 from sparkle_drv.cluster.transport.base import Lane
 from sparkle_drv.cluster.transport.config import endpoint
 from sparkle_drv.cluster.transport.engine import Engine
@@ -128,10 +129,11 @@ def test_a_name_without_an_address(client_folder):
     assert refused("x", client_folder, where) == f"{where}: the name nobody.invalid has no address"
 
 
-def test_a_listener_that_never_answers(client_folder):
+def test_a_listener_that_never_answers(client_folder, monkeypatch):
+    monkeypatch.setattr(engine, "ENDED_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"tls/127.0.0.1:{silent.getsockname()[1]}"
-        line = f"{where}: no answer within 3 s; does it speak TLS?"
+        line = f"{where}: no answer within 0.5 s; does it speak TLS?"
         assert refused("x", client_folder, where) == line
 
 
@@ -141,6 +143,7 @@ def test_a_port_that_is_taken(address, node, node_folder):
     assert str(error.value) == f"{address}: cannot listen: address already in use"
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_node_starts_before_the_one_that_it_joins(made, address):
     host, _, port = address.rpartition(":")
     own = f"{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
@@ -156,7 +159,7 @@ def test_garbage_at_the_port(address, client_folder, issuer):
     drawn, where = random.Random(1), endpoint(address)
     context = ssl.create_default_context(cafile=str(client_folder / "ca.pem"))
     context.load_cert_chain(client_folder / "cert.pem", client_folder / "key.pem")
-    for turn in range(30):
+    for turn in range(12):
         garbage = drawn.randbytes(drawn.randrange(1, 3000))
         with socket.create_connection((where.host, where.port), 5) as raw:
             try:

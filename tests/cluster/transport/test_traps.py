@@ -1,4 +1,5 @@
 """Traps of Zenoh, on loopback: each test holds with our settings and fails with the naive ones.
+What only shows that the naive ones fail is a report about Zenoh (make test-setup).
 
 When this fails, a known trap of Zenoh drops messages of users again.
 """
@@ -27,10 +28,12 @@ def reaches(made, address):
     return not far.got.empty()
 
 
+@pytest.mark.usefixtures("brief")
 def test_nodes_are_routers(made, address):
     assert reaches(made, address)
 
 
+@pytest.mark.setup
 def test_peers_do_not_reach_a_node_behind_another(made, address, naive):
     naive("mode", "peer")
     assert not reaches(made, address)

@@ -3,7 +3,8 @@ Zenoh answer?
 
 When this fails, a client hears of a node's end although only a router died.
 
-`test_system_routers.py` has the same with devices.
+`test_system_routers.py` has the same with devices. The query is a report about Zenoh
+(make test-setup).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Router:
 
 
 @pytest.fixture
-def routers(made, node_folder, addresses):
+def routers(made, node_folder, addresses, brief):
     """routers(naive): ({address: Router} of two that are joined, a node `far` that joined both)."""
     every = {}
 
@@ -95,6 +96,7 @@ def test_a_client_is_told_and_enters_by_the_other(made, routers, addresses):
     assert entry(client.engine._session, every) is not killed
 
 
+@pytest.mark.setup
 def test_a_query_ends_empty_and_without_an_error(routers, addresses, naive, client_folder):
     naive("access_control/enabled", False)
     every, far = routers({"access_control/enabled": False})

@@ -20,7 +20,7 @@ from sparkle_drv.testing.mesh_plan_quality import all_reduce_simulated_s, known_
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
 MIB = 1 << 20
-SETS = range(200) if LONG else (1, 3, 7)
+SETS = range(200) if LONG else (1, 3)
 
 
 def reached(rates) -> float:
@@ -53,7 +53,7 @@ def test_unequal_sets_come_near_the_bound():
 def test_plans_of_odd_sizes_count_each_contribution_once(p):
     chance = random.Random(p)
     most = 10_000 if LONG or p < 8 else 2000  # above, more chunks are cut
-    sizes = [2 * chance.randrange(most) + 1 for _ in range(50 if LONG else 3)]
+    sizes = [2 * chance.randrange(most) + 1 for _ in range(50 if LONG else 1)]
     network = star([1e8 * chance.choice([1, 1, 5]) for _ in range(p)])
     for count, itemsize in zip(sizes, (4, 8, 4) * 17, strict=False):
         program = plan_all_reduce(network, count * itemsize, itemsize).program
