@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from contextlib import contextmanager
 
 import fakecuda
@@ -66,6 +67,24 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         item.config.stash[WATCHDOG].rest()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    """Nothing measures in a test marked no_cover. pytest-cov stops what it started. In a worker of
+    xdist, which is a child process, coverage.py has started by itself as well.
+    """
+    stopped = []
+    coverage = sys.modules.get("coverage")
+    if coverage and item.get_closest_marker("no_cover"):
+        while measuring := coverage.Coverage.current():
+            measuring.stop()
+            stopped.append(measuring)
+    try:
+        return (yield)
+    finally:
+        for measuring in reversed(stopped):
+            measuring.start()
 
 
 def pytest_collection_modifyitems(config, items):
