@@ -200,7 +200,7 @@ fuzz-mesh: build ## simulated machines with links at full size: 200 of each kind
 	@SPARKLE_FUZZ_MESH=1 $(PY) -m pytest -q -n auto tests/testing/test_sim_links.py tests/mesh/collective
 
 fuzz-shards: build ## 500 schedules of devices that fail in calls which they share, 200 that stop
-	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto tests/sched/shard/test_shard_faults.py tests/sched/shard/test_shard_devices.py
+	@SPARKLE_FUZZ_SHARDS=1 $(PY) -m pytest -q -n auto $(addprefix tests/sched/shard/test_shard_,$(addsuffix .py,faults devices late simulated))
 
 fuzz-cluster: build ## 20,000 mutated messages and 2,000 hostile requests to a node (FUZZ_ARGS="--seed S")
 	@PYTHONPATH=tests/kits $(PY) tests/cluster/node/fuzz_node.py $(FUZZ_ARGS)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from contextlib import contextmanager
 
 import fakecuda
@@ -69,6 +70,24 @@ def pytest_runtest_protocol(item, nextitem):
         if nextitem is not None and nextitem.path != item.path:
             gc.collect()
             gc.freeze()  # as after collection: what a file leaves alive stays
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    """Nothing measures in a test marked no_cover. pytest-cov stops what it started. In a worker of
+    xdist, which is a child process, coverage.py has started by itself as well.
+    """
+    stopped = []
+    coverage = sys.modules.get("coverage")
+    if coverage and item.get_closest_marker("no_cover"):
+        while measuring := coverage.Coverage.current():
+            measuring.stop()
+            stopped.append(measuring)
+    try:
+        return (yield)
+    finally:
+        for measuring in reversed(stopped):
+            measuring.start()
 
 
 def pytest_collection_modifyitems(config, items):

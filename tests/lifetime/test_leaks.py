@@ -12,6 +12,8 @@ from census import census, none_left
 
 import sparkle_drv as sp
 
+pytestmark = pytest.mark.no_cover  # other tests cover all of its lines
+
 
 def resident():
     with open("/proc/self/statm") as statm:
@@ -39,31 +41,31 @@ def settled(work, rounds, most_nbytes):
     assert none_left(there)
 
 
-def test_ten_thousand_launches(device):
+def test_thousands_of_launches(device):
     with device.kernel("fill_f32") as k, device.buffer(4096) as y, device.queue() as queue:
         small, large = (1, 16), (5, 1024)
 
         def work(i):
-            groups, n = large if i % 8 == 0 else small
+            groups, n = large if i % 40 == 0 else small
             fence = queue.launch(k, y, float(i), n, groups=groups)
             if i % 50 == 0:
                 fence.wait()
 
-        settled(work, 10_000, 1 << 20)
+        settled(work, 5000, 1 << 19)
         queue.fence(queue.submitted).wait()
 
 
-def test_a_thousand_buffers(device):
+def test_hundreds_of_buffers(device):
     def work(i):
         with device.buffer(1 << 16, list(sp.Memory)[i % 3]) as b:
             b.view(0, 16).write(np.ones(16, np.uint8))
 
     before = device.live_counts()
-    settled(work, 1000, 4 << 20)
+    settled(work, 500, 2 << 20)
     assert device.live_counts() == before
 
 
-def test_a_thousand_lists_and_prepared_launches(device):
+def test_hundreds_of_lists_and_prepared_launches(device):
     with device.kernel("fill_f32") as k, device.queue() as queue:
 
         def work(i):
@@ -75,7 +77,7 @@ def test_a_thousand_lists_and_prepared_launches(device):
                 go = queue.prepare(k, y, 3.0, 256, groups=1)
                 queue.fence(go()).wait()
 
-        settled(work, 1000, 4 << 20)
+        settled(work, 500, 2 << 20)
 
 
 def test_queues_and_kernels(device):

@@ -26,7 +26,7 @@ from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 
-ROUNDS = 40
+ROUNDS = 10
 
 # class -> how one is made on a device, in use when it goes
 MAKE = {

@@ -10,6 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.testing import suite
+from sparkle_drv.testing.checks.base import busy_speed
 
 # Each chip once, each kernel twice, each with and without a small BAR or harvested units.
 CARDS = (
@@ -26,13 +27,22 @@ COVERS = ("memory", "launch", "lists", "arguments")  # under a second a card
 KERNELS = ("vecadd", "reduce")
 
 
+@pytest.fixture(scope="module")
+def steps_a_s():
+    """How fast busy work runs: cards emulated on one machine are alike, and it takes a while."""
+    with sp.open(f"emu:{CARDS[0]}") as device:
+        return busy_speed(device)
+
+
 def failed(results):
     return {r.name: r.message for r in results if r.status == suite.FAILED}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("card", CARDS)
-def test_the_quick_checks(card):
+def test_the_quick_checks(card, steps_a_s):
     with sp.open(f"emu:{card}") as device:
+        busy_speed(device, steps_a_s)
         quick = [c for c in suite.checks() if c.covers in COVERS or _is_wanted(c.name)]
         for check in quick:
             try:

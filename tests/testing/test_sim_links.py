@@ -40,9 +40,9 @@ from sparkle_drv.testing.sim_clock import Clock
 from sparkle_drv.testing.sim_links import LinkFault, simulated
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
-MACHINES = 200 if LONG else 12
-PROGRAMS, RUNS = (200, 20) if LONG else (12, 4)
-SCHEDULES = 200 if LONG else 40
+MACHINES = 200 if LONG else 8
+PROGRAMS, RUNS = (200, 20) if LONG else (8, 3)
+SCHEDULES = 200 if LONG else 20
 RATE = 1e9
 
 
@@ -172,6 +172,7 @@ def collective(name: str, network: Network, chance: random.Random):
 NAMES = ("all_reduce", "broadcast", "scatter", "gather", "all_gather", "reduce_scatter")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(MACHINES))
 def test_a_collective_takes_what_was_predicted_and_no_less_than_the_bound(rig, seed):
     one, chance = rig(linked(seed)), random.Random(seed)
@@ -179,7 +180,7 @@ def test_a_collective_takes_what_was_predicted_and_no_less_than_the_bound(rig, s
         plan, gives, gets, cut, root = collective(name, one.network, chance)
         sizes = {**gets, **gives}
         host = {
-            uri: np.arange(n, dtype=np.float32) % 97 + at
+            uri: np.resize(np.arange(at, at + 97, dtype=np.float32), n)
             for at, (uri, n) in enumerate(gives.items())
         }
         open_ = {device.uri: device for device in one.devices}
@@ -235,6 +236,7 @@ def drawn(seed: int, places, lanes: int = 6, steps: int = 30) -> Program:
     return Program(tuple(made))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_the_same_program_gives_the_same_trace_byte_for_byte(seed):
     traces = set()
@@ -286,6 +288,7 @@ def test_a_fault_that_means_nothing_is_refused(bad):
         LinkFault(**bad)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_under_faults_an_all_reduce_is_right_or_ends_in_a_typed_error(rig, seed):
     """A dword that a link corrupts is seen by nobody here: then the result may be wrong."""

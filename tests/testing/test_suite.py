@@ -245,7 +245,7 @@ def mutant():
 def test_a_planted_defect_is_found(mutant, monkeypatch, kind, name, says):
     registry.register("mutant", lambda: kind)
     (check,) = (c for c in suite.checks() if c.name == name)
-    monkeypatch.setattr(timeouts, "LONGER", (0.3,))
+    monkeypatch.setattr(timeouts, "LONGER", (0.05,))
     monkeypatch.setattr(suite, "checks", lambda covers=(): [check])
     (result,) = suite.run("mutant:0")
     assert result.status == "failed"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 
 FAR = 0.05
@@ -24,6 +25,9 @@ LEAST_SIZES = 2
 LEAST_S, MOST_S, MOST_SIZE = 1e-18, 1e6, 1e24
 """Limits of a plausible measurement. Beyond them squares overflow or underflow."""
 
+LEAST_AT_S = 1e-12
+"""The least time that a line gives."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -34,7 +38,7 @@ class Line:
 
     def at(self, size: float) -> float:
         """Returns the seconds for work of this size; never 0."""
-        return max(self.a + self.b * size, 1e-12)
+        return max(self.a + self.b * size, LEAST_AT_S)
 
 
 def usable(point: Point) -> bool:
@@ -57,32 +61,41 @@ def fit(points: Sequence[Point]) -> Line:
     slope would be noise. The first guess has one point per size, the median of its points. A mean
     of right and disturbed points would be a bad first guess.
     """
-    good = [point for point in points if usable(point)]
+    good = tuple((size, t) for size, t in points if usable((size, t)))
     if not good:
         raise ValueError(f"points: expected positive times, got {list(points)!r}")
+    return _fitted(good)
+
+
+@lru_cache(maxsize=1024)
+def _fitted(good: tuple[Point, ...]) -> Line:
+    """Returns the line through usable points. Each Context of a process fits the points of the
+    profile again.
+    """
     ordered = sorted({size for size, _ in good})
     middles = [(size, median(t for at, t in good if at == size)) for size in ordered]
-    line = _weighted((size, t, 1.0) for size, t in middles)
+    line = _weighted(middles, [1.0] * len(middles))
     for _ in range(ROUNDS):
-        errors = [abs(line.at(size) / t - 1) for size, t in good]
-        line = _weighted(
-            (size, t, 1.0 if error <= FAR else FAR / error)
-            for (size, t), error in zip(good, errors, strict=True)
-        )
+        before, a, b = line, line.a, line.b
+        errors = [abs(max(a + b * size, LEAST_AT_S) / t - 1) for size, t in good]
+        line = _weighted(good, [1.0 if error <= FAR else FAR / error for error in errors])
+        if line == before:  # no further round would change it
+            break
     least = FAR * line.a / ordered[-1] if ordered[-1] else 0.0
     return Line(line.a, max(line.b, least))
 
 
-def _weighted(points: Iterable[tuple[float, float, float]]) -> Line:
+def _weighted(points: Sequence[Point], weights: Sequence[float]) -> Line:
     """Returns the line with the least sum of weight * ((a + b*size) / t - 1)**2 for a, b >= 0."""
     saa = sab = sbb = sa = sb = 0.0
-    for size, t, weight in points:
+    for (size, t), weight in zip(points, weights, strict=True):
         one, slope = 1 / t, size / t
-        saa += weight * one * one
-        sab += weight * one * slope
-        sbb += weight * slope * slope
-        sa += weight * one
-        sb += weight * slope
+        weighs, rises = weight * one, weight * slope
+        saa += weighs * one
+        sab += weighs * slope
+        sbb += rises * slope
+        sa += weighs
+        sb += rises
     determinant = saa * sbb - sab * sab
     if determinant > 1e-12 * saa * sbb:
         a = (sa * sbb - sb * sab) / determinant

@@ -31,7 +31,7 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
     wrote: dict[Key, int] = {}
     doing: dict[str, int] = {}  # the last task of each device, by URI
     moved: dict[int, int] = {}  # the last step that copied each operand to a device
-    used: list[tuple[Region, int]] = []
+    used: dict[str, list[tuple[Region, int]]] = {}  # by URI
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)
         after = {wrote[key] for key in reads if key in wrote}
@@ -42,14 +42,18 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
             doing[step.uri] = number
         elif step.value.part and step.value.kind == "numpy" and step.uri in doing:
             after.add(doing[step.uri])
-        mine = [region for key in writes if (region := _region(steps, key))]
-        after |= {before for region, before in used if any(_meet(region, one) for one in mine)}
+        for key in writes:
+            if mine := _region(steps, key):
+                _, begin, end = mine
+                others = used.get(mine[0], ())
+                after |= {user for (_, at, to), user in others if at < end and begin < to}
         lane = _lane(step)
         after = {n for n in after if made[n].lane != lane}
         made.append(Step(number, lane, step, tuple(sorted(after))))
         wrote |= dict.fromkeys(writes, number)
-        touched = (_region(steps, key) for key in (*reads, *writes))
-        used += [(region, number) for region in touched if region]
+        for key in (*reads, *writes):
+            if region := _region(steps, key):
+                used.setdefault(region[0], []).append((region, number))
     return Program(tuple(made))
 
 
@@ -77,7 +81,3 @@ def _region(steps: Steps, key: Key) -> Region | None:
     """
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)
-
-
-def _meet(one: Region, other: Region) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

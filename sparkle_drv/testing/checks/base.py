@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 GUARD_NBYTES = 256
 GUARD_BYTE = 0xA5
 MOST_BUSY_STEPS = 2**32 - 1
+LONGER = (0.05, 0.3, 1.2, 4.8)
+"""Seconds of work in successive attempts to meet a device while it works."""
 
 
 class NotProvided(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import sparkle_drv as sp
-from sparkle_drv.testing.checks.base import Busy, Operand, check, kernel, raises
+from sparkle_drv.testing.checks.base import Busy, Operand, busy_speed, check, kernel, raises
 
 
 def _own(dev: sp.Device) -> dict[str, int]:
@@ -218,7 +218,9 @@ def check_a_closed_device_refuses_everything(dev: sp.Device) -> None:
 
 @check("lifetime")
 def check_a_device_closed_over_work_waits_for_it(dev: sp.Device) -> None:
-    with sp.open(dev.uri) as mine, Busy(mine) as one, Busy(mine) as other:
+    with sp.open(dev.uri) as mine:
+        busy_speed(mine, busy_speed(dev))
+        one, other = Busy(mine), Busy(mine)
         work = ((mine.queue(), one), (mine.default_queue, other))
         fences = [queue.submit(busy.commands(0.02)) for queue, busy in work]
         mine.close()

@@ -156,7 +156,7 @@ def check_timestamps_in_a_list(dev: sp.Device) -> None:
 def check_patch_leaves_earlier_submissions_alone(dev: sp.Device) -> None:
     with kernel(dev, "fill_f32") as k, Busy(dev) as busy, dev.queue() as queue:
         outs = [dev.empty(100, np.float32) for _ in range(6)]
-        commands = busy.commands(0.03)
+        commands = busy.commands(0.01)
         at = len(commands)
         commands.dispatch(k, outs[0], 0.0, 100, groups=1)
         fences = [queue.submit(commands)]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import sparkle_drv as sp
-from sparkle_drv.testing.checks.base import Busy, check, groups_for, kernel, raises
+from sparkle_drv.testing.checks.base import LONGER, Busy, check, groups_for, kernel, raises
 
 N = 200
 
@@ -91,7 +91,7 @@ def check_a_pipeline_on_a_queue_of_ones_own(dev: sp.Device) -> None:
 @check("pipeline")
 def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
     with Busy(dev) as busy:
-        for seconds in (0.3, 1.2, 4.8):
+        for seconds in LONGER:
             with dev.pipeline(depth=1) as pipe:
                 pipe.submit(pipe.acquire(), busy.commands(seconds))
                 try:
@@ -105,7 +105,7 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
 @check("pipeline")
 def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
     with Busy(dev) as busy, dev.buffer(64) as small:
-        for seconds in (0.3, 1.2, 4.8):
+        for seconds in LONGER:
             with dev.pipeline(depth=2) as pipe:
                 short, long = pipe.acquire(), pipe.acquire()
                 pipe.submit(short, sp.Commands().fill(small, 1))
@@ -178,7 +178,7 @@ def check_a_refused_submission_leaves_the_slot_out(dev: sp.Device) -> None:
 @check("pipeline")
 def check_closing_with_slots_in_flight(dev: sp.Device) -> None:
     with Busy(dev) as busy:
-        for seconds in (0.3, 1.2, 4.8):
+        for seconds in LONGER:
             pipe = dev.pipeline(2, lambda: dev.buffer(64))
             first, second = pipe.acquire(), pipe.acquire()
             fence = pipe.submit(first, busy.commands(seconds))

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 
 import sparkle_drv as sp
-from sparkle_drv.testing.checks.base import Busy, check, raises
-
-LONGER = (0.05, 0.3, 1.2, 4.8)  # seconds of work in successive attempts to make a wait time out
+from sparkle_drv.testing.checks.base import LONGER, Busy, check, raises
 
 Attempt = Callable[[Busy, float], "sp.FenceTimeout | None"]
 

@@ -13,6 +13,8 @@ import pytest
 
 import sparkle_drv as sp
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 HOST = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 

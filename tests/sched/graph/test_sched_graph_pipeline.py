@@ -18,7 +18,7 @@ from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
 URIS = ("sim:a", "sim:b", "sim:c")
 ROWS, SIDE = 128, 128
-LEARN = 10
+LEARN = 8
 """Runs after which nothing is measured task by task any more, for some time."""
 
 
@@ -36,6 +36,9 @@ def took(micro, layers, rates, links=True, held=True, rows=ROWS):
     chance = np.random.default_rng(1)
     x = chance.standard_normal((rows, SIDE)).astype(np.float32)
     ws = [chance.standard_normal((SIDE, SIDE)).astype(np.float32) / SIDE**0.5] * layers
+    want = x  # of the first run; later ones are given a multiple
+    for w in ws:
+        want = want @ w
     with sim.on(machine(rates, links)) as there, sp.init([*URIS], profile=False) as ctx:
         with ctx.graph(micro_batches=micro, fuse=False) as g:
             y = given = g.input(x.shape)
@@ -49,13 +52,11 @@ def took(micro, layers, rates, links=True, held=True, rows=ROWS):
             for device in ctx.devices:
                 device.wait_idle()
             seconds = there.clock.now_s - begin
-            want = x * scale
-            for w in ws:
-                want = want @ w
-            np.testing.assert_allclose(y.numpy(), want, rtol=1e-3, atol=1e-2)
+            np.testing.assert_allclose(y.numpy(), want * scale, rtol=1e-3, atol=1e-2)
         return seconds, ctx.last_plan
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("layers", "rates", "links", "held"),
     [

@@ -13,6 +13,8 @@ from agree import agree
 import sparkle_drv as sp
 from sparkle_drv.ops import ref
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 BOTH = ["cpu", "egl:0"]
 
 

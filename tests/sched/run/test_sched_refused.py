@@ -13,6 +13,8 @@ from sparkle_drv.mesh import survey
 from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.sched.run import probe
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 F32 = np.float32
 A = np.random.default_rng(4).random((6, 6), F32)
 IMAGE, FILTERS = np.ones((1, 4, 8, 8), F32), np.ones((4, 4, 3, 3), F32)

@@ -25,6 +25,8 @@ from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 F32 = np.float32
 CLASSES = ("gemm_f32", "conv2d_f32:3x3", "map_f32:x*y", "reduce_sum_f32", "reduce_mean_f32",
            "layout_f32:NCHW:NHWC")  # fmt: skip

@@ -24,6 +24,8 @@ from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
+pytestmark = pytest.mark.usefixtures("hasty")
+
 LONG = bool(os.environ.get("SPARKLE_FUZZ_SHARDS"))
 URIS = ("cpu", "egl:0", "emu:gfx1100")
 CPUS = ["cpu:c0", "cpu:c1"]

@@ -1,11 +1,14 @@
 """Devices that stop in mid-run and pieces that stall, against a plan that knew in advance.
 
 When this fails, a device that stops in mid-run delays a shared call more than it must.
+
+`make fuzz-shards` runs the seeded part at full size (SPARKLE_FUZZ_SHARDS=1).
 """
 
 from __future__ import annotations
 
 import math
+import os
 from statistics import mean
 
 import pytest
@@ -21,14 +24,16 @@ from sparkle_drv.sched.shard.site import Pace, Site
 from sparkle_drv.testing.shards.player import Stalls, played_s
 from sparkle_drv.testing.shards.stop_cost import cost
 
+SEEDS = 100 if os.environ.get("SPARKLE_FUZZ_SHARDS") else 40
 WAY = Line(0.25, 0.5)
 FAR = Pace(Site("far", Line(0.5, 1.0), WAY, WAY, in_nbytes=1.0, out_nbytes=1.0))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("slower", [math.inf, 100.0])
 @pytest.mark.parametrize("ratio", [2, 50])
 def test_a_device_that_stops_costs_little(ratio, slower):
-    costs = [cost(seed, ratio, slower) for seed in range(100)]
+    costs = [cost(seed, ratio, slower) for seed in range(SEEDS)]
     assert min(costs) >= 0.999
     assert mean(costs) <= 1.15, f"{mean(costs):.3f}"
 
