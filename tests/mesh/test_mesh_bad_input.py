@@ -44,6 +44,12 @@ def nothing_is_left():
     assert set(threading.enumerate()) <= before
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_arrays_are_left_to_the_next_file():
+    yield
+    gc.collect()  # errors keep what their frames held
+
+
 @pytest.fixture(scope="module")
 def mesh(opened):
     with Mesh([opened(uri) for uri in URIS]) as one:
