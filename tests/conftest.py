@@ -74,8 +74,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item):
-    """Nothing measures in a test marked no_cover. pytest-cov stops what it started. In a worker of
-    xdist, which is a child process, coverage.py has started by itself as well.
+    """No coverage is measured in a test marked no_cover. In a worker of xdist, pytest-cov has started
+    a Coverage of the controller's kind below its own. It stops only its own, and the other goes on.
     """
     stopped = []
     coverage = sys.modules.get("coverage")
