@@ -6,7 +6,7 @@ from sparkle_drv.sched.run import probe
 
 
 @pytest.fixture(scope="module")
-def hasty():
+def short_probes():
     """For modules that look at results, not at speeds: probes end after two sizes, of few runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "BUDGET_S", 0.0)

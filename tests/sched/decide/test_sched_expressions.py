@@ -21,8 +21,6 @@ from sparkle_drv.sched.run import probe
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
-pytestmark = pytest.mark.usefixtures("hasty")
-
 F32 = np.float32
 X = np.linspace(0.5, 1.5, 3000, dtype=F32).reshape(60, 50)
 Y = X[::-1].copy()

@@ -15,8 +15,6 @@ from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
-pytestmark = pytest.mark.usefixtures("hasty")
-
 F32 = np.float32
 CHANCE = np.random.default_rng(6)
 X, ROW, COLUMN = (CHANCE.uniform(-1, 1, s).astype(F32) for s in ((60, 50), (50,), (60, 1)))

@@ -15,8 +15,6 @@ from sparkle_drv.sched.model.work import Cost, Measured
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
-pytestmark = pytest.mark.usefixtures("hasty")
-
 F32 = np.float32
 LATENCY, BYTES = 1e-5, 1e9
 LAUNCH, RATE = 1e-6, 1e9

@@ -46,6 +46,14 @@ def test_the_simulation_is_one_of_its_seed():
     assert sim.machine(7).devices != sim.machine(8).devices
 
 
+def test_calls_are_those_of_their_seed():
+    told = []
+    for _ in range(2):
+        caller = Caller(5)
+        told.append((caller.regret(5), caller.faster_than_one(5), caller.slow_down(3.0, calls=3)))
+    assert told[0] == told[1]
+
+
 def test_time_passes_by_what_runs():
     machine = sim.machine(3)
     seconds = machine.run("sim:cpu", OP, 1e6) + machine.transfer("sim:gpu0", 1 << 20)

@@ -13,7 +13,7 @@ import pytest
 
 import sparkle_drv as sp
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 HOST = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -13,7 +13,7 @@ from agree import agree
 import sparkle_drv as sp
 from sparkle_drv.ops import ref
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 BOTH = ["cpu", "egl:0"]
 

@@ -26,8 +26,6 @@ from sparkle_drv.sched.run import arrays, calls, probe, trace_files, ways
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 
-pytestmark = pytest.mark.usefixtures("hasty")
-
 F32 = np.float32
 BOTH = ("cpu", "egl:0")
 

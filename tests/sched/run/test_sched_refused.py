@@ -13,7 +13,7 @@ from sparkle_drv.mesh import survey
 from sparkle_drv.mesh.links import probe as link_probe
 from sparkle_drv.sched.run import probe
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 F32 = np.float32
 A = np.random.default_rng(4).random((6, 6), F32)

@@ -25,7 +25,7 @@ from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 F32 = np.float32
 CLASSES = ("gemm_f32", "conv2d_f32:3x3", "map_f32:x*y", "reduce_sum_f32", "reduce_mean_f32",

@@ -20,7 +20,7 @@ from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.sim_links import SimLink
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 F32 = np.float32
 URIS = ("cpu:c0", "cpu:c1", "egl:0")

@@ -24,7 +24,7 @@ from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Fault, Schedule
 
-pytestmark = pytest.mark.usefixtures("hasty")
+pytestmark = pytest.mark.usefixtures("short_probes")
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_SHARDS"))
 URIS = ("cpu", "egl:0", "emu:gfx1100")

@@ -12,8 +12,6 @@ import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.sched.run.sharding import KeptShards
 
-pytestmark = pytest.mark.usefixtures("hasty")
-
 F32 = np.float32
 URIS = ("cpu:c0", "cpu:c1", "egl:0")
 

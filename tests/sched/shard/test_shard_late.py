@@ -38,6 +38,11 @@ def test_a_device_that_stops_costs_little(ratio, slower):
     assert mean(costs) <= 1.15, f"{mean(costs):.3f}"
 
 
+def test_a_run_with_a_stop_is_one_of_its_seed():
+    for slower in (math.inf, 100.0):
+        assert cost(3, 2, slower) == cost(3, 2, slower)
+
+
 def test_the_work_of_a_stalled_piece_is_done_elsewhere():
     """Both devices alone would end with the stalled piece; here somebody else has done it."""
     sites = [Site(uri, Line(0.0, 1e-5)) for uri in "abcd"]

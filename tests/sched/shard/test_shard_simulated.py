@@ -127,3 +127,9 @@ def test_without_a_tail_wrong_rates_cost_more(four):
 def test_plans_do_not_depend_on_chance():
     m = drawn(7)
     assert plan_shares(m.sites, m.count, m.host) == plan_shares(m.sites, m.count, m.host)
+
+
+def test_a_play_does_not_depend_on_chance(planned):
+    for m, plan in planned[:12]:
+        once, again = (played_s(plan, m.sites, m.sites, m.host) for _ in range(2))
+        assert once == again
