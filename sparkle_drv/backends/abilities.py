@@ -67,15 +67,17 @@ class TellsError(Protocol):
 
 
 class TellsFailure(Protocol):
-    """A backend that can return how a value ended and still keep a failure as unreported. `wait`
-    marks the failure as reported.
+    """A backend that can return how a submission ended, without marking a failure as reported.
+    `wait` marks the failure as reported.
 
     >>> abilities.members(abilities.TellsFailure)
     ['failure']
     """
 
     def failure(self, queue: Any, value: int) -> int:
-        """Returns 0 or the -errno of a value that has been reached."""
+        """Returns 0 or the -errno with which a submission ended. `value` is its value, which has
+        been reached.
+        """
 
 
 class Exports(Protocol):
@@ -87,7 +89,7 @@ class Exports(Protocol):
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """Allocates as `alloc` of Memory.DEVICE does; `export` accepts the handle. Raises
-        NotImplementedError.
+        NotImplementedError if the driver cannot share memory.
         """
 
 
@@ -107,7 +109,7 @@ class SharesStreams(Protocol):
         """(device type, device id) of DLPack's DLDevice: (2, 0) is the first CUDA device."""
 
     def owns(self, address: int) -> bool:
-        """Returns whether this memory is on the device, whoever allocated the memory."""
+        """Returns whether the memory at `address` is on the device, whoever allocated it."""
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
         """Returns an Allocation of memory that another library allocated, in place. `owner` is kept
@@ -139,7 +141,7 @@ class TakesThreads(Protocol):
     """
 
     takes_threads: bool
-    """True; False means that it lacks the ability."""
+    """True; False means that the backend lacks the ability."""
 
 
 class KeepsTime(Protocol):
@@ -154,8 +156,8 @@ class KeepsTime(Protocol):
 
 
 class KeepsLanes(Protocol):
-    """A backend whose time passes when all threads that use it wait. Devices with one clock share
-    one `lanes`.
+    """A backend with a simulated clock, whose time passes only when all threads that use it wait.
+    Devices with one clock have the same `lanes`.
 
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
@@ -163,7 +165,7 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The object that threads of a program call when they run and wait."""
+        """The clock, which threads tell when they begin to run, to wait and to end."""
 
 
 class TellsPeer(Protocol):
@@ -205,8 +207,9 @@ class HandsOver(Protocol):
     """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """Sends more parts of a submission (BEGUN of base.py). Returns 0 when all parts are sent,
-        -EAGAIN if this call sent a part but not the last one, -ETIMEDOUT if it sent none.
+        """Sends more parts of a submission of which `launch`, `run` or `submit` sent only the first
+        ones (BEGUN in base.py). Returns 0 when all parts are sent, -EAGAIN if this call sent a part
+        but not the last one, -ETIMEDOUT if it sent none.
         """
 
 

@@ -20,8 +20,8 @@ class Place(NamedTuple):
 
 class Array(NamedTuple):
     """An array that the argument points to. `pointer` and `number` are the offsets of the array's
-    address and count in the argument. `nbytes` is the size of an element. `places` are the names in
-    one element.
+    address and count in the argument. `nbytes` is the size of an element. `places` says where
+    one element names objects.
     """
 
     pointer: int

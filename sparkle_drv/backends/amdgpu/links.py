@@ -1,5 +1,5 @@
-"""Links for copies from one open amdgpu device to another. A link is made at the first copy of this
-pair, and closed when either device closes. native/amdgpu/flight/link.h defines a link.
+"""Links for copies from one open amdgpu device to another. A link is made at the first copy between
+two devices, and closed when either device closes. native/amdgpu/flight/link.h defines a link.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def load(
     device: Any,
 ) -> Loaded:
     """Loads a kernel of the manifest, of a map's expression, or of a user's code object. Raises
-    ImageError, and ValueError for a plan that needs another form of the kernel.
+    ImageError, and ValueError for a plan that the kernel cannot follow.
     """
     check_plan(spec, "amdgpu")
     if spec.made:

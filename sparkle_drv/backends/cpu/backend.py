@@ -384,6 +384,6 @@ if TYPE_CHECKING:
         abilities.TellsFailure,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that the backend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = CpuBackend

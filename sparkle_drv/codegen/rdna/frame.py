@@ -33,11 +33,11 @@ VECTORS = (4, 2, 1)
 POINTERS, COUNT, FULL, CONSTS, OFFSET, LANES, CONSTANTS = 16, 34, 35, 36, 38, 40, 44
 MOST_CONSTANTS = 60
 MOST_VGPRS = {4: 96, 2: 96, 1: 128}
-"""By elements per thread. With more VGPRs a SIMD would have too few waves to hide loads: 96 VGPRs
-leave 10 of 16 waves on gfx10.3."""
+"""The most VGPRs of a kernel, by elements per thread. With more VGPRs a SIMD would have too few
+waves to hide loads: 96 VGPRs leave 10 of 16 waves on gfx10.3."""
 MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
-"""3000 lines are about 24 KiB, which fits into the instruction cache (32 KiB a WGP). 8000 take a
-second to assemble."""
+"""The most lines of a kernel, by elements per thread. 3000 lines are about 24 KiB, which fits into
+the instruction cache (32 KiB a WGP). 8000 lines take a second to assemble."""
 GROUP_ID = {10: "s2", 11: "s15"}  # the SGPR after the user SGPRs; gfx11 has 15 of those
 
 
