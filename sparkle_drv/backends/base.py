@@ -192,8 +192,8 @@ class Backend(Protocol):
         """
 
     def free(self, handle: Any) -> None:
-        """Frees an Allocation. Called once per Allocation, also after `close`. No submitted work
-        uses the memory any more.
+        """Frees an Allocation. Core calls this once per Allocation, possibly after `close`, when no
+        submitted work uses the memory any more.
         """
 
     def map(self, handle: Any, nbytes: int) -> Any:
@@ -248,8 +248,8 @@ class Backend(Protocol):
         """Loads a kernel. Raises ImageError with the loader's text, ValueError for a bad plan."""
 
     def unload(self, handle: Any) -> None:
-        """Unloads a kernel. Called once per kernel, also after `close`. No submitted work uses the
-        kernel any more.
+        """Unloads a kernel. Core calls this once per kernel, possibly after `close`, when no
+        submitted work uses the kernel any more.
         """
 
     def open_queue(self, timing: bool) -> Any:
@@ -283,12 +283,12 @@ class Backend(Protocol):
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
-        """Submits one dispatch record, which is copied before this method returns. Returns its
-        value or -errno.
+        """Submits one dispatch record, which is copied before this method returns. Returns the
+        value of the submission or -errno.
 
-        -ESTALE means that the epoch has advanced and nothing was submitted; core then checks its
+        -ESTALE means that the epoch has advanced and nothing was submitted; core then checks the
         arguments again. Sizes are checked against the record (sp_signature_check) before memory is
-        touched. Work that fails before this method returns may return its -errno at once.
+        touched. If the work fails before this method returns, the method may return that -errno.
         """
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
@@ -333,8 +333,8 @@ class Backend(Protocol):
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
-        """Returns (start, end) of a submission in ns of the device clock; None if untimed or
-        forgotten.
+        """Returns (start, end) of a submission in ns of the device clock. Returns None if the queue
+        takes no times, or no longer keeps those of this submission.
         """
 
     def describe(self, queue: Any, value: int) -> Progress | None:
@@ -351,15 +351,15 @@ class Backend(Protocol):
         """
 
     def live_counts(self) -> dict[str, int]:
-        """Returns the native objects of the whole process by name: numbers, or bytes for
-        "..._nbytes".
+        """Returns how many native objects of each kind the whole process has, by name. The value of
+        a name "..._nbytes" is a number of bytes.
         """
 
     def close(self) -> None:
         """Releases the device. Called once.
 
-        A queue may still run work that nobody waited for. Its resources stay, and `reached`,
-        `close_queue`, `free` and `unload` may be called afterwards.
+        A queue may still run work that nobody waited for. The resources of such a queue stay, and
+        `reached`, `close_queue`, `free` and `unload` may be called afterwards.
         """
 
 

@@ -121,7 +121,7 @@ OF_JOBS = {
 _DEP = (_place("ctx", "struct drm_amdgpu_cs_chunk_dep", "ctx_id"),)
 _DEP_NBYTES = ffi.sizeof("struct drm_amdgpu_cs_chunk_dep")
 _POINT = ffi.sizeof("struct drm_amdgpu_cs_chunk_syncobj")
-# By chunk id: bytes per element, and the names in one element.
+# By chunk id: bytes per element, and where one element names objects.
 CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_FENCE: (
         ffi.sizeof("struct drm_amdgpu_cs_chunk_fence"),

@@ -116,7 +116,9 @@ class _Kernel:
         return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
 
     def scalar_load(self, first: int, base: str, offset: int, count: int) -> None:
-        """Loads `count` dwords, in pieces that the alignment of SGPRs allows."""
+        """Loads `count` dwords into SGPRs from number `first` on, in pieces that the alignment of
+        SGPRs allows. The dwords lie `offset` bytes behind the address in the SGPRs `base`.
+        """
         done = 0
         while done < count:
             piece = next(n for n in (16, 8, 4, 2, 1) if n <= count - done)
