@@ -207,9 +207,9 @@ class HandsOver(Protocol):
     """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """Sends more parts of a submission of which `launch`, `run` or `submit` sent only the first
-        ones (BEGUN in base.py). Returns 0 when all parts are sent, -EAGAIN if this call sent a part
-        but not the last one, -ETIMEDOUT if it sent none.
+        """Sends more parts of a submission that the device has only in part (BEGUN in base.py).
+        Returns 0 when all parts are sent, -EAGAIN if this call sent a part but not the last one,
+        -ETIMEDOUT if it sent none.
         """
 
 

@@ -17,7 +17,7 @@ ANY_EPOCH = 2**64 - 1
 """Stands for any epoch, for copies between memory that core keeps pinned meanwhile."""
 
 BEGUN = 4096
-"""`launch`, `run` and `submit` of a backend may also return one of two values.
+"""A method of a backend that submits may also return one of two values.
 
 -BEGUN - value: the submission has that value, but is so long that the device does not have all of
 it. Core hands over the rest between checks for Ctrl-C, by the backend's `hand_over` (abilities.py).
@@ -288,7 +288,8 @@ class Backend(Protocol):
 
         -ESTALE means that the epoch has advanced and nothing was submitted; core then checks the
         arguments again. Sizes are checked against the record (sp_signature_check) before memory is
-        touched. If the work fails before this method returns, the method may return that -errno.
+        touched. If the work fails before this method returns, the result may be the -errno of
+        that failure.
         """
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
@@ -402,7 +403,8 @@ class Lanes(Protocol):
 
     def outlives(self, thread: int) -> None:
         """Tells that the program of a lane has ended, while the lane's thread still runs. `thread`
-        is its threading.get_ident. The clock no longer jumps to end a wait of this thread.
+        is its threading.get_ident. From then on, the clock does not jump for a wait of this thread
+        alone.
         """
 
     def waker(self) -> Waker:

@@ -11,7 +11,7 @@
     RSRC1, RSRC3    code.rsrc1, code.rsrc3          verbatim
     RSRC2           code.rsrc2_for(shared)          the descriptor's with LDS_SIZE put in
     TMPRING_SIZE    WAVESIZE = code.scratch_wavesize; the driver chooses WAVES
-    NUM_THREAD      group_size                      code.required_group_size unless that is None
+    NUM_THREAD      group_size                      must be code.required_group_size, if not None
     USER_DATA_0..   code.user_sgprs.values(kernarg=..., scratch=..., scratch_lane_nbytes=
                     code.scratch_nbytes, wave=code.wave, gfx=...)
     initiator       code.initiator                  SHADER_EN | FORCE_START_AT_000 (| CS_W32_EN)

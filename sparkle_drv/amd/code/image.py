@@ -39,7 +39,7 @@ class Fixup:
     """Offset in the image, in bytes."""
     nbytes: int
     value: int
-    """The number, without the address of the image that is added unless `relative`."""
+    """The number without the image's address, which is added unless `relative`."""
     relative: bool
     shift: int
 

@@ -11,8 +11,8 @@ line in that section:
     ------------------- Main IB end - COMPUTE -------------------
 
 A called IB is indented by four columns, between "nested begin" and "nested end". A chained IB
-continues the section of the IB that jumps to it. The reader ignores colour codes and
-the words that explain a dword.
+continues the section of the IB that jumps to it. The reader ignores colour codes and the words
+that explain a dword.
 """
 
 from __future__ import annotations

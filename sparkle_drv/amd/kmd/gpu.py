@@ -168,7 +168,7 @@ class Gpu:
         va: int | None = None,
     ) -> Buffer:  # fmt: skip
         """Makes a buffer of at least `nbytes` zeros, and maps it for the GPU with `rights` (letters
-        of RIGHTS). Its GPU address is `va`, or free addresses if `va` is None.
+        of RIGHTS). The GPU address is `va`, or a free address if `va` is None.
         """
         _rights(rights)  # checked before there is a buffer to free
         buffer = self.create(nbytes, domain, flags | lib.AMDGPU_GEM_CREATE_VRAM_CLEARED)
