@@ -2,8 +2,9 @@
 
 A backend has an ability if it has the ability's members; it inherits and registers nothing. A
 member that is None counts as absent, so that a derived class can remove an ability with `room =
-None`. core looks once, when it opens a device (`Abilities`). This file does not say what core does
-for a backend without an ability. Queues, handles and records are those of `Backend`.
+None`. core looks for most abilities once, when it opens a device (`Abilities`), and for the
+others when they are needed. This file does not say what core does for a backend without an
+ability. Queues, handles and records are those of `Backend`.
 """
 
 # mypy: disable-error-code="type-abstract"
