@@ -35,7 +35,7 @@ def manifest() -> dict[str, Any]:
 
 
 def entry(name: str) -> dict[str, Any] | None:
-    """Returns the manifest's entry of a kernel, or None.
+    """Returns the manifest's entry of a kernel, or None if the manifest has no such kernel.
 
     The section "kernels" has the kernels of all backends. The section "packing" has kernels of the
     cpu only, which pack weights or run fused maps.

@@ -424,10 +424,10 @@ class Context:
         do not take part. `args` are numpy arrays, ContextArrays and numbers, in order or by name.
 
         With `cut`, devices share the call. {argument: axis} cuts an array along an axis; all cut
-        arrays must have the same extent there. {argument: "count"} sets a number to the elements of
-        a piece, {argument: "begin"} to the first element of a piece. `cut` gives arguments by name
-        or number. Arrays that are not cut are read whole. Without `cut` the first device that has
-        the kernel runs the call.
+        arrays must have the same extent there. {argument: "count"} sets an integer argument to the
+        number of elements of a piece, {argument: "begin"} to the index of the first element. An
+        argument is given by its name or its index. Arrays that are not cut are read whole. Without
+        `cut` the first device that has the kernel runs the call.
 
         `groups` are the workgroups of the whole call; a piece gets its part along x, rounded up.
         `groups` may also be a function from the elements of a piece to the workgroups of that

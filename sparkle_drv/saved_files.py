@@ -103,7 +103,7 @@ def is_stream(path: Path) -> bool:
 def _standard(found: os.stat_result) -> int | None:
     """Returns 1 if the file is that of stdout, 2 if it is that of stderr, else None."""
     for descriptor in (1, 2):
-        with contextlib.suppress(OSError):  # the descriptor is closed
+        with contextlib.suppress(OSError):  # stdout or stderr is closed
             if os.path.samestat(found, os.fstat(descriptor)):
                 return descriptor
     return None

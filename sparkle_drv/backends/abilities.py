@@ -2,8 +2,9 @@
 
 A backend has an ability if it has the ability's members; it inherits and registers nothing. A
 member that is None counts as absent, so that a derived class can remove an ability with `room =
-None`. core looks once, when it opens a device (`Abilities`). This file does not say what core does
-for a backend without an ability. Queues, handles and records are those of `Backend`.
+None`. core looks for most abilities once, when it opens a device (`Abilities`), and for the
+others when they are needed. This file does not say what core does for a backend without an
+ability. Queues, handles and records are those of `Backend`.
 """
 
 # mypy: disable-error-code="type-abstract"
@@ -67,15 +68,17 @@ class TellsError(Protocol):
 
 
 class TellsFailure(Protocol):
-    """A backend that can return how a value ended and still keep a failure as unreported. `wait`
-    marks the failure as reported.
+    """A backend that can return how a submission ended, without marking a failure as reported.
+    `wait` marks the failure as reported.
 
     >>> abilities.members(abilities.TellsFailure)
     ['failure']
     """
 
     def failure(self, queue: Any, value: int) -> int:
-        """Returns 0 or the -errno of a value that has been reached."""
+        """Returns 0 or the -errno with which a submission ended. `value` is its value, which has
+        been reached.
+        """
 
 
 class Exports(Protocol):
@@ -87,7 +90,7 @@ class Exports(Protocol):
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """Allocates as `alloc` of Memory.DEVICE does; `export` accepts the handle. Raises
-        NotImplementedError.
+        NotImplementedError if the driver cannot share memory.
         """
 
 
@@ -107,7 +110,7 @@ class SharesStreams(Protocol):
         """(device type, device id) of DLPack's DLDevice: (2, 0) is the first CUDA device."""
 
     def owns(self, address: int) -> bool:
-        """Returns whether this memory is on the device, whoever allocated the memory."""
+        """Returns whether the memory at `address` is on the device, whoever allocated it."""
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
         """Returns an Allocation of memory that another library allocated, in place. `owner` is kept
@@ -139,7 +142,7 @@ class TakesThreads(Protocol):
     """
 
     takes_threads: bool
-    """True; False means that it lacks the ability."""
+    """True; False means that the backend lacks the ability."""
 
 
 class KeepsTime(Protocol):
@@ -154,8 +157,8 @@ class KeepsTime(Protocol):
 
 
 class KeepsLanes(Protocol):
-    """A backend whose time passes when all threads that use it wait. Devices with one clock share
-    one `lanes`.
+    """A backend with a simulated clock, whose time passes only when all threads that use it wait.
+    Devices with one clock have the same `lanes`.
 
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
@@ -163,7 +166,7 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The object that threads of a program call when they run and wait."""
+        """The clock, which threads tell when they begin to run, to wait and to end."""
 
 
 class TellsPeer(Protocol):
@@ -205,8 +208,9 @@ class HandsOver(Protocol):
     """
 
     def hand_over(self, queue: Any, value: int, timeout_ns: int) -> int:
-        """Sends more parts of a submission (BEGUN of base.py). Returns 0 when all parts are sent,
-        -EAGAIN if this call sent a part but not the last one, -ETIMEDOUT if it sent none.
+        """Sends more parts of a submission that the device has only in part (BEGUN in base.py).
+        Returns 0 when all parts are sent, -EAGAIN if this call sent a part but not the last one,
+        -ETIMEDOUT if it sent none.
         """
 
 

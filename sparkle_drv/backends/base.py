@@ -17,15 +17,15 @@ ANY_EPOCH = 2**64 - 1
 """Stands for any epoch, for copies between memory that core keeps pinned meanwhile."""
 
 BEGUN = 4096
-"""Submits may return two more things.
+"""A method of a backend that submits may also return one of two values.
 
 -BEGUN - value: the submission has that value, but is so long that the device does not have all of
 it. Core hands over the rest between checks for Ctrl-C, by the backend's `hand_over` (abilities.py).
-Without that, core waits for the value, which also hands over the rest.
+If the backend has no `hand_over`, core waits for the value, which also hands over the rest.
 
 -EAGAIN: the queue is full and nothing was submitted. Core asks again between checks for Ctrl-C, up
-to Queue.timeout_s. A backend either waits 0.1 s for room before it returns that, or returns at once
-and has `room` (abilities.py), which waits."""
+to Queue.timeout_s. A backend either waits 0.1 s for room before it returns -EAGAIN, or returns at
+once and has `room` (abilities.py), which waits."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Generated:
     code: Any
     """By DeviceInfo.language: "glsl" text, or for "rdna" a CodeObject in memory."""
     groups: tuple[str, ...]
-    """For `Loaded.groups`."""
+    """The value for `Loaded.groups`."""
     group_size: tuple[int, int, int]
-    """For `Loaded.group_size`; the code works with this size only."""
+    """The value for `Loaded.group_size`; the code works with this size only."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class KernelSpec:
     """
 
     name: str
-    """Its name in messages."""
+    """The kernel's name in messages."""
     entry: str
     """The kernel's name in the manifest, or the symbol in the image."""
     native: Any
@@ -88,9 +88,9 @@ class KernelSpec:
     image: bytes = b""
     """The image itself, if there is no path."""
     plan: TilePlan | None = None
-    """Shapes a manifest kernel; None leaves the choice to it."""
+    """The tile plan for a kernel of the manifest; None: the kernel chooses."""
     made: Generated | None = None
-    """The code to load instead of the manifest's image; it includes `plan`."""
+    """The code to load instead of the manifest's image; it was generated for `plan`."""
     allow_spirv: bool = False
     """May the image be SPIR-V?"""
     args: tuple[str, ...] = ()
@@ -111,15 +111,15 @@ class Loaded:
     handle: Any
     """For `unload`."""
     pointer: int
-    """Its number in dispatch records, unique among loaded kernels."""
+    """The kernel's number in dispatch records, unique among loaded kernels."""
     form: str
     """"grid" (groups of threads) or "routine" (one call that uses the whole device)."""
     resources: Resources
-    """Its resources."""
+    """The resources that the kernel needs."""
     groups: tuple[str, ...] = ()
-    """Workgroups in terms of its integer arguments (core/abi/extent.py): ("n/64", "m/64")."""
+    """Workgroups as formulas of the integer arguments (core/abi/extent.py): ("n/64", "m/64")."""
     group_size: tuple[int, int, int] | None = None
-    """Threads of a workgroup along x, y, z; None for the manifest's or the user's."""
+    """Threads of a workgroup along x, y, z; None: those of the manifest or the user apply."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Allocation:
     address: int
     """The device address of the first byte."""
     memory: Memory | None = None
-    """Where an import lives, if not in Memory.SHARED."""
+    """The kind of memory of an import; None stands for Memory.SHARED."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Progress:
     """
 
     records: bytes
-    """Its records."""
+    """The records of the submission."""
     running_at: int
     """Offset in bytes of the record that runs; at or past the end if none has begun."""
     groups_done: int
@@ -192,8 +192,8 @@ class Backend(Protocol):
         """
 
     def free(self, handle: Any) -> None:
-        """Frees an Allocation. Called once per Allocation, also after `close`. No submitted work
-        uses the memory any more.
+        """Frees an Allocation. Core calls this once per Allocation, possibly after `close`, when no
+        submitted work uses the memory any more.
         """
 
     def map(self, handle: Any, nbytes: int) -> Any:
@@ -248,8 +248,8 @@ class Backend(Protocol):
         """Loads a kernel. Raises ImageError with the loader's text, ValueError for a bad plan."""
 
     def unload(self, handle: Any) -> None:
-        """Unloads a kernel. Called once per kernel, also after `close`. No submitted work uses the
-        kernel any more.
+        """Unloads a kernel. Core calls this once per kernel, possibly after `close`, when no
+        submitted work uses the kernel any more.
         """
 
     def open_queue(self, timing: bool) -> Any:
@@ -283,12 +283,13 @@ class Backend(Protocol):
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
-        """Submits one dispatch record, which is copied before this method returns. Returns its
-        value or -errno.
+        """Submits one dispatch record, which is copied before this method returns. Returns the
+        value of the submission or -errno.
 
-        -ESTALE means that the epoch has advanced and nothing was submitted; core then checks its
+        -ESTALE means that the epoch has advanced and nothing was submitted; core then checks the
         arguments again. Sizes are checked against the record (sp_signature_check) before memory is
-        touched. Work that fails before this method returns may return its -errno at once.
+        touched. If the work fails before this method returns, the result may be the -errno of
+        that failure.
         """
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:
@@ -313,9 +314,10 @@ class Backend(Protocol):
         """Returns `submitted`, read while no submitting call is between its check of the epoch and
         the count of its value.
 
-        Finalizers may call this method at any point. Their thread may itself be in such a call, or
-        hold what such a call of another thread waits for. So this method must not wait in a backend
-        whose calls run Python between check and count. It returns -EAGAIN there; core asks again.
+        Finalizers may call this method at any point, even inside a submitting call of the same
+        thread. The finalizer's thread may also hold a lock that another thread's submitting call
+        waits for. So if a backend's submitting calls run Python between check and count, this
+        method must not wait for such a call. It returns -EAGAIN; core asks again.
         """
 
     def reached(self, queue: Any, /) -> int:
@@ -332,8 +334,8 @@ class Backend(Protocol):
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
-        """Returns (start, end) of a submission in ns of the device clock; None if untimed or
-        forgotten.
+        """Returns (start, end) of a submission in ns of the device clock. Returns None if the queue
+        takes no times, or no longer keeps those of this submission.
         """
 
     def describe(self, queue: Any, value: int) -> Progress | None:
@@ -350,15 +352,15 @@ class Backend(Protocol):
         """
 
     def live_counts(self) -> dict[str, int]:
-        """Returns the native objects of the whole process by name: numbers, or bytes for
-        "..._nbytes".
+        """Returns how many native objects of each kind the whole process has, by name. The value of
+        a name "..._nbytes" is a number of bytes.
         """
 
     def close(self) -> None:
         """Releases the device. Called once.
 
-        A queue may still run work that nobody waited for. Its resources stay, and `reached`,
-        `close_queue`, `free` and `unload` may be called afterwards.
+        A queue may still run work that nobody waited for. The resources of such a queue stay, and
+        `reached`, `close_queue`, `free` and `unload` may be called afterwards.
         """
 
 
@@ -391,7 +393,7 @@ class Lanes(Protocol):
         """Marks the calling thread as one of the lanes."""
 
     def leave(self) -> None:
-        """Ends a lane: this thread's, or one that never began."""
+        """Ends a lane: that of the calling thread, or one whose thread never began."""
 
     def waits(self) -> None:
         """Marks this thread's lane as waiting for another lane."""
@@ -400,8 +402,9 @@ class Lanes(Protocol):
         """Counts `n` waiting lanes as running, since they are about to be woken."""
 
     def outlives(self, thread: int) -> None:
-        """Stops counting the lane of this thread (threading.get_ident), since the program has ended
-        without it. Time no longer passes for the lane.
+        """Tells that the program of a lane has ended, while the lane's thread still runs. `thread`
+        is its threading.get_ident. From then on, the clock does not jump for a wait of this thread
+        alone.
         """
 
     def waker(self) -> Waker:

@@ -70,8 +70,8 @@ def memory_nbytes(root: Path = Path("/")) -> int:
 def thread_count(root: Path = Path("/")) -> int:
     """Returns the number of CPUs in the affinity mask, limited to what the cgroups grant.
 
-    A fraction of a CPU counts as one. Threads that wait for memory or at the end of a job leave the
-    CPU to the others.
+    A fraction of a CPU counts as one CPU. It is enough for one more thread, because threads that
+    wait for memory or at the end of a job leave the CPU to the others.
     """
     granted = cgroup.quota(root)
     mask = len(os.sched_getaffinity(0))
@@ -103,9 +103,9 @@ class Node:
     """The part of a NUMA node that this process may use."""
 
     number: int
-    """Its number in sysfs."""
+    """The node's number in sysfs."""
     cpus: tuple[int, ...]
-    """Its CPUs in the affinity mask; never empty."""
+    """The node's CPUs in the affinity mask; never empty."""
 
 
 def nodes(root: Path = Path("/")) -> tuple[Node, ...]:

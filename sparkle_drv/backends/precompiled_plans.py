@@ -1,8 +1,8 @@
-"""Checks plans for precompiled kernels. Such a kernel has one form, whose tiles cannot be changed.
+"""Checks plans for precompiled kernels. The tiles of such a kernel are fixed when it is compiled.
 
-Levels, vectors and layouts of a plan are then only the model's estimate of the cost, and any values
-are accepted. A plan that would need another kernel is refused. The loaders of cuda and amdgpu call
-this module.
+So the levels, vectors and layouts of a plan do not change the kernel: only the cost model uses
+them, and any values are accepted. A plan that would need another kernel is refused. The loaders of
+cuda and amdgpu call this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OTHERS = ("auto", "naive")
 
 
 def check_plan(spec: KernelSpec, backend: str) -> None:
-    """Raises ValueError for a plan that the one form of a manifest kernel cannot follow."""
+    """Raises ValueError for a plan that a precompiled kernel of the manifest cannot follow."""
     plan = spec.plan
     if plan is None or spec.manifest is None:
         return

@@ -59,8 +59,8 @@ class Ledger:
     def tell(self, value: int, newest: int) -> int:
         """Returns the -errno of `fault` and marks the failure as reported.
 
-        `newest` is the last submission so far. If the failure is that of a submission before
-        `value`, waits for submissions up to `newest` still report it, and later waits do not.
+        `newest` is the last submission so far. A failure of a submission before `value` is still
+        reported by waits for submissions up to `newest`, but not by waits for later submissions.
         """
         rc = self.fault(value)[0] if self._faults else 0
         for fault in self._faults if rc else ():

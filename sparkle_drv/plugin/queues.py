@@ -416,7 +416,10 @@ class Queues:
         return 0
 
     def _look(self, queue: Timeline) -> None:
-        """Updates `reached` and the ledger for work that has ended. The caller holds `looking`."""
+        """Updates the queue's `reached` and its Ledger (ledger.py) for work that has ended.
+
+        The caller holds the lock `queue.looking`.
+        """
         while queue.flight:
             first = queue.flight[0]
             rc = first.work.ended()

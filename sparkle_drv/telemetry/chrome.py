@@ -52,8 +52,8 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
 
 
 def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
-    """Returns the track of each span, by its id: its own track, or a numbered one if it would
-    partly overlap another span there.
+    """Returns the track of each span, by the span's id: the span's own track. If the span would
+    partly overlap another span there, the track is a numbered one such as "calls 2".
     """
     found: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}

@@ -26,7 +26,7 @@ _here = threading.local()  # `inside`: whether this thread is in a block already
 def reported(what: str) -> Iterator[None]:
     """Reports a block that takes longer than LONG_S. If stderr is a terminal, a line is printed
     there after LONG_S. The log gets a record (INFO) at the end of the block. A block inside another
-    one is part of the outer one.
+    block of the same thread is not reported itself.
     """
     if getattr(_here, "inside", False):
         yield

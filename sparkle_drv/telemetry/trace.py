@@ -74,7 +74,7 @@ class Trace:
             self.flows.append(Flow(name, source, to))
 
     def settle(self) -> None:
-        """Turns `noted` entries into spans."""
+        """Makes a Span of each tuple in `noted`, and moves it to `spans`."""
         with self._lock:
             count = len(self.noted)  # other threads may append more meanwhile
             self.spans += [Span(*one) for one in self.noted[:count]]

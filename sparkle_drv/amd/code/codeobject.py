@@ -4,14 +4,14 @@
     bo = <memory of code.image.nbytes, GPU address va, a multiple of code.image.align,
           readable and executable, writable too if code.image.writable>
     bo[:] = code.image.place(va)                    # relocated for va
-    code.check_launch(group_size, shared)           # ValueError with a sentence
+    code.check_launch(group_size, shared)           # or ValueError with the reason
     kernarg = code.kernarg.pack(args, groups, group_size, shared=shared, static_lds=code.lds_nbytes)
 
     PGM_LO/HI       (va + code.entry) >> 8          (sign-extended addresses: mask to 48 bits)
     RSRC1, RSRC3    code.rsrc1, code.rsrc3          verbatim
     RSRC2           code.rsrc2_for(shared)          the descriptor's with LDS_SIZE put in
     TMPRING_SIZE    WAVESIZE = code.scratch_wavesize; the driver chooses WAVES
-    NUM_THREAD      group_size                      of code.required_group_size if that is not None
+    NUM_THREAD      group_size                      must be code.required_group_size, if not None
     USER_DATA_0..   code.user_sgprs.values(kernarg=..., scratch=..., scratch_lane_nbytes=
                     code.scratch_nbytes, wave=code.wave, gfx=...)
     initiator       code.initiator                  SHADER_EN | FORCE_START_AT_000 (| CS_W32_EN)
@@ -65,7 +65,7 @@ class CodeObject:
 
     entry_name: str
     target: str
-    """The target it was compiled for: "gfx1100" or "gfx11-generic"."""
+    """The target for which the kernel was compiled: "gfx1100" or "gfx11-generic"."""
     version: int
     """Version of the code object: 4, 5 or 6."""
     image: Image
@@ -84,13 +84,13 @@ class CodeObject:
     scratch_wave_nbytes: int
     """Scratch memory of one wave in bytes, rounded up to the hardware's unit."""
     scratch_wavesize: int
-    """The same in units of TMPRING_SIZE.WAVESIZE."""
+    """Scratch memory of one wave in units of TMPRING_SIZE.WAVESIZE."""
     kernarg: Kernarg
     user_sgprs: UserSgprs
     max_group_size: int
     """Largest number of threads in a workgroup, 1 to 1024."""
     required_group_size: tuple[int, int, int] | None
-    """The only group size that it was compiled for, or None."""
+    """The only group size for which the kernel was compiled; None if it allows several."""
     vgprs: int
     sgprs: int
     spills: int

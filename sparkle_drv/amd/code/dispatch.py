@@ -1,6 +1,6 @@
 """Encodes the beginning of an IB of the compute queue, and one dispatch with every register that
-the dispatch depends on. This module alone defines both; template.py uses them for the device's own
-IBs.
+the dispatch depends on. No other module defines these packets. The amdgpu backend's template.py
+uses them for the IBs of a device.
 
 The registers of a hardware queue keep the values of other processes. So every register is written.
 AMDGPU_FACTS 4.4 gives the order of the writes; tests/golden compares them dword by dword. The

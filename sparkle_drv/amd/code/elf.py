@@ -1,9 +1,9 @@
 """Reads the parts of an AMD GPU ELF file that a loader needs, and checks every offset.
 
-Like other loaders it reads only program headers and the dynamic table, because section headers may
-be stripped or wrong. Nothing here knows kernels. pyelftools is not used, because it trusts its
-files: for a damaged file it may raise any exception, or seek without bound. Here every error is an
-ImageError, and the size of the file bounds time and memory.
+Like other loaders, this module reads only program headers and the dynamic table, because section
+headers may be stripped or wrong. Nothing here knows kernels. pyelftools is not used, because it
+trusts its files: for a damaged file it may raise any exception, or seek without bound. Here every
+error is an ImageError, and the size of the file bounds time and memory.
 """
 
 from __future__ import annotations

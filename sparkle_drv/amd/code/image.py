@@ -1,7 +1,7 @@
 """Makes the bytes to upload, an `Image`, from the segments and relocations of an ELF file.
 
-In memory the segments keep the distances of their virtual addresses, which differ from the
-distances in the file. The relocation types R_AMDGPU_* are from LLVM's AMDGPU.def. Which types a
+In memory, the distances between segments are those of their virtual addresses. In the file, the
+distances may differ. The relocation types R_AMDGPU_* are from LLVM's AMDGPU.def. Which types a
 linked code object can have is from tinygrad and ROCr.
 """
 
@@ -31,15 +31,15 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Fixup:
-    """A number in the image that a relocation sets. The number is `value + base`, or only `value`
-    if relative, and is shifted right by `shift` bits.
+    """A number in the image that a relocation sets. The number is `value` plus the address of the
+    image, or only `value` if `relative`. The result is shifted right by `shift` bits.
     """
 
     offset: int
     """Offset in the image, in bytes."""
     nbytes: int
     value: int
-    """The number to add to the base, unless it is relative."""
+    """The number without the image's address, which is added unless `relative`."""
     relative: bool
     shift: int
 

@@ -3,7 +3,7 @@
 Explicit arguments are compared with the signature that core packs. Core uses natural C alignment,
 as the compiler does. So the arguments of a record are copied unchanged. Hidden arguments are those
 that the compiler asks the driver for. Their offsets come from the metadata, never from a table.
-Their meanings are from LLVM's AMDGPU usage guide, measured with clang 19.
+Their meanings are those of LLVM's AMDGPU usage guide, checked on output of clang 19.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Explicit:
     """An explicit argument, which the caller gives."""
 
     name: str
-    """"" if the compiler leaves it out."""
+    """The argument's name; "" if the compiler leaves it out."""
     pointer: bool
     offset: int
     nbytes: int
@@ -86,8 +86,9 @@ class Kernarg:
         """Returns the `nbytes` bytes of the segment for one launch.
 
         `args` has the arguments as core packs them; a few bytes of padding may follow. `groups`
-        counts workgroups, all of them full. `shared` is the dynamic local memory in bytes. Raises
-        ValueError if `args` is too short.
+        counts workgroups, all of them full. `shared` is the dynamic local memory in bytes,
+        `static_lds` the local memory that the kernel itself declares. Raises ValueError if `args`
+        is too short.
         """
         if len(args) < self.args_nbytes:
             raise ValueError(f"args: expected {self.args_nbytes} bytes, got {len(args)}")
@@ -116,8 +117,9 @@ class Kernarg:
 
 
 def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kernarg:
-    """Returns the layout of a kernel's arguments. If `args` is given, checks them against these
-    types of a signature ("f32*", "u32").
+    """Returns the layout of a kernel's arguments. If `args` is given, checks the arguments against
+    these types of a signature ("f32*", "u32"). `printf` says that a kernel of the file prints: a
+    kernel with a printf buffer then raises ImageError.
     """
     explicit: list[Explicit] = []
     hidden: dict[str, tuple[int, int]] = {}

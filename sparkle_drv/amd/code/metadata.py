@@ -44,7 +44,7 @@ class KernelNote:
 
     name: str
     symbol: str
-    """The name of its descriptor, "saxpy.kd"."""
+    """The name of the kernel's descriptor, "saxpy.kd"."""
     kernarg_nbytes: int
     kernarg_align: int
     lds_nbytes: int

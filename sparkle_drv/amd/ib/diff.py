@@ -104,7 +104,7 @@ Pair = tuple[Event | None, Event | None]
 
 def fields_of(step: Step, kept: Kept) -> dict[str, str]:
     """Returns the texts of a packet's fields that are compared, by names such as "control.dst_sel".
-    Leaves out fields of a word that are 0.
+    Leaves out fields of a word that are 0, and fields for whose names `kept` returns False.
     """
     packet = step.packet
     if packet.cls is None:

@@ -43,7 +43,7 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     `wanted` is a name in any case, with or without COMPUTE_; a byte address; a dword address;
     "SH+0x212"; an offset in SH; an offset of the kernel headers; or a pattern such as
     "COMPUTE_PGM*". Returns several registers if a pattern fits several, or if levels of hardware
-    differ and `gfx` is None. Raises NoSuchRegister.
+    differ and `gfx` is None. Raises NoSuchRegister if none fits.
 
     >>> [r.name for r in lowlevel.lookup("num_thread_x", gfx=11)]
     ['COMPUTE_NUM_THREAD_X']

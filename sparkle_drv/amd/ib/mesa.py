@@ -11,7 +11,8 @@ line in that section:
     ------------------- Main IB end - COMPUTE -------------------
 
 A called IB is indented by four columns, between "nested begin" and "nested end". A chained IB
-continues the section of the IB that jumps to it. The reader ignores colours and words.
+continues the section of the IB that jumps to it. The reader ignores colour codes and the words
+that explain a dword.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _take(stack: list[_Section], line: str, number: int) -> None:
-    """Appends the dword of a line. Skips words about the previous dword, which are indented by nine
-    columns.
+    """Appends the dword of a line. Skips a line of words that explain the previous dword.
+    Such a line is indented by nine columns or more.
     """
     indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
     if indent >= depth + 9 or _BEYOND.match(line):

@@ -145,8 +145,8 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
 
 
 def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> dict[str, Any]:
-    """Returns values for `encode`, by element. Raises TextError if a value is wrong, given twice or
-    missing.
+    """Returns the values of a packet's elements by name, as the packet's `encode` takes them.
+    Raises TextError if a value is wrong, given twice or missing.
     """
     values: dict[str, Any] = {}
     for item in own:

@@ -43,7 +43,9 @@ def header(ib: Ib) -> str:
 
 
 def ib_lines(ib: Ib, notes: Mapping[int, str]) -> Iterator[str]:
-    """Yields the statements of one IB. Consecutive NOPs share a statement."""
+    """Yields the statements of one IB. Consecutive NOPs share a statement. `notes` has comments by
+    dword of the packet.
+    """
     for nop, run in groupby(ib.packets(), lambda p: _is_filler(p) and p.at not in notes):
         packets = list(run)
         if nop:
@@ -96,9 +98,9 @@ def field_value(field: Field, value: int) -> str:
 def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
-    """Returns "{field=1 other=2}" with the fields that differ from their defaults. If none differs,
-    returns None. With `must` it then returns the fields that have a bias, or "0" if no field has
-    one.
+    """Returns "{field=1 other=2}" with the fields that differ from their defaults. If no field
+    differs, returns None. With `must` the result is never None: if no field differs, the result has
+    the fields with a bias, or is "0" if no field has a bias.
     """
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:

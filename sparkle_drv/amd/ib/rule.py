@@ -20,7 +20,7 @@ SEVERITIES = (ERROR, WARNING, NOTE)  # a finding that is only a note is no failu
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the launched program needs, by its descriptor. None stands for unknown.
+    """What the launched program needs, by its kernel descriptor. A field is None if unknown.
 
     >>> lowlevel.Kernel(lds_bytes=1024).rsrc1 is None
     True

@@ -109,7 +109,7 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> bool:
     """Adds the dword of a line to its packet. Returns True if the line begins a packet. Raises
-    ValueError for a wrong line.
+    ValueError for a wrong line. `head` is the size of an IB that begins here, or None.
     """
     base, (at, rest), words = int(found[1], 16), divmod(int(found[2], 16), 4), found[4]
     if rest or len(found[3]) > 8 or at >= MAX_DWORDS:

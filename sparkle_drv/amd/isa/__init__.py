@@ -1,7 +1,8 @@
 """The instruction sets of RDNA2 (gfx10.3) and RDNA3 (gfx11): assembler and disassembler.
 
 `assembly.py` has the functions. gfx10.py and gfx11.py are generated from native/emu/isa/rdna*.isa.
-codegen/rdna, tools/rdna_as.py and the tests use this package. It knows no code objects and packets.
+codegen/rdna, tools/rdna_as.py and the tests use this package. Code objects are in code/, packets in
+tables/.
 
     assembly.py            assemble, disassemble: labels, directives, whole texts
     scan.py                splits a line into mnemonic, operands and modifiers

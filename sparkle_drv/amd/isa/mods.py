@@ -19,7 +19,9 @@ _WAITS = {"wait_exp": "waitexp", "wait_vdst": "waitvdst"}
 
 
 def second_word(names: set[str], suffix: str) -> str:
-    """Returns the second dword that the text asks for: "DPP16", "DPP8", "SDWA" or ""."""
+    """Returns the kind of second dword that the modifiers `names` or the mnemonic's `suffix`
+    "_sdwa" need: "DPP16", "DPP8", "SDWA", or "" for none.
+    """
     if "dpp8" in names:
         return "DPP8"
     if names & DPP16_NAMES:

@@ -123,7 +123,7 @@ def _flat_address(isa: Table, inst: Inst) -> str:
 
 
 def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
-    """Returns the text of an operand, or None if the text of the instruction leaves it out here."""
+    """Returns the text of an operand, or None if the instruction's text has no such operand."""
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
         return None

@@ -69,8 +69,8 @@ def take_labels(text: str) -> tuple[list[str], int]:
 
 
 def base_name(mnemonic: str) -> tuple[str, str]:
-    """Splits a mnemonic into name and suffix. The suffix is the form that the text asks for, or ""
-    for any form.
+    """Splits a mnemonic into name and suffix. The suffix, such as "_e64", names an encoding. It is
+    "" if the mnemonic has no suffix.
     """
     for suffix in SUFFIXES:
         if mnemonic.endswith(suffix):

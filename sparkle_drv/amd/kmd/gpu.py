@@ -167,8 +167,8 @@ class Gpu:
         self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx",
         va: int | None = None,
     ) -> Buffer:  # fmt: skip
-        """Makes a buffer of at least `nbytes` zeros, mapped with `rights`, at the address `va` if
-        given.
+        """Makes a buffer of at least `nbytes` zeros, and maps it for the GPU with `rights` (letters
+        of RIGHTS). The GPU address is `va`, or a free address if `va` is None.
         """
         _rights(rights)  # checked before there is a buffer to free
         buffer = self.create(nbytes, domain, flags | lib.AMDGPU_GEM_CREATE_VRAM_CLEARED)
@@ -203,9 +203,9 @@ class Gpu:
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
         sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits the dwords, padded, in an IB of their own. `buffers` are the buffers that the
-        dwords use. `chunks` are additional (chunk id, cffi struct or array). `sync` is as for
-        `submit_ib`.
+        """Copies the dwords, with padding, into a new buffer and submits that buffer as an IB.
+        `bos` are the buffers that the dwords use. `chunks` are additional chunks of the CS ioctl:
+        (chunk id, cffi struct pointer or array). `sync` is that of `submit_ib`.
         """
         unit, filler = PAD[one_of("ip", ip, IP)]
         words = list(dwords)
@@ -230,8 +230,8 @@ class Gpu:
         self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
         flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
     ) -> Job:  # fmt: skip
-        """Submits the dwords that a buffer already holds. With `sync`, on the copy engine's ring,
-        the kernel flushes caches before the job.
+        """Submits the first `ndw` dwords of the buffer `ib`. With `sync`, the kernel driver flushes
+        caches before a job of the copy engine's ring.
         """
         listed = [ib, *bos]
         entries = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(bo.handle, 0) for bo in listed])
@@ -250,7 +250,7 @@ class Gpu:
 
     def cs(self, chunks: Iterable[tuple[int, Any]], *, bo_list: int = 0) -> int:
         """Calls CS with `chunks`, each a chunk id and a cffi struct pointer or array. Returns the
-        sequence number.
+        job's sequence number.
         """
         given = list(chunks)
         array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))

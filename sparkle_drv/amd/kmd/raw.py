@@ -36,7 +36,7 @@ class IoctlError(OSError):
 
 
 def check(rc: int, call: str, detail: str = "") -> int:
-    """Returns a result that is not negative. Raises IoctlError for a negative one."""
+    """Returns the result `rc` of a call. Raises IoctlError if `rc` is negative."""
     if rc < 0:
         raise IoctlError(-rc, call, detail)
     return rc

@@ -20,8 +20,8 @@ class Place(NamedTuple):
 
 class Array(NamedTuple):
     """An array that the argument points to. `pointer` and `number` are the offsets of the array's
-    address and count in the argument. `nbytes` is the size of an element. `places` are the names in
-    one element.
+    address and count in the argument. `nbytes` is the size of an element. `places` says where
+    one element names objects.
     """
 
     pointer: int
@@ -121,7 +121,7 @@ OF_JOBS = {
 _DEP = (_place("ctx", "struct drm_amdgpu_cs_chunk_dep", "ctx_id"),)
 _DEP_NBYTES = ffi.sizeof("struct drm_amdgpu_cs_chunk_dep")
 _POINT = ffi.sizeof("struct drm_amdgpu_cs_chunk_syncobj")
-# By chunk id: bytes per element, and the names in one element.
+# By chunk id: bytes per element, and where one element names objects.
 CHUNKS: dict[int, tuple[int, tuple[Place, ...]]] = {
     lib.AMDGPU_CHUNK_ID_FENCE: (
         ffi.sizeof("struct drm_amdgpu_cs_chunk_fence"),

@@ -146,8 +146,8 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares the memory of all BOs after the last job, once all its recorded writes
-        are read.
+        """Compares the memory of all BOs after the last job. Called when all recorded writes of
+        that job have been read.
         """
         if self.job is None:
             return

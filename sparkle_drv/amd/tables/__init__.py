@@ -1,8 +1,8 @@
 """Declares packets and registers of AMD GPUs: PM4, SDMA, COMPUTE_*, chips and their targets.
 
 `bits.py` has the classes of the declarations. tools/gen.py makes the C tables in native/gen/ from
-the declarations. The backend, ib/ and code/ encode and decode by them. No table knows a stream or a
-device.
+the declarations. The backend, ib/ and code/ encode and decode by them. No code here opens
+a device.
 
     bits.py           Field, Word, U64, Record: encode, decode, overlap checks
     regs.py           registers: addresses and fields, COMPUTE_PGM_RSRC1 to 3 among them

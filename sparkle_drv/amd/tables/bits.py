@@ -7,7 +7,7 @@ raises a ValueError that names the field.
 
 A level is a generation of hardware: 9 is gfx9, 10 is gfx10.3, 11 is gfx11, 12 is gfx12. A field
 exists on every level unless it names its levels. A field that moved between levels is declared as a
-tuple, with a form for each place.
+tuple of Fields, one for each place.
 """
 
 from __future__ import annotations

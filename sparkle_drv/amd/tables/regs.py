@@ -322,8 +322,8 @@ _OPAQUE = """
 
 
 def _opaque(table: str) -> None:
-    """Declares registers without fields from rows `ADDRESS NAME [<11|>10]`. NAME_{0..3} stands for
-    neighbours.
+    """Declares registers without fields from rows `ADDRESS NAME [<11|>10]`. `<11` and `>10` limit a
+    register to levels below 11 or above 10. NAME_{0..3} stands for four neighbours.
     """
     tokens = table.split()
     while tokens:

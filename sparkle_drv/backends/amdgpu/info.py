@@ -45,7 +45,9 @@ class Chip:
 
 
 def ask(ops: Any, fd: int, what: str) -> Any:
-    """Returns a `struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason."""
+    """Returns a `struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason.
+    `what` is the node's name in that message.
+    """
     facts, call = ffi.new("struct sp_amdgpu_facts *"), ffi.new("char[]", 64)
     rc = lib.sp_amdgpu_facts(ops, fd, facts, call, len(call))
     driver = ffi.string(facts.driver).decode(errors="replace")

@@ -1,5 +1,5 @@
-"""Links for copies from one open amdgpu device to another. A link is made at the first copy of this
-pair, and closed when either device closes. native/amdgpu/flight/link.h defines a link.
+"""Links for copies from one open amdgpu device to another. A link is made at the first copy between
+two devices, and closed when either device closes. native/amdgpu/flight/link.h defines a link.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _open: dict[tuple[AmdgpuBackend, AmdgpuBackend], tuple[Any, Any]] = {}
 
 
 def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
-    """Returns the `struct sp_amdgpu_link *` from one device to another. A copy in progress keeps
-    the link alive.
+    """Returns the `struct sp_amdgpu_link *` from device `there` to device `here`; makes the link if
+    there is none. A copy in progress keeps the link alive.
 
-    Raises OutOfDeviceMemory, DeviceLost or SparkleError; no link is then kept.
+    Raises OutOfDeviceMemory, DeviceLost or SparkleError if no link can be made.
     """
     pair = there, here
     kept = _open.get(pair)

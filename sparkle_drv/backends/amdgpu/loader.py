@@ -45,7 +45,9 @@ def _blob(spec: KernelSpec, isa: str) -> tuple[bytes, str]:
 
 
 def _place(code: CodeObject, take: Callable[[int, int], MemoryHandle], uri: str) -> Any:
-    """Uploads the image. Returns its memory and address."""
+    """Uploads the image to memory that `take` allocates. Returns that memory, and the image's
+    address.
+    """
     kind = lib.SP_AMDGPU_CODE_AND_DATA if code.image.writable else lib.SP_AMDGPU_CODE
     slack = code.image.align if code.image.align > 4096 else 0
     memory = take(code.image.nbytes + slack, kind)
@@ -65,7 +67,7 @@ def load(
     device: Any,
 ) -> Loaded:
     """Loads a kernel of the manifest, of a map's expression, or of a user's code object. Raises
-    ImageError, and ValueError for a plan that needs another form of the kernel.
+    ImageError, and ValueError for a plan that the kernel cannot follow.
     """
     check_plan(spec, "amdgpu")
     if spec.made:

@@ -358,7 +358,9 @@ class _Kernel:
 
 
 def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
-    """Assigns thread i to its node, by sp_cpu_place. Returns 0 or -errno."""
+    """Assigns each of the device's threads to the NUMA node that machine.spread chooses for the
+    thread. Returns 0 or -errno.
+    """
     node_of = {cpu: index for index, node in enumerate(nodes) for cpu in node.cpus}
     cpus = [node_of.get(cpu, 2**32 - 1) for cpu in range(max(node_of) + 1)]
     placed: int = lib.sp_cpu_place(
@@ -388,6 +390,6 @@ if TYPE_CHECKING:
         abilities.TellsFailure,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that the backend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = CpuBackend

@@ -18,11 +18,11 @@ class Named:
     """The named cores of one device, and the instruction set in its URI."""
 
     uri: str
-    """Canonical: "cpu:c2" for "cpu:c02-2"."""
+    """The canonical URI: "cpu:c2" for "cpu:c02-2"."""
     nodes: tuple[machine.Node, ...]
     """The cores by NUMA node, as `machine.nodes`; one node if the kernel does not report any."""
     isa: str
-    """"" if the URI names none."""
+    """The instruction set in the URI; "" if the URI names none."""
 
     @property
     def cores(self) -> tuple[int, ...]:

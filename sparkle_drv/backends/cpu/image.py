@@ -63,7 +63,7 @@ _count = itertools.count()
 
 
 def _unique_detour() -> str:
-    """Returns a path from a folder to itself that was not used before.
+    """Returns a new path from a folder to itself: ".//", then "././/", and so on.
 
     For a *name* that it has seen, the loader returns the library that it already has. Numbers of
     descriptors are reused, so the path must make the name new. Each decimal digit d of a running

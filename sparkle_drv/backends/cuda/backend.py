@@ -90,7 +90,7 @@ class CudaBackend:
 
     def alloc_exportable(self, nbytes: int) -> Allocation:
         """Allocates memory of the GPU that can be shared with other processes. Raises
-        NotImplementedError.
+        NotImplementedError if the driver cannot share memory.
         """
         if "ipc" not in self.info.features:
             raise NotImplementedError(
@@ -277,6 +277,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that the backend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = CudaBackend

@@ -55,16 +55,16 @@ def paths(first: str) -> Any:
 
 
 def asked(first: str) -> tuple[int, Any]:
-    """Calls cuInit. Returns 0 or -errno, and a struct sp_dl_cuda with the paths tried and the
-    result of cuInit.
+    """Calls cuInit of the first driver library of `paths(first)` that works. Returns 0 or -errno,
+    and a struct sp_dl_cuda with the paths tried and the result of cuInit.
     """
     out = ffi.new("struct sp_dl_cuda *")
     return lib.sp_dl_probe_cuda(paths(first), out), out
 
 
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
-    """Returns the number of devices, the driver's CUDA version, and the paths tried. Raises
-    DeviceNotFound with the reason if there is no device.
+    """Returns the number of devices, the driver's CUDA version, and the paths tried. `first` is
+    that of `paths`. Raises DeviceNotFound with the reason if there is no device.
     """
     if lib.sp_cuda_forked():
         raise DeviceNotFound(

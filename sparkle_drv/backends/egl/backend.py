@@ -366,6 +366,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that the backend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = EglBackend

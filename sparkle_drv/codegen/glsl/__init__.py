@@ -12,11 +12,11 @@ A host, such as the egl backend, must do the following to run a shader:
 * Every shader declares both uniforms. If a shader does not use one, setting it has no effect.
 * Each buffer starts at a multiple of 16 bytes, which vector loads need.
 
-The text depends on these fields of DeviceInfo. kind and software choose defaults. max_group_size
-and max_shared_nbytes are limits. "f64" among the features means that doubles exist. isa "essl 310"
-is OpenGL ES 3.1, which may have only four storage blocks. So its shaders never bind a block a
-second time as an array of vec4. This folder writes GLSL and never calls a driver.
-codegen/kernels.py calls `provides` and `generate`.
+A shader's text depends on these fields of DeviceInfo. kind and software choose defaults.
+max_group_size and max_shared_nbytes are limits. "f64" among the features means that doubles exist.
+isa "essl 310" is OpenGL ES 3.1, which may have only four storage blocks. So shaders for OpenGL ES
+never bind a block a second time as an array of vec4. This folder writes GLSL and never calls a
+driver. codegen/kernels.py calls `provides` and `generate`.
 
     kit.py                                      a shader's frame: bindings, uniforms, arguments
     gemm.py, gemm_shared.py                     products: naive and blocked; in shared memory

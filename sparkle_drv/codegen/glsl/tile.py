@@ -25,7 +25,7 @@ class Tile:
 
     @property
     def columns(self) -> int:
-        """The number of threads along n."""
+        """The number of threads of a group along n."""
         return self.bn // self.tn
 
     @property
@@ -84,7 +84,9 @@ def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int)
 
 
 def shared_nbytes(tile: Tile, itemsize: int) -> int:
-    """Returns the bytes of shared memory of a group: one staged block of each operand, or 0."""
+    """Returns the bytes of shared memory of a group: one staged block of each operand. The result
+    is 0 if the algorithm stages nothing.
+    """
     return (tile.bm + tile.bn) * tile.bk * itemsize if tile.algo in ("shared", "im2col") else 0
 
 

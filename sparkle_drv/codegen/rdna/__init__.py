@@ -2,7 +2,7 @@
 
 This folder has a program's graph, its instructions and registers, and the loads and stores around
 them. amd/ has the assembler's tables and the form of code objects; the amdgpu backend uploads code.
-codegen/kernels.py and tools/rdna_as.py call it.
+codegen/kernels.py and tools/rdna_as.py call this folder.
 
     emit.py            the entry: from a program to a code object in memory
     graph.py           a map program as a graph, which merges equal values

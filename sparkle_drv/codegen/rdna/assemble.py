@@ -1,7 +1,8 @@
-"""A fast isa.assemble for kernels generated at run time; it gives the same words.
+"""Assembles kernels generated at run time: the same dwords as isa.assemble, but faster.
 
-Most lines of generated kernels differ only in the numbers of VGPRs. So each form of a line is
-parsed once, with placeholder numbers. Then the real numbers replace the placeholders in its fields.
+Most lines of generated kernels differ only in the numbers of VGPRs. So lines that differ only in
+these are parsed once, with placeholder numbers. For each line, the real numbers then replace the
+placeholders in the fields of the parsed instruction.
 """
 
 from __future__ import annotations

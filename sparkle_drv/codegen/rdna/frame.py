@@ -33,11 +33,11 @@ VECTORS = (4, 2, 1)
 POINTERS, COUNT, FULL, CONSTS, OFFSET, LANES, CONSTANTS = 16, 34, 35, 36, 38, 40, 44
 MOST_CONSTANTS = 60
 MOST_VGPRS = {4: 96, 2: 96, 1: 128}
-"""By elements per thread. With more VGPRs a SIMD would have too few waves to hide loads: 96 VGPRs
-leave 10 of 16 waves on gfx10.3."""
+"""The most VGPRs of a kernel, by elements per thread. With more VGPRs a SIMD would have too few
+waves to hide loads: 96 VGPRs leave 10 of 16 waves on gfx10.3."""
 MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
-"""3000 lines are about 24 KiB, which fits into the instruction cache (32 KiB a WGP). 8000 take a
-second to assemble."""
+"""The most lines of a kernel, by elements per thread. 3000 lines are about 24 KiB, which fits into
+the instruction cache (32 KiB a WGP). 8000 lines take a second to assemble."""
 GROUP_ID = {10: "s2", 11: "s15"}  # the SGPR after the user SGPRs; gfx11 has 15 of those
 
 
@@ -116,7 +116,9 @@ class _Kernel:
         return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
 
     def scalar_load(self, first: int, base: str, offset: int, count: int) -> None:
-        """Loads `count` dwords, in pieces that the alignment of SGPRs allows."""
+        """Loads `count` dwords into SGPRs from number `first` on, in pieces that the alignment of
+        SGPRs allows. The dwords lie `offset` bytes behind the address in the SGPRs `base`.
+        """
         done = 0
         while done < count:
             piece = next(n for n in (16, 8, 4, 2, 1) if n <= count - done)

@@ -167,7 +167,10 @@ def _i32_absolute(k: Code, x: Value) -> Reg:
 
 
 def _choose(name: str) -> Emitter:
-    """Returns an emitter of: `yes` where the comparison `name` of a and b holds, otherwise `no`."""
+    """Returns an emitter that selects `yes` in lanes where a `name` b holds, otherwise `no`.
+
+    `name` is a comparison instruction.
+    """
 
     def emit(k: Code, a: Value, b: Value, yes: Value, no: Value) -> Reg:
         return k.select(k.compare(name, a, b), yes, no)
