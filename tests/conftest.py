@@ -74,8 +74,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item):
-    """No coverage is measured in a test marked no_cover. In a worker of xdist, pytest-cov has started
-    a Coverage of the controller's kind below its own. It stops only its own, and the other goes on.
+    """No coverage is measured in a test marked no_cover. In a worker of xdist, pytest-cov starts two
+    Coverages, one below the other, and pauses only one. The other would go on.
     """
     stopped = []
     coverage = sys.modules.get("coverage")
