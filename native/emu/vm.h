@@ -51,7 +51,8 @@ static inline int sp_emu_is_address(uint64_t va)
  * VM_ALWAYS_VALID need no listing). */
 struct sp_emu_view {
     struct sp_emu_vm *vm;
-    /* BOs, sorted by host address; not handles, because a handle may name another BO by now */
+    /* The BOs that the job lists, sorted by pointer. They are not handles, because a handle may
+     * name another BO by now. */
     struct kmd_bo *const *listed;
     uint32_t listed_count;
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, except userptrs */

@@ -2,9 +2,9 @@
  * invalidation is found. The constants below limit the memory that GL2 takes on the host.
  *
  * An agent may write to a line while another ring's acquire fetches the line again or writes it
- * back. So a store marks its bytes as dirty before and after the write (unit.c). The first mark
- * keeps a fetch from undoing the store. The second mark is for a write-back between the first mark
- * and the write, which clears the first mark. */
+ * back. So a store (unit.c) marks its bytes as dirty twice. The mark before the write keeps a fetch
+ * from undoing the store. A write-back between that mark and the write clears the mark, so the
+ * store sets the mark again after the write. */
 #include "l2.h"
 
 #include <pthread.h>

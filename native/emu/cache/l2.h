@@ -22,7 +22,7 @@ struct sp_l2_grain {
     uint8_t *mem;
     uint32_t epoch; /* clean bytes must be fetched again if this is older than the epoch of GL2 */
     uint32_t written;
-    uint32_t remote; /* the memory is at the other end of the bus of a card with VRAM */
+    uint32_t remote; /* 1: host memory, which a card with VRAM reaches over its bus */
     uint8_t dirty[SP_VM_GRAIN / 4];
     uint8_t now[SP_VM_GRAIN] __attribute__((aligned(64)));
 };

@@ -33,7 +33,8 @@ struct late {
 
 struct sp_late {
     struct late at[PLACES];
-    /* a bit for each place: in use; not yet executed; ended for all later packets */
+    /* One bit per place. used: the place holds a packet. waiting: the packet is not executed yet.
+     * ended: all later packets come after the packet. */
     uint32_t used, waiting, ended;
     uint32_t now;                  /* place of the present packet, or PLACES for none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
@@ -132,8 +133,8 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes the packets in `wanted`, and randomly others that may run by now. `alone`: no later
- * packet can run at the same time as those in `wanted`. */
+/* Executes the packets in `wanted` and, by chance, other packets of the list that may run now.
+ * `alone`: no later packet can run at the same time as those in `wanted`. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -354,7 +355,8 @@ int sp_late_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* Executes the packet at once, because no agent could notice a later end. */
+    /* Executes the packet at once: nothing is under way, so no agent could notice if the packet
+     * ended later. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

@@ -4,7 +4,7 @@
 #define SP_EMU_ORDER_LOG_H
 #include "emu/exec.h"
 
-/* The event by which other packets or jobs wait for the end of this one. */
+/* The event that shows other packets or jobs that a packet or job has ended. */
 enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, SP_ENDS_JOB, SP_ENDS_HERE };
 
 struct sp_touched_grain;

@@ -31,7 +31,7 @@
 
 /* PCI vendor id of AMD, from the PCI SIG's list */
 enum { PCI_VENDOR_AMD = 0x1002, CARD_TEXT = 128 };
-/* the same limit as in sparkle_drv.testing.emulator */
+/* largest SPARKLE_EMU_JOB_LIMIT_S; sparkle_drv.testing.emulator has the same limit */
 enum { LIMIT_MOST_S = 1000000000 };
 
 static struct sp_emu_machine *machine;

@@ -9,7 +9,8 @@ bool sp_lds_apart(const struct sp_look *k, const struct sp_mark *m, bool *late)
 }
 
 /* Orders a returning atomic after the last write at its address, which is an atomic or a store that
- * releases. The atomic also comes after everything that the writer of that value came after. */
+ * releases. The wave of the atomic then comes after the writing wave, and after all waves that the
+ * writing wave comes after. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);

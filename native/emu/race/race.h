@@ -14,8 +14,10 @@ struct sp_race_lanes {
     uint64_t lanes, step;
     uint32_t nbytes;
     uint32_t one_piece; /* 1 if all lanes together access contiguous, aligned dwords */
-    const uint32_t *const *from; /* a store's registers with its data; NULL if unknown */
-    uint32_t shift; /* a store's data is shifted right by so many bits */
+    /* registers with the data of a store; NULL: the data are unknown */
+    const uint32_t *const *from;
+    /* a store's data are the values of its registers, shifted right by this many bits */
+    uint32_t shift;
 };
 
 struct sp_races; /* accesses of a ring's present dispatch */

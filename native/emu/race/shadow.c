@@ -155,7 +155,7 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
          * they happen */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
-            /* the last write precedes this load, so there is no race */
+            /* no race: there is no write yet, or the last write precedes this load */
         } else if (meet(k, to, bytes, (int)d)) {
             return SP_WAVE_FAULT;
         }

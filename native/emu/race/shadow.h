@@ -16,7 +16,7 @@ struct sp_mark {
     uint32_t mask; /* in a line: which dwords; in a dword: which bytes; 0: no access */
 };
 struct sp_marks {
-    /* `other` is the last reader of another wave than that of `read` */
+    /* `read` is the last read; `other` is the last read by another wave than that of `read` */
     struct sp_mark write, read, other;
 };
 /* Marks of a line. One mark holds all accesses of one instruction to the line. If marks of several

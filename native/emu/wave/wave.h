@@ -99,7 +99,7 @@ struct sp_wave {
     uint32_t vm_issued, lds_issued, pending_count;
     /* number of issued operations of each counter that the wave has waited for */
     uint32_t vm_waited, lds_waited, vs_waited;
-    /* number of stores, and number of the last store to scratch */
+    /* number of stores issued so far; number of the last one that was to scratch */
     uint32_t vs_issued, scratch_stored;
     /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
     uint32_t poison_seen;
@@ -150,8 +150,8 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
-/* Records a load that may bring poison; the counter counts it once. undefined[k]: the lanes of
- * register k that get poison. */
+/* Records a load into `count` registers that may bring poison. The hardware's counter counts one
+ * load, whatever `count` is. undefined[k]: the lanes of register k that get poison. */
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);
 static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at_most)

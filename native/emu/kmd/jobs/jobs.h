@@ -35,8 +35,9 @@ struct kmd_ring_state { /* state of a ring's thread, which needs no lock */
     struct sp_watch watch;
 };
 
-/* Executes the EMIT_MEM_SYNC of a job, if it has one: with `queued` at the job's submission, else
- * at its beginning. */
+/* Executes the EMIT_MEM_SYNC of a job once, if the job asks for it. Call the function at the job's
+ * submission with `queued`, and again at the job's beginning. At the submission it acts only if the
+ * job waits for nothing but earlier jobs of its queue. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued);
 /* run.c: runs a job, with the machine unlocked. Returns the job's error, whose reason is in
  * state->exec.fault. */

@@ -199,7 +199,7 @@ void kmd_card_start(struct kmd_card *card)
     }
 }
 
-/* Stops the rings of a card. Call it with `closing` set. */
+/* Stops the rings of a card. Call it with `closing` of the machine set. */
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
 {
     struct kmd_ring *ring;

@@ -30,7 +30,8 @@ struct kmd_fence {
     uint32_t missing;             /* in a joined fence: number of fences that it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
-    /* accounts of the jobs that have ended when the fence signals (jobs/order.c) */
+    /* jobs that have ended when the fence signals: a bit for each of their accounts
+     * (jobs/order.c) */
     uint64_t jobs;
     struct kmd_fence *next; /* next fence in a work list of fence.c: fences to signal, or to free */
     struct kmd_machine *machine;
@@ -129,7 +130,7 @@ struct kmd_ctx {
 struct kmd_bo_list {
     uint32_t refs;
     uint32_t count;
-    struct kmd_bo **bo; /* BOs, sorted by their host addresses */
+    struct kmd_bo **bo; /* BOs, sorted by pointer */
     struct kmd_machine *machine;
 };
 
@@ -301,7 +302,7 @@ static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
     return i - 1 - compute < dma ? &card->dma[i - 1 - compute] : NULL;
 }
 
-/* Returns true with SP_FLAW_INTERRUPT: the card reports the end of no job. */
+/* Returns true with SP_FLAW_INTERRUPT: the card never reports that a job has ended. */
 static inline bool kmd_is_silent(const struct kmd_card *card)
 {
     return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;

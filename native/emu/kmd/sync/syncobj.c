@@ -57,7 +57,7 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    /* the reference keeps the fence, because one of the points that are dropped now may hold it */
+    /* keeps the fence alive: a point that is dropped now may hold the last other reference to it */
     kmd_fence_get(fence);
     forget_points(syncobj);
     if (!fence)
