@@ -17,7 +17,7 @@ struct sp_l2 {
     uint32_t epoch, jobs, grains, spares;
     uint32_t generation[SP_CACHES_ABOVE]; /* atomic */
     struct sp_l2_grain *bucket[BUCKETS];
-    struct sp_l2_grain *written; /* pieces that may have dirty bytes */
+    struct sp_l2_grain *written; /* cached pieces of memory that may have dirty bytes */
     struct sp_l2_grain *spare;
     struct sp_emu_caches counts;
 };
@@ -63,7 +63,7 @@ static struct sp_l2_grain **place(struct sp_l2 *l2, uint64_t line)
     return at;
 }
 
-/* Fetches the clean bytes of a piece again; dirty bytes stay. The function uses
+/* Fetches the clean bytes of a cached piece of memory again; dirty bytes stay. The function uses
  * compare-and-exchange, because agents may write at the same time. */
 static void fetch_again(struct sp_l2_grain *grain)
 {
@@ -230,8 +230,8 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Ends a job. Pieces leave the list of written ones and are freed only here, because the TLBs of
- * running jobs point to them. */
+/* Ends a job. Cached pieces of memory leave the list of written ones and are freed only here,
+ * because the TLBs of running jobs point to them. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

@@ -8,8 +8,8 @@
 
 enum { SP_WGPS = 2, SP_CUS = 4 };
 
-/* A copy of a piece in a cache. There is one copy for each entry of the TLB, so that a copy and the
- * entry that points to it are replaced together. */
+/* A copy of a piece of memory (SP_VM_GRAIN bytes) in a cache. There is one copy for each entry of
+ * the TLB, so that a copy and the entry that points to it are replaced together. */
 struct sp_copy {
     uint64_t line;
     uint32_t epoch; /* epoch of its struct sp_domain when the copy was made; 0: the copy is empty */
@@ -57,8 +57,8 @@ const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t 
 /* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
  * GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: returns a TLB entry's piece of GL2. sp_cache_entry returns the TLB entry of an
- * address, or NULL. */
+/* For code.c: returns the piece of GL2 that a TLB entry points to. sp_cache_entry returns the TLB
+ * entry of an address, or NULL. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Returns the valid copy of piece `line` in the cache `d`, or NULL. */

@@ -22,7 +22,7 @@ struct sp_emu_hwq {
     uint64_t owner;               /* identifies the context of the last job; 0: none */
     uint64_t base;                /* the address that SET_BASE with index 1 has set */
 };
-/* Fills registers with values that a foreign process may have left: not with 0. */
+/* Fills the registers with values other than 0, such as a foreign process may have left. */
 void sp_emu_hwq_reset(struct sp_emu_hwq *q, uint32_t ip);
 /* Begins a job. `owner` identifies the context (never 0). For a new owner, all registers hold
  * foreign values, as after a reset. For the same owner, values from preamble IBs stay valid,

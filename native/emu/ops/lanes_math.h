@@ -99,11 +99,11 @@ static inline double sp_fract(double a, double most)
     return r == 0 ? 0.0 : r < most ? r : most;
 }
 
-/* Limits of V_DIV_SCALE for a format. sp_div_power decides by the encoded exponents, `ed` of the
- * denominator and `en` of the numerator. It returns the exponent of the power of two to multiply
- * by. *vcc says that V_DIV_FMAS must undo the scaling. AMD's pseudocode tests for denormal
- * quotients instead; the tests here are those of cards (gfx1100 and gfx1201, by division.h of
- * ROCm's rocjitsu). */
+/* Limits of V_DIV_SCALE for a format. sp_div_power returns the exponent of the power of two by
+ * which V_DIV_SCALE multiplies its operand. It decides by the encoded exponents, `ed` of the
+ * denominator and `en` of the numerator. *vcc becomes 1 if V_DIV_FMAS must undo the scaling. AMD's
+ * pseudocode tests for denormal quotients instead; the tests here are those of cards (gfx1100 and
+ * gfx1201, by division.h of ROCm's rocjitsu). */
 struct sp_div_limits {
     int apart;     /* least difference of exponents at which the operands are far apart */
     int power;     /* operands are scaled by 2**power */

@@ -25,8 +25,8 @@ struct sp_touched {
  * poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
-/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin;
- * 0: none is poison. */
+/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin
+ * (struct sp_origin); 0: none is poison. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
 /* Returns the number of the origin of poison that a load found at `at`. If memory was written after

@@ -1,5 +1,5 @@
-/* The emulated machine that the hooks use. The first call that may need the machine starts it. The
- * environment describes the machine:
+/* The emulated machine that the hooks (our versions of the C library's calls) use. The first call
+ * that may need the machine starts it. The environment describes the machine:
  *
  *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: no effect
  *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  leniencies for foreign drivers

@@ -1,6 +1,6 @@
-/* Decoded instructions. A page of code becomes an array of slots, filled on first use. Each thread
- * has a cache of its own for each dispatch. So code that the CPU or an earlier dispatch has changed
- * is decoded again. */
+/* Decoded instructions. A page of code becomes an array of slots, one for each dword, which are
+ * filled on first use. Each thread has a cache of its own for each dispatch. So code that the CPU
+ * or an earlier dispatch has changed is decoded again. */
 #include "code.h"
 #include "emu/cache/unit.h"
 #include "emu/ops/table.h"

@@ -41,7 +41,7 @@ struct sp_pending {
     uint8_t why;        /* the origin of the poison: index of a struct sp_origin */
 };
 
-/* The origin of poison in a register that was written. */
+/* Where the poison of a register came from. A register that was never written has no origin. */
 enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
     uint64_t pc, at; /* address of the instruction, and the address or register that it read */

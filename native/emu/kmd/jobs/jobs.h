@@ -8,7 +8,8 @@
 
 /* ctx.c */
 void kmd_ctx_put(struct kmd_ctx *ctx);
-/* Finds the entity of a ring of a context. Returns 0 or -EINVAL. */
+/* Finds the entity of a context for one kind of engine (`ip`) and the number of a ring. Returns 0
+ * or -EINVAL. */
 int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
 /* Finds the fence of submission `seq` (~0: the latest) and adds a reference. `*out` is NULL if the
  * job ended long ago. Returns -EINVAL for a submission that has not been made yet. */

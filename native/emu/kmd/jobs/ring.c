@@ -95,8 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         dawdle(ring);
-    /* As in the kernel (amdgpu_ib_schedule), the word is written first. Then the kernel's own fence
-     * signals, with the interrupt. */
+    /* As in the kernel (amdgpu_ib_schedule), the word of the FENCE chunk is written first. Then the
+     * kernel's own fence signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         dawdle(ring);

@@ -150,7 +150,8 @@ struct kmd_job {
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* the card's counter at the submission */
-    uint32_t account; /* number of the job's account in jobs/order.c; 0: none */
+    /* number of the job's account, its record of accesses (jobs/order.c); 0: none */
+    uint32_t account;
     bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
     bool hang;
     uint32_t recovery;
@@ -176,7 +177,8 @@ struct kmd_ring { /* a hardware ring, with a thread that starts with the first j
     struct kmd_entity **entity; /* entities that have jobs on this ring */
     uint32_t entities, capacity;
     uint32_t turn;
-    uint32_t last_account; /* account of the ring's last job; 0: none */
+    /* number of the account of the ring's last job (jobs/order.c); 0: none */
+    uint32_t last_account;
 };
 
 struct kmd_chip {
@@ -262,7 +264,8 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
-    struct kmd_accounts *accounts; /* accounts of jobs (jobs/order.c); NULL: none yet */
+    /* accounts: what each job has accessed (jobs/order.c); NULL: none yet */
+    struct kmd_accounts *accounts;
     struct sp_emu_live live;
     uint32_t cards;
     struct kmd_card card[KMD_MAX_CARDS];

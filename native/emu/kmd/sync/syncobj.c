@@ -173,7 +173,7 @@ int kmd_do_syncobj_destroy(struct kmd_file *file, void *data)
     return 0;
 }
 
-/* Returns the syncobjs of an array of handles. NULL with an error in `*error`. */
+/* Returns the syncobjs that an array of handles names, or NULL with an error in `*error`. */
 static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, uint32_t count, int *error)
 {
     uint32_t *handle = kmd_copy_array(handles, count, sizeof(*handle), error);
