@@ -36,9 +36,9 @@ struct sp_emu_ib {
 };
 /* Runs one IB. Returns 0; -EFAULT or -ETIME with x->fault filled; or -ECANCELED. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
-/* Call it after the last IB of a job. `rc` is the result of that IB. Executes all packets that the
- * job has started. If another job follows (`followed`), these packets count as under way until
- * sp_late_forget. */
+/* Call it after the last IB of a job. `rc` is the result of that IB. Executes the packets that the
+ * job has started and that are not executed yet. If another job follows (`followed`), these packets
+ * count as under way until sp_late_forget. */
 int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
 void sp_late_forget(struct sp_emu_exec *x);
 void sp_late_free(struct sp_emu_exec *x);

@@ -133,8 +133,9 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes the packets in `wanted` and, by chance, other packets of the list that may run now.
- * `alone`: no later packet can run at the same time as those in `wanted`. */
+/* Executes the packets at the places in `wanted` (one bit per place) and, by chance, other packets
+ * of the list that may run now. `alone`: no later packet can run at the same time as those in
+ * `wanted`. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -277,7 +278,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     return rc;
 }
 
-/* Waits until all packets in `of` have ended. */
+/* Waits until the packets at the places in `of` (one bit per place) have ended. */
 static int wait_for(struct sp_cp *cp, uint32_t of)
 {
     int rc = go(cp, of, 1);

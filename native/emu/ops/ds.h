@@ -5,8 +5,8 @@
 
 /* Returns true, with a fault, for a GDS instruction: GDS is not modelled. */
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
-/* Ends a load: writes `dwords` results to the registers from `dst` on. The registers become valid
- * after their s_waitcnt. */
+/* Ends a load: writes `dwords` results `r` to the registers from `dst` of the instruction on. The
+ * registers become valid after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
 /* The data of a store: registers, whose values are shifted right by `shift` bits. sp_ds_raced
  * reports the accesses of the active lanes to race/, if the dispatch is checked for races. Lane l

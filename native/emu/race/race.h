@@ -20,8 +20,8 @@ struct sp_race_lanes {
     uint32_t shift;
 };
 
-struct sp_races; /* accesses of a ring's present dispatch */
-struct sp_racer; /* what a host thread knows of the group that it runs now */
+struct sp_races; /* known accesses of the dispatch that a ring runs now */
+struct sp_racer; /* state of the race checks for the group that a host thread runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
 /* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`

@@ -71,7 +71,7 @@ struct sp_racer {
      * that it had not waited for */
     uint32_t arrivals_open, open;
     uint32_t stored;    /* 1 if the present group has stored to memory */
-    struct sp_line *lds; /* lines of LDS, 64 KiB */
+    struct sp_line *lds; /* marks for 64 KiB of LDS, line by line */
     struct {
         uint64_t page;
         struct sp_race_page *shadow;

@@ -38,7 +38,7 @@ struct worker {
     struct sp_caches *caches; /* NULL: there are no caches, and all waves share `tlb` */
     struct sp_racer *race;
     uint64_t number; /* number of the worker's present group */
-    uint64_t since_check; /* instructions since the worker last looked at the job's time */
+    uint64_t since_check; /* instructions since the worker last checked the job's time limit */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];

@@ -121,7 +121,7 @@ struct sp_wave {
     uint8_t sgpr_ready[SP_SGPRS];
     uint64_t vgpr_ready[SP_VGPRS]; /* lanes that have been written, and whose load has completed */
     uint32_t v[SP_VGPRS][SP_LANES] __attribute__((aligned(64)));
-    /* These members are not cleared when a wave is launched. */
+    /* This member and the following ones are not cleared when a wave is launched. */
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
     /* by operand code: index into `origin` for a register with poison; 0: never written */
@@ -171,7 +171,7 @@ const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
 /* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
- * of the instruction's origin. */
+ * of the struct sp_origin that stands for instruction `i`. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
 /* Poisons all bits of `lanes`, with the origin `why`, and clears the poison of the lanes `defined`.
  * An SGPR has no lanes. */

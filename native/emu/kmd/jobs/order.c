@@ -18,7 +18,8 @@ struct account {
      * ended */
     uint64_t pushed, ended;
     int blind;              /* 1: the job has begun without logging its accesses */
-    struct sp_watch *watch; /* watch of the thread that runs the job; NULL: no thread does */
+    /* checks the accesses of the thread that runs the job; NULL: no thread runs it */
+    struct sp_watch *watch;
 };
 
 struct kmd_accounts {

@@ -149,7 +149,7 @@ struct kmd_job {
     uint32_t ragged_nbytes; /* ib_bytes of an IB, if they are not whole dwords; 0: no such IB */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
-    uint32_t vram_lost_counter; /* the card's counter at the submission */
+    uint32_t vram_lost_counter; /* the card's vram_lost_counter when the job was submitted */
     /* number of the job's account, its record of accesses (jobs/order.c); 0: none */
     uint32_t account;
     bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
