@@ -74,7 +74,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item):
-    """No coverage is measured in a test marked no_cover. In a worker of xdist, pytest-cov starts two
+    """Measures no coverage in a test marked no_cover. In a worker of xdist, pytest-cov starts two
     Coverages, one below the other, and pauses only one. The other would go on.
     """
     stopped = []

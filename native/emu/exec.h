@@ -51,7 +51,7 @@ struct sp_emu_exec {
     uint64_t vram_dispatches, other_dispatches;
     /* caches of each host thread; they persist across dispatches and jobs */
     struct sp_caches *caches[SP_EXEC_THREADS];
-    /* accesses of other packets and jobs that may run at the same time (emu/order) */
+    /* checks accesses against other packets and jobs that may run at the same time (emu/order) */
     struct sp_watch *watch;
     struct sp_late *late;  /* packets that have been started but have not ended (emu/cp/async_packets.c) */
     uint64_t seed;         /* decides the order of the packets in `late` */

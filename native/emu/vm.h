@@ -18,7 +18,7 @@ enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
 enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32, SP_VM_PACKET = 64 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 /* The TLB's unit of look-up, as the number of address bits within it: a page, or with caches
- * (emu/cache) the grain that a cache fetches. */
+ * (emu/cache) the 1 KiB that a cache fetches at once. */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
 /* Marks of a page, and SP_POISON, the value of each dword of unwritten memory: a NaN that is
@@ -51,7 +51,8 @@ static inline int sp_emu_is_address(uint64_t va)
  * VM_ALWAYS_VALID need no listing). */
 struct sp_emu_view {
     struct sp_emu_vm *vm;
-    /* BOs, sorted by host address; not handles, because a handle may name another BO by now */
+    /* The BOs that the job lists, sorted by pointer. They are not handles, because a handle may
+     * name another BO by now. */
     struct kmd_bo *const *listed;
     uint32_t listed_count;
     uint32_t any_bo; /* lenient: unlisted BOs may be touched, except userptrs */
@@ -67,7 +68,7 @@ struct sp_emu_entry {
     /* dirty bits of the piece of GL2 that `host` points into; NULL: `host` is memory itself */
     uint8_t *dirty;
     uint8_t *mark;  /* marks of the page: SP_MARK_*; NULL: marks are not kept */
-    uint64_t line;  /* number of the piece in the machine's memory */
+    uint64_t line;  /* number of the cached piece (1 KiB) in the machine's memory */
     uint32_t rights;
     uint16_t cached; /* 1 unless the page is mapped UC */
     uint16_t remote; /* 1 if accesses go over the bus of a card with memory of its own */
@@ -80,7 +81,8 @@ struct sp_emu_tlb {
     /* the CU whose waves use this TLB; NULL: an engine uses it, and only GL2 */
     struct sp_cu *cu;
     uint32_t name_stale;   /* 1: a stale read is a fault */
-    struct sp_watch *watch; /* concurrent packets and jobs (emu/order); NULL: none */
+    /* checks accesses against concurrent packets and jobs (emu/order); NULL: nothing does */
+    struct sp_watch *watch;
     uint32_t write_around; /* 1 for SDMA: it reads bytes that GL2 holds, but brings none into GL2 */
     uint32_t filled[SP_VM_TLB / 32]; /* a bit for each nonempty entry of SP_TLB_READ */
     struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];

@@ -2,9 +2,9 @@
  * invalidation is found. The constants below limit the memory that GL2 takes on the host.
  *
  * An agent may write to a line while another ring's acquire fetches the line again or writes it
- * back. So a store marks its bytes as dirty before and after the write (unit.c). The first mark
- * keeps a fetch from undoing the store. The second mark is for a write-back between the first mark
- * and the write, which clears the first mark. */
+ * back. So a store (unit.c) marks its bytes as dirty twice. The mark before the write keeps a fetch
+ * from undoing the store. A write-back between that mark and the write clears the mark, so the
+ * store sets the mark again after the write. */
 #include "l2.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct sp_l2 {
     uint32_t epoch, jobs, grains, spares;
     uint32_t generation[SP_CACHES_ABOVE]; /* atomic */
     struct sp_l2_grain *bucket[BUCKETS];
-    struct sp_l2_grain *written; /* pieces that may have dirty bytes */
+    struct sp_l2_grain *written; /* cached pieces of memory that may have dirty bytes */
     struct sp_l2_grain *spare;
     struct sp_emu_caches counts;
 };
@@ -63,7 +63,7 @@ static struct sp_l2_grain **place(struct sp_l2 *l2, uint64_t line)
     return at;
 }
 
-/* Fetches the clean bytes of a piece again; dirty bytes stay. The function uses
+/* Fetches the clean bytes of a cached piece of memory again; dirty bytes stay. The function uses
  * compare-and-exchange, because agents may write at the same time. */
 static void fetch_again(struct sp_l2_grain *grain)
 {
@@ -230,8 +230,8 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Ends a job. Pieces leave the list of written ones and are freed only here, because the TLBs of
- * running jobs point to them. */
+/* Ends a job. Cached pieces of memory leave the list of written ones and are freed only here,
+ * because the TLBs of running jobs point to them. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

@@ -22,7 +22,7 @@ struct sp_l2_grain {
     uint8_t *mem;
     uint32_t epoch; /* clean bytes must be fetched again if this is older than the epoch of GL2 */
     uint32_t written;
-    uint32_t remote; /* the memory is at the other end of the bus of a card with VRAM */
+    uint32_t remote; /* 1: host memory, which a card with VRAM reaches over its bus */
     uint8_t dirty[SP_VM_GRAIN / 4];
     uint8_t now[SP_VM_GRAIN] __attribute__((aligned(64)));
 };
@@ -34,13 +34,14 @@ void sp_l2_free(struct sp_l2 *l2);
  * GL2 back, as the kernel's fence does. */
 void sp_l2_job_begins(struct sp_l2 *l2);
 void sp_l2_job_ends(struct sp_l2 *l2);
-/* Returns the piece `line`, fetched if it is absent or invalid. `write`: the caller will mark bytes
- * of the piece as dirty. NULL: no room, so the access goes to memory, as after an eviction. `bus`:
- * the kind of traffic over the bus of a card with VRAM, or SP_BUS_NOT. */
+/* Returns the cached piece of memory with number `line`, fetched if it is absent or invalid.
+ * `write`: the caller will mark bytes of the piece as dirty. NULL: no room, so the access goes to
+ * memory, as after an eviction. `bus`: the kind of traffic over the bus of a card with VRAM, or
+ * SP_BUS_NOT. */
 struct sp_l2_grain *sp_l2_get(struct sp_l2 *l2, uint64_t line, uint8_t *mem, bool write, uint32_t bus);
 /* Counts bytes that went over the bus without passing through GL2. */
 void sp_l2_bus(struct sp_l2 *l2, uint32_t bus, uint64_t nbytes);
-/* Returns the piece `line` if it is cached, else NULL. */
+/* Returns the piece of memory with number `line` if it is cached, else NULL. */
 struct sp_l2_grain *sp_l2_find(struct sp_l2 *l2, uint64_t line);
 /* Updates a cached piece after `nbytes` of its memory were written without passing through GL2.
  * These bytes are clean. */

@@ -8,16 +8,16 @@
 
 enum { SP_WGPS = 2, SP_CUS = 4 };
 
-/* A copy of a piece in a cache. There is one copy for each entry of the TLB, so that a copy and the
- * entry that points to it are replaced together. */
+/* A copy of a piece of memory (SP_VM_GRAIN bytes) in a cache. There is one copy for each entry of
+ * the TLB, so that a copy and the entry that points to it are replaced together. */
 struct sp_copy {
     uint64_t line;
-    uint32_t epoch; /* 0 for an empty copy */
+    uint32_t epoch; /* epoch of its struct sp_domain when the copy was made; 0: the copy is empty */
     uint32_t pad[13];
     uint8_t bytes[SP_VM_GRAIN];
 };
 struct sp_domain {
-    uint32_t epoch; /* epoch of the valid copies; the first epoch is 1 */
+    uint32_t epoch; /* only copies with this epoch are valid; the first epoch is 1 */
     struct sp_copy *copy[SP_VM_TLB];
 };
 struct sp_wgp {
@@ -57,14 +57,14 @@ const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t 
 /* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
  * GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: returns a TLB entry's piece of GL2. sp_cache_entry returns the TLB entry of an
- * address, or NULL. */
+/* For code.c: returns the piece of GL2 that a TLB entry points to. sp_cache_entry returns the TLB
+ * entry of an address, or NULL. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
-/* Returns the valid copy of piece `line` in `d`, or NULL. */
+/* Returns the valid copy of piece `line` in the cache `d`, or NULL. */
 uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line);
-/* Returns the copy of piece `line` in `d`. If there is none, makes it from `from`. Returns `from`
- * itself if memory is short. */
+/* Returns the copy of piece `line` in the cache `d`. If there is none, makes it from the bytes at
+ * `from`. Returns `from` itself if memory is short. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
 /* A stale read, as a fault describes it. */
 struct sp_stale {

@@ -33,7 +33,8 @@ struct late {
 
 struct sp_late {
     struct late at[PLACES];
-    /* a bit for each place: in use; not yet executed; ended for all later packets */
+    /* One bit per place. used: the place holds a packet. waiting: the packet is not executed yet.
+     * ended: all later packets come after the packet. */
     uint32_t used, waiting, ended;
     uint32_t now;                  /* place of the present packet, or PLACES for none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
@@ -132,8 +133,9 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes the packets in `wanted`, and randomly others that may run by now. `alone`: no later
- * packet can run at the same time as those in `wanted`. */
+/* Executes the packets at the places in `wanted` (one bit per place) and, by chance, other packets
+ * of the list that may run now. `alone`: no later packet can run at the same time as those in
+ * `wanted`. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -276,7 +278,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     return rc;
 }
 
-/* Waits until all packets in `of` have ended. */
+/* Waits until the packets at the places in `of` (one bit per place) have ended. */
 static int wait_for(struct sp_cp *cp, uint32_t of)
 {
     int rc = go(cp, of, 1);
@@ -293,8 +295,8 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* Returns the newest RELEASE_MEM in `of` that writes at `va`. With `va` NULL: the newest one that a
- * pixel wait sync waits for. PLACES: none. */
+/* Returns the place of the newest RELEASE_MEM in `of` that writes at `va`, or PLACES if there is
+ * none. With `va` NULL: the newest one that a pixel wait sync waits for. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;
@@ -354,7 +356,8 @@ int sp_async_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* Executes the packet at once, because no agent could notice a later end. */
+    /* Executes the packet at once: nothing is under way, so no agent could notice if the packet
+     * ended later. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

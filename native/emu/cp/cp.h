@@ -22,7 +22,7 @@ struct sp_emu_hwq {
     uint64_t owner;               /* identifies the context of the last job; 0: none */
     uint64_t base;                /* the address that SET_BASE with index 1 has set */
 };
-/* Fills registers with values that a foreign process may have left: not with 0. */
+/* Fills the registers with values other than 0, such as a foreign process may have left. */
 void sp_emu_hwq_reset(struct sp_emu_hwq *q, uint32_t ip);
 /* Begins a job. `owner` identifies the context (never 0). For a new owner, all registers hold
  * foreign values, as after a reset. For the same owner, values from preamble IBs stay valid,
@@ -36,9 +36,9 @@ struct sp_emu_ib {
 };
 /* Runs one IB. Returns 0; -EFAULT or -ETIME with x->fault filled; or -ECANCELED. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
-/* Call it after the last IB of a job. `rc` is the result of that IB. Executes all packets that the
- * job has started. If another job follows (`followed`), these packets count as under way until
- * sp_async_forget. */
+/* Call it after the last IB of a job. `rc` is the result of that IB. Executes the packets that the
+ * job has started and that are not executed yet. If another job follows (`followed`), these packets
+ * count as under way until sp_async_forget. */
 int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
 void sp_async_forget(struct sp_emu_exec *x);
 void sp_async_free(struct sp_emu_exec *x);

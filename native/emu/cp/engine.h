@@ -52,10 +52,12 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
 /* Loads `nbytes` (4 or 8) at an aligned address, atomically. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 /* sp_cp_use loads a value that decides something, so unwritten memory is a fault. sp_cp_poll does
- * the same where other agents may be writing. */
+ * what sp_cp_use does, but emu/order does not see the read: another packet or job may be about to
+ * write the value. */
 int sp_cp_poll(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
-/* Checks that dwords which were read at an aligned address are not unwritten memory. */
+/* Checks that the dwords `got`, which were read at the aligned address `va`, do not come from
+ * unwritten memory. */
 int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes);
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value);
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes);
@@ -63,8 +65,9 @@ int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes);
 int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes);
 /* Checks that `nbytes` at `va` are readable, without reading them. */
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes);
-/* Waits until `value & mask` compares with `reference`. `function` is a code of the enum Function
- * of values.py; -EFAULT for any other code. */
+/* Reads the value at `va` until the comparison of `value & mask` with `reference` holds. `function`
+ * says which comparison: a code of the enum Function in values.py. Any other code is a fault
+ * (-EFAULT). */
 int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function, uint64_t reference, uint64_t mask,
                uint32_t retries);
 

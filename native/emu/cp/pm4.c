@@ -26,8 +26,8 @@ static int cond_exec(struct sp_cp *cp)
     return rc != 0 || value != 0 ? rc : skip(cp, sp_get(cp->p, PM4_COND_EXEC_EXECUTE_COUNT));
 }
 
-/* Executes PRED_EXEC. There is one device, number 0, so a device mask without bit 0 skips the
- * dwords. */
+/* Executes PRED_EXEC. There is one device, number 0. If the device mask lacks bit 0, the dwords
+ * that depend on the packet are skipped. */
 static int pred_exec(struct sp_cp *cp)
 {
     uint32_t devices = sp_get(cp->p, PM4_PRED_EXEC_EXECUTE_DEVICE_SELECT);

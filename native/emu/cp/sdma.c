@@ -21,7 +21,7 @@ struct sdma {
     struct span span[OPEN_MAX]; /* ranges touched by copies and fills since the last ordering packet */
     uint32_t open;
     struct late {
-        uint64_t dst, src, nbytes; /* 0 bytes: no copy waits */
+        uint64_t dst, src, nbytes; /* the delayed copy; nbytes 0: there is none */
     } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
 };
 

@@ -203,7 +203,7 @@ int sp_cp_atomic_mem(struct sp_cp *cp)
         return unmodelled(cp, "command", command);
     for (;;) {
         int rc = atomic_step(cp, op, nbytes, &old);
-        /* the looping command repeats until the comparison holds */
+        /* with command 1 CMPSWAP loops: it is repeated until the comparison holds */
         if (rc != 0 || command == 0 || (op & OP_MASK) != OP_CMPSWAP || old == (nbytes == 8 ? compare : (uint32_t)compare))
             return rc;
         rc = sp_cp_pause(cp);

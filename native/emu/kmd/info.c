@@ -42,8 +42,8 @@ static int hw_ip(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     uint32_t rings = off && off->a == type ? 0 : dma ? chip->dma_rings : type == AMDGPU_HW_IP_COMPUTE ? chip->compute_rings : 1;
     version = other ? (uint32_t)other->a : version;
     out->hw_ip_version_major = version >> 16;
-    /* The version of the kernel driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0 have
-     * minor version 0, sdma_v5_2 has 2. A BC-250 answers 10.0. */
+    /* Reports the version of the kernel driver's ip_block, not of the chip: gfx_v10_0 and gfx_v11_0
+     * have minor version 0, sdma_v5_2 has 2. For example, a BC-250 answers 10.0. */
     out->hw_ip_version_minor = dma ? version >> 8 & 0xff : 0;
     out->ib_start_alignment = dma ? SP_IB_START_DMA : SP_IB_START;
     out->ib_size_alignment = dma ? SP_IB_SIZE_DMA : SP_IB_SIZE;

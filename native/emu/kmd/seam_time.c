@@ -1,6 +1,6 @@
 /* Measures the time that a driver's calls spend inside the emulated kernel, because that time is
- * not the driver's own. Spans of one thread may be nested: the preload library's hook, which checks
- * the descriptor, calls the machine's ioctl. */
+ * not the driver's own. Measurements of one thread may be nested: the preload library's hook, which
+ * checks the descriptor, calls the machine's ioctl. Only the outermost one counts. */
 #include "seam_time.h"
 #include "emu/kmd/state/state.h"
 

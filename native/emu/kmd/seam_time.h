@@ -3,7 +3,7 @@
 #include "include/sp_emu.h"
 
 /* Begins to measure an ioctl. Call it at the ioctl's outermost point in the emulator. Returns the
- * start time, or 0 within another span. */
+ * start time, or 0 if this thread is already measuring an ioctl. */
 uint64_t sp_seam_enter(void);
 /* Ends the measurement of an ioctl. `ours`: the ioctl was for the emulated kernel; other ioctls are
  * not counted. */

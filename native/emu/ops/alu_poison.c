@@ -137,8 +137,8 @@ static void settle_vectors(struct trial *t, uint8_t why)
     }
 }
 
-/* Returns true if a vector compare reads undefined bits. The results of the runs may be equal
- * nevertheless, so they cannot show that. */
+/* Returns true if a vector compare reads undefined bits. The runs cannot show that, because their
+ * results may be equal nevertheless. */
 static bool compares(const struct sp_wave *w, const struct sp_inst *i)
 {
     bool half = strstr(sp_wave_op_name(i->op), "16") != NULL;

@@ -5,11 +5,12 @@
 
 /* Returns true, with a fault, for a GDS instruction: GDS is not modelled. */
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
-/* Ends a load: writes `dwords` results to the registers from `dst` on. The registers become valid
- * after their s_waitcnt. */
+/* Ends a load: writes `dwords` results `r` to the registers from `dst` of the instruction on. The
+ * registers become valid after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
-/* Data of a store. sp_ds_raced reports the accesses of all lanes l, at at[l] + offset, to race/ if
- * the dispatch is checked for races. `data` is NULL unless the access is a store. */
+/* The data of a store: registers, whose values are shifted right by `shift` bits. sp_ds_raced
+ * reports the accesses of the active lanes to race/, if the dispatch is checked for races. Lane l
+ * accesses LDS at at[l] + offset. `data` is NULL unless the access is a store. */
 struct sp_ds_data {
     const uint32_t *const *from;
     uint32_t shift;
@@ -20,7 +21,8 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
  * whether a load is complete. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* Returns one of the two offsets of an instruction with two addresses, in bytes. OFFSET0 and
- * OFFSET1 count units of an element or of 64 elements: `unit` is their size in bytes. */
+ * OFFSET1 count elements, or blocks of 64 elements. `unit` is the size of one such element or block
+ * in bytes. */
 static inline uint32_t sp_ds_offset(const struct sp_inst *i, uint32_t which, uint32_t unit)
 {
     return ((uint32_t)i->offset >> 8 * which & 255) * unit;

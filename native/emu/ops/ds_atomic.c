@@ -99,7 +99,7 @@ HEAD(DS_STOREXCHG_2ADDR_RTN_B64) { return exchange2(w, i, 8, 1); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) { return exchange2(w, i, 4, 64); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) { return exchange2(w, i, 8, 64); }
 
-/* Stores each dword whose new value has bit 31, without that bit. */
+/* Stores each dword whose new value has bit 31 set, but stores it with bit 31 cleared. */
 HEAD(DS_CONDXCHG32_RTN_B64)
 {
     uint32_t r[2][SP_LANES];

@@ -52,7 +52,7 @@ static inline float sp_med32(float a, float b, float c, bool ieee)
 }
 
 /* Flushes a denormal to 0. Denormals never enter or leave the transcendental unit, whatever the
- * MODE; LLVM scales its operands for that reason. */
+ * MODE. For that reason LLVM scales the operands of such instructions. */
 static inline float sp_flush32(float x)
 {
     return (sp_u32(x) & 0x7FFFFFFFu) < 0x00800000u ? sp_f32(sp_u32(x) & 0x80000000u) : x;
@@ -99,11 +99,11 @@ static inline double sp_fract(double a, double most)
     return r == 0 ? 0.0 : r < most ? r : most;
 }
 
-/* Limits of V_DIV_SCALE for a format. sp_div_power decides by the encoded exponents, `ed` of the
- * denominator and `en` of the numerator. It returns the exponent of the power of two to multiply
- * by. *vcc says that V_DIV_FMAS must undo the scaling. AMD's pseudocode tests for denormal
- * quotients instead; the tests here are those of cards (gfx1100 and gfx1201, by division.h of
- * ROCm's rocjitsu). */
+/* Limits of V_DIV_SCALE for a format. sp_div_power returns the exponent of the power of two by
+ * which V_DIV_SCALE multiplies its operand. It decides by the encoded exponents, `ed` of the
+ * denominator and `en` of the numerator. *vcc becomes 1 if V_DIV_FMAS must undo the scaling. AMD's
+ * pseudocode tests for denormal quotients instead; the tests here are those of cards (gfx1100 and
+ * gfx1201, by division.h of ROCm's rocjitsu). */
 struct sp_div_limits {
     int apart;     /* least difference of exponents at which the operands are far apart */
     int power;     /* operands are scaled by 2**power */
@@ -185,7 +185,7 @@ static inline float sp_div_fixup32(float s0, float s1, float s2)
     if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
     if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
     if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
-    /* s0 is a NaN because its refinement met infinities: the quotient overflows */
+    /* the steps that refined s0 met infinities and made a NaN: the true quotient overflows */
     if (s0 != s0) return sp_f32(sign | 0x7F800000u);
     return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
 }
@@ -239,8 +239,8 @@ static inline uint32_t sp_sad8(uint32_t a, uint32_t b, bool masked)
     return r;
 }
 
-/* Returns the dot product of elements of `bits`. sp_dot_sum adds it to c; CLAMP saturates the
- * sum. */
+/* Returns the dot product of a and b, whose elements have `bits` bits each. sp_dot_sum adds `sum`,
+ * such a product, to c. With `clamp` the result is saturated. */
 static inline int64_t sp_dot(uint32_t a, uint32_t b, uint32_t bits, bool a_signed, bool b_signed)
 {
     int64_t sum = 0;

@@ -3,7 +3,7 @@
 #define SP_EMU_OPS_POISON_H
 #include "emu/wave/wave.h"
 
-/* Upper halves of FLAT addresses in LDS and in scratch. */
+/* Upper halves of the FLAT addresses that are in LDS (SHARED) and in scratch (PRIVATE). */
 enum { SP_SHARED_HIGH = 0x20000000, SP_PRIVATE_HIGH = 0x10000000 };
 
 enum sp_place { SP_PLACE_MEMORY, SP_PLACE_LDS, SP_PLACE_SCRATCH, SP_PLACE_FLAT };
@@ -11,8 +11,8 @@ enum sp_place { SP_PLACE_MEMORY, SP_PLACE_LDS, SP_PLACE_SCRATCH, SP_PLACE_FLAT }
 /* The bytes that an instruction has just loaded or stored: dword k of lane l at va[l] + k * step.
  * The functions below look for poison in them. */
 struct sp_touched {
-    /* SCRATCH: `va` are offsets in the lane's own memory. FLAT: the apertures decide where `va`
-     * is. */
+    /* SCRATCH: `va` are offsets in the lane's own memory. FLAT: the apertures decide whether `va`
+     * is in LDS, scratch or memory. */
     enum sp_place place;
     uint32_t nbytes;      /* bytes of one lane */
     const uint64_t *va;
@@ -25,8 +25,8 @@ struct sp_touched {
  * poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
-/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin;
- * 0: none is poison. */
+/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin
+ * (struct sp_origin); 0: none is poison. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
 /* Returns the number of the origin of poison that a load found at `at`. If memory was written after

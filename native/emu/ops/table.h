@@ -11,12 +11,13 @@ bool sp_wave_op_is_vector(uint32_t op);
 bool sp_wave_op_is_alu(uint32_t op);
 
 
-/* alu_poison.c: executes `fn` again, several times, after it has set w->stop to SP_WAVE_POISON.
- * Result bits that depend on undefined operands become undefined. Returns 0, or a fault if such an
- * operand decides. */
+/* alu_poison.c: executes `fn` several more times, after `fn` has set w->stop to SP_WAVE_POISON. Result
+ * bits that depend on undefined operands become undefined. Returns 0, or a fault if such an operand
+ * decides. */
 int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn);
 
-/* Executes `fn`, also within another instruction, and handles undefined operands. */
+/* Executes `fn` and handles undefined operands. The function of an instruction may call this for a
+ * part of its work, such as each half of a VOPD. */
 static inline int sp_wave_call(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
 {
     int rc = fn(w, i);

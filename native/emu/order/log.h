@@ -4,7 +4,7 @@
 #define SP_EMU_ORDER_LOG_H
 #include "emu/exec.h"
 
-/* The event by which other packets or jobs wait for the end of this one. */
+/* The event that shows other packets or jobs that a packet or job has ended. */
 enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, SP_ENDS_JOB, SP_ENDS_HERE };
 
 struct sp_touched_grain;
@@ -29,20 +29,20 @@ struct sp_watch {
     uint64_t va;     /* address of the first conflict */
     char found[224]; /* text of the first conflict; empty if there is none */
 };
-/* Sets the log of the thread's job. NULL ends the job and empties the row of jobs. Other threads
- * may add to that row meanwhile (sp_watch_add). */
+/* Sets the log of the thread's job. NULL ends the job and removes all other jobs from the watch.
+ * While the job runs, other threads may add jobs to the watch (sp_watch_add). */
 void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
 void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
-/* Makes the log of a packet record further accesses. NULL: the packet has no concurrent ones, and
- * its accesses are not logged. */
+/* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no
+ * other packet can run at the same time or because the packet uses scratch. */
 void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
 /* Turns the first conflict into a fault. Returns -EFAULT. */
 int sp_watch_fault(struct sp_emu_exec *x);
 /* Call it when the thread has read a value that another job wrote for it. The thread's later
- * accesses come after that job's earlier ones. Since that job is not known, the row of jobs is
- * emptied. */
+ * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch
+ * forgets all other jobs. */
 void sp_watch_wait_met(struct sp_watch *watch);
 /* Call it when the thread writes a value for other jobs and the CPU. Their accesses come after the
- * thread's earlier ones, so the job's log is emptied. */
+ * thread's earlier ones, so the log of the thread's job is emptied. */
 void sp_watch_signalled(struct sp_watch *watch);
 #endif

@@ -2,9 +2,9 @@
  * (tree.h). Opening a render node opens the emulated GPU. The node's status is that of character
  * device 226:128 and up.
  *
- * Programs use more names than the standard has: the 64-bit variants, the checked ones of fortified
- * programs (__open_2), and the __xstat of programs built before glibc 2.33. All of them are
- * here. */
+ * Programs call these functions by more names than the standard has: the 64-bit variants, the
+ * checked ones of fortified programs (__open_2), and the __xstat of programs built before glibc
+ * 2.33. All of these names are here. */
 #define _GNU_SOURCE 1
 #include "preload.h"
 #include "tree.h"

@@ -1,5 +1,5 @@
-/* The emulated machine that the hooks use. The first call that may need the machine starts it. The
- * environment describes the machine:
+/* The emulated machine that the hooks (our versions of the C library's calls) use. The first call
+ * that may need the machine starts it. The environment describes the machine:
  *
  *   SPARKLE_EMU=gfx1100[,gfx1103:kms-3.42...]  the cards, each with its options; unset: no effect
  *   SPARKLE_EMU_MODE=strict|lenient|dealloc,order...  leniencies for foreign drivers
@@ -31,7 +31,7 @@
 
 /* PCI vendor id of AMD, from the PCI SIG's list */
 enum { PCI_VENDOR_AMD = 0x1002, CARD_TEXT = 128 };
-/* the same limit as in sparkle_drv.testing.emulator */
+/* largest SPARKLE_EMU_JOB_LIMIT_S; sparkle_drv.testing.emulator has the same limit */
 enum { LIMIT_MOST_S = 1000000000 };
 
 static struct sp_emu_machine *machine;

@@ -8,7 +8,7 @@ struct sp_arena_block;
 struct sp_arena {
     struct sp_arena_block *used, *free;
     size_t left;
-    uint32_t blocks; /* number of blocks in both lists */
+    uint32_t blocks; /* number of blocks in `used` and `free` together */
 };
 /* Returns zeroed memory. `nbytes` is a multiple of 8. NULL: out of memory, or beyond the limit of a
  * dispatch. */

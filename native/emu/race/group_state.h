@@ -23,8 +23,8 @@ static inline bool sp_who_other(uint64_t a, uint64_t b)
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
-/* The accesses that a wave had not waited for at its last barrier, of one counter. Their numbers in
- * that counter go from `from` + 1 to `to`, modulo 256. */
+/* Accesses that a wave had not waited for when it arrived at its last barrier. One counter (such as
+ * vscnt) counts them. Their numbers in that counter go from `from` + 1 to `to`, modulo 256. */
 struct sp_race_open {
     uint32_t from, to;
 };
@@ -40,8 +40,8 @@ struct sp_race_seen {
 };
 struct sp_race_wave {
     struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
-    /* a bit for each wave whose LDS accesses in this epoch precede this wave's, because of
-     * returning atomics */
+    /* a bit for each wave whose LDS accesses since the group's last barrier precede this wave's,
+     * because of returning atomics */
     uint64_t after;
     /* number, as vscnt counts, of the wave's last store that other waves can see (not to
      * scratch) */
@@ -71,12 +71,13 @@ struct sp_race_group {
      * that it had not waited for */
     uint32_t arrivals_open, open;
     uint32_t stored;    /* 1 if the present group has stored to memory */
-    struct sp_line *lds; /* lines of LDS, 64 KiB */
+    struct sp_line *lds; /* marks for 64 KiB of LDS, line by line */
     struct {
         uint64_t page;
         struct sp_race_page *shadow;
     } near[SP_RACE_NEAR];
-    uint64_t known[SP_RACE_NEAR]; /* identities that are known to precede those in `known_for` */
+    /* identities of accesses that are known to precede those in `known_for` */
+    uint64_t known[SP_RACE_NEAR];
     uint64_t known_for[SP_RACE_NEAR];
     struct sp_race_wave wave[SP_RACE_WAVES];
 };

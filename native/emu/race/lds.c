@@ -9,7 +9,8 @@ bool sp_lds_unordered(const struct sp_look *k, const struct sp_mark *m, bool *la
 }
 
 /* Orders a returning atomic after the last write at its address, which is an atomic or a store that
- * releases. The atomic also comes after everything that the writer of that value came after. */
+ * releases. The wave of the atomic then comes after the writing wave, and after all waves that the
+ * writing wave comes after. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);
@@ -25,7 +26,7 @@ int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
     bool releases = kind == SP_RACE_STORE && *synced;
     struct sp_look k = {.w = w, .r = w->race, .i = i, .a = a, .kind = kind, .lds = 1};
     for (uint64_t left = kind >= SP_RACE_STORE ? a->lanes : 0; left; left &= left - 1)
-        /* the access itself will fault */
+        /* a lane is out of range: the access itself will fault, so there is no race to find */
         if (a->va[__builtin_ctzll(left)] + a->nbytes > w->group->lds_bytes) return 0;
     k.now.who = sp_race_who(w);
     k.now.how = sp_race_pc(w) << SP_MARK_PC | (seq & 255) << SP_MARK_SEQ | (kind >= SP_RACE_ATOMIC ? SP_MARK_ATOMIC : 0) |

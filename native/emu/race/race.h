@@ -14,12 +14,14 @@ struct sp_race_lanes {
     uint64_t lanes, step;
     uint32_t nbytes;
     uint32_t one_piece; /* 1 if all lanes together access contiguous, aligned dwords */
-    const uint32_t *const *from; /* a store's registers with its data; NULL if unknown */
-    uint32_t shift; /* a store's data is shifted right by so many bits */
+    /* registers with the data of a store; NULL: the data are unknown */
+    const uint32_t *const *from;
+    /* a store's data are the values of its registers, shifted right by this many bits */
+    uint32_t shift;
 };
 
-struct sp_races; /* accesses of a ring's present dispatch */
-struct sp_race_group; /* what a host thread knows of the group that it runs now */
+struct sp_races; /* known accesses of the dispatch that a ring runs now */
+struct sp_race_group; /* state of the race checks for the group that a host thread runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
 /* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`

@@ -52,16 +52,18 @@ static int found(struct sp_look *k, const struct sp_mark *m, bool wrote, bool la
     return sp_race_found(k->w, k->i, &pair);
 }
 
-/* Returns true if the marked access surely precedes this one: it is of the same wave, or of the
- * same group before a barrier at which no wave arrived early. */
+/* Returns true if the access of mark `m` surely precedes the one being checked. It does if both are
+ * of one wave. It also does if both are of one group, with a barrier between them at which each
+ * wave had waited for its accesses. */
 static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
 {
     if (!sp_who_other(m->who, k->now.who)) return true;
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Checks this access against one mark. `mask` has a bit for each dword of the line that this access
- * touches. If `dword` is not negative, `mask` has a bit for each byte of that dword. */
+/* Checks the present access against one mark. `mask` has a bit for each dword of the line that the
+ * present access touches. If `dword` is not negative, `mask` has a bit for each byte of that
+ * dword. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -155,7 +157,7 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
          * they happen */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
-            /* the last write precedes this load, so there is no race */
+            /* no race: there is no write yet, or the last write precedes this load */
         } else if (meet(k, to, bytes, (int)d)) {
             return SP_WAVE_FAULT;
         }
@@ -184,7 +186,7 @@ static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t b
     k->line = number;
     if (k->lds) {
         struct sp_line *line = &k->r->lds[number % SP_RACE_LDS_LINES];
-        /* all marked accesses are before a completed barrier that precedes this access */
+        /* all accesses with marks are before a completed barrier that precedes this access */
         if (line->epoch + 1 < k->r->lds_epoch) {
             memset(&line->all, 0, sizeof line->all);
             line->apart = 0;

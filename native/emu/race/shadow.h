@@ -5,9 +5,10 @@
 #include "dispatch_state.h"
 
 enum { SP_LINE_BITS = 7, SP_LINE_DWORDS = 32, SP_PAGE_LINES = 8 };
-/* Bits of a mark's `how`. ATOMIC: the access is atomic. MAYBE: it may be atomic (a load past the
- * caches, or a store that releases). STORES: it is counted with the stores. The bits from SEQ on
- * hold the access's number in its counter (8 bits), those from PC on its pc. */
+/* Bits of `how` in a mark, which stands for an earlier access. ATOMIC: the access is atomic. MAYBE:
+ * it may be atomic (a load past the caches, or a store that releases). STORES: it is counted with
+ * the stores. The bits from SEQ on hold the access's number in its counter (8 bits), those from PC
+ * on its pc. */
 enum { SP_MARK_ATOMIC = 1, SP_MARK_MAYBE = 2, SP_MARK_STORES = 4, SP_MARK_SEQ = 4, SP_MARK_PC = 12 };
 
 struct sp_mark {
@@ -16,11 +17,11 @@ struct sp_mark {
     uint32_t mask; /* in a line: which dwords; in a dword: which bytes; 0: no access */
 };
 struct sp_marks {
-    /* `other` is the last reader of another wave than that of `read` */
+    /* `read` is the last read; `other` is the last read by another wave than that of `read` */
     struct sp_mark write, read, other;
 };
-/* Marks of a line. One mark holds all accesses of one instruction to the line. If marks of several
- * waves meet, each dword has marks of its own. */
+/* Marks of a line, which stand for earlier accesses. One mark holds all accesses of one instruction
+ * to the line. If marks of several waves meet, each dword has marks of its own. */
 struct sp_line {
     struct sp_marks all;
     struct sp_marks *dword; /* SP_LINE_DWORDS elements */
@@ -55,8 +56,8 @@ int sp_look_at_lanes(struct sp_look *k);
 struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va);
 void sp_race_lock(const struct sp_race_group *r, struct sp_race_page *p);
 void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
-/* Returns true if the marked access and this one are unordered. `*late`: the marked access was not
- * waited for at the barrier between them. */
+/* Returns true if the access being checked and the earlier access of mark `m` have no order.
+ * `*late`: the earlier access was not waited for at the barrier between the two. */
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* Orders an atomic access after the write that it has seen. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);

@@ -1,6 +1,6 @@
-/* Decoded instructions. A page of code becomes an array of slots, filled on first use. Each thread
- * has a cache of its own for each dispatch. So code that the CPU or an earlier dispatch has changed
- * is decoded again. */
+/* Decoded instructions. A page of code becomes an array of slots, one for each dword, which are
+ * filled on first use. Each thread has a cache of its own for each dispatch. So code that the CPU
+ * or an earlier dispatch has changed is decoded again. */
 #include "code.h"
 #include "emu/cache/unit.h"
 #include "emu/ops/table.h"
@@ -168,7 +168,8 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    w->pc = pc; /* decodes the instruction at `pc`, which perhaps only another thread has run */
+    /* sp_code_fill decodes at w->pc: so far perhaps only another thread has run this instruction */
+    w->pc = pc;
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;
     return slot && !rc ? sp_wave_op_name(slot->inst.op) : "?";

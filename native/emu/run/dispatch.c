@@ -38,7 +38,7 @@ struct worker {
     struct sp_caches *caches; /* NULL: there are no caches, and all waves share `tlb` */
     struct sp_race_group *race;
     uint64_t number; /* number of the worker's present group */
-    uint64_t since_check; /* instructions since the worker last looked at the job's time */
+    uint64_t since_check; /* instructions since the worker last checked the job's time limit */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
@@ -171,7 +171,7 @@ static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fau
     const struct sp_emu_exec *x = l->x;
     struct timespec t;
     if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
-    /* this group may be waiting for the group that failed */
+    /* if another group has failed, this one may wait in vain for what that group was to write */
     if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED;
     if (!x->deadline_ns) return 0;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -179,8 +179,8 @@ static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fau
     return sp_emu_fault_set(fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
 }
 
-/* Releases a barrier when all waves of the group that still run have arrived. Returns true if it
- * did. */
+/* Releases a barrier when all waves of the group that still run have arrived. Returns true if the
+ * barrier was released. */
 static bool release_barrier(struct worker *k)
 {
     bool any = false;

@@ -20,12 +20,12 @@ struct sp_emu_dispatch {
     uint32_t tg_size;          /* 1: an SGPR has the wave's place in its group */
     uint32_t scratch;          /* 1: on gfx10 an SGPR has the offset of the wave's scratch */
     uint64_t scratch_wave;     /* bytes of scratch per wave; 0: no scratch */
-    /* number of waves that have room in the scratch ring, at least a group's */
+    /* number of waves for which the scratch ring has room: at least the waves of one group */
     uint32_t scratch_slots;
     uint64_t scratch_base;     /* address of the scratch ring on gfx11, canonical */
     uint32_t user_sgprs;       /* number of user SGPRs, at most 16 */
     uint32_t user_data[16];
-    /* bit i: this job has programmed user_data[i]; else it holds an old value */
+    /* bit i: 1 if this job has programmed user_data[i], 0 if user_data[i] holds an old value */
     uint32_t user_data_set;
 };
 

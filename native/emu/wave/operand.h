@@ -35,7 +35,8 @@ int sp_operand_bad(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 
 /* --- scalar operands --- */
 
-/* special_operands.c: returns a constant, or a register that is not ready. */
+/* special_operands.c: these functions read what the inline functions below do not: constants and other special
+ * operands, and registers that are not ready. For the latter they call sp_wave_not_ready. */
 uint32_t sp_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_s64_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
 uint64_t sp_mask_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code);
@@ -90,7 +91,9 @@ static inline uint32_t sp_scc(struct sp_wave *w, const struct sp_inst *i)
     return w->scc & 1;
 }
 
-/* special_operands.c: handles a copied or stored VGPR with undefined lanes. */
+/* special_operands.c: call it for a VGPR with undefined lanes that an instruction copies or stores (`stored`).
+ * Raises a fault if a load into the VGPR is under way. A store sets w->poison_seen in strict
+ * mode. */
 void sp_vgpr_undefined(struct sp_wave *w, const struct sp_inst *i, uint32_t code, bool stored);
 
 /* Returns a VGPR, as sp_vgpr does, for data that are only copied: they may be undefined. */

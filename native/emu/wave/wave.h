@@ -41,7 +41,7 @@ struct sp_pending {
     uint8_t why;        /* the origin of the poison: index of a struct sp_origin */
 };
 
-/* The origin of poison in a register that was written. */
+/* Where the poison of a register came from. A register that was never written has no origin. */
 enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
     uint64_t pc, at; /* address of the instruction, and the address or register that it read */
@@ -99,7 +99,7 @@ struct sp_wave {
     uint32_t vm_issued, lds_issued, pending_count;
     /* number of issued operations of each counter that the wave has waited for */
     uint32_t vm_waited, lds_waited, vs_waited;
-    /* number of stores, and number of the last store to scratch */
+    /* number of stores issued so far; number of the last one that was to scratch */
     uint32_t vs_issued, scratch_stored;
     /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
     uint32_t poison_seen;
@@ -121,7 +121,7 @@ struct sp_wave {
     uint8_t sgpr_ready[SP_SGPRS];
     uint64_t vgpr_ready[SP_VGPRS]; /* lanes that have been written, and whose load has completed */
     uint32_t v[SP_VGPRS][SP_LANES] __attribute__((aligned(64)));
-    /* These members are not cleared when a wave is launched. */
+    /* This member and the following ones are not cleared when a wave is launched. */
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
     /* by operand code: index into `origin` for a register with poison; 0: never written */
@@ -150,8 +150,8 @@ int sp_wave_fault_at(struct sp_wave *w, uint32_t lane);
 void sp_wave_load_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count);
 void sp_wave_wait_vm(struct sp_wave *w, uint32_t at_most);
 void sp_wave_wait_lgkm(struct sp_wave *w, uint32_t at_most);
-/* Records a load that may bring poison; the counter counts it once. undefined[k]: the lanes of
- * register k that get poison. */
+/* Records a load into `count` registers that may bring poison. The hardware's counter counts one
+ * load, whatever `count` is. undefined[k]: the lanes of register k that get poison. */
 void sp_wave_poison_begins(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count,
                            const uint64_t *undefined, uint8_t why);
 static inline void sp_wave_waited(uint32_t *waited, uint32_t issued, uint32_t at_most)
@@ -171,7 +171,7 @@ const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
 /* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
- * of the instruction's origin. */
+ * of the struct sp_origin that stands for instruction `i`. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
 /* Poisons all bits of `lanes`, with the origin `why`, and clears the poison of the lanes `defined`.
  * An SGPR has no lanes. */

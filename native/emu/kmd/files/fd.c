@@ -122,7 +122,8 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     return rc < 0 ? rc : fd;
 }
 
-/* Adds a token that keeps the descriptor `ours`. The inode of `theirs` identifies the token. */
+/* Adds a token, the record of a descriptor that was handed out. It keeps our end, the descriptor
+ * `ours`. The inode of `theirs` identifies the token. */
 static struct kmd_token *add_token(struct kmd_machine *machine, uint32_t kind, int ours, int theirs)
 {
     struct stat st;

@@ -8,7 +8,8 @@
 
 /* ctx.c */
 void kmd_ctx_put(struct kmd_ctx *ctx);
-/* Finds the entity of a ring of a context. Returns 0 or -EINVAL. */
+/* Finds the entity of a context for one kind of engine (`ip`) and the number of a ring. Returns 0
+ * or -EINVAL. */
 int kmd_ctx_entity(struct kmd_ctx *ctx, uint32_t ip, uint32_t instance, uint32_t ring, struct kmd_entity **out);
 /* Finds the fence of submission `seq` (~0: the latest) and adds a reference. `*out` is NULL if the
  * job ended long ago. Returns -EINVAL for a submission that has not been made yet. */
@@ -35,8 +36,9 @@ struct kmd_ring_state { /* state of a ring's thread, which needs no lock */
     struct sp_watch watch;
 };
 
-/* Executes the EMIT_MEM_SYNC of a job, if it has one: with `queued` at the job's submission, else
- * at its beginning. */
+/* Executes the EMIT_MEM_SYNC of a job once, if the job asks for it. Call the function at the job's
+ * submission with `queued`, and again at the job's beginning. At the submission it acts only if the
+ * job waits for nothing but earlier jobs of its queue. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued);
 /* run.c: runs a job, with the machine unlocked. Returns the job's error, whose reason is in
  * state->exec.fault. */

@@ -18,7 +18,8 @@ struct account {
      * ended */
     uint64_t pushed, ended;
     int blind;              /* 1: the job has begun without logging its accesses */
-    struct sp_watch *watch; /* watch of the thread that runs the job; NULL: no thread does */
+    /* checks the accesses of the thread that runs the job; NULL: no thread runs it */
+    struct sp_watch *watch;
 };
 
 struct kmd_accounts {
@@ -52,7 +53,8 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* Returns `jobs` without the accounts that were reused after submission number `pushed`. */
+/* Returns those accounts in `jobs` that were neither freed nor reused after submission number
+ * `pushed`. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -83,9 +85,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` gets the accounts of all earlier jobs of this queue: a wait for this job's fence also
-     * waits for them. This job itself does not wait for them. But it comes after all jobs that its
-     * predecessor has waited for, because those have ended. */
+    /* `queue` gets the accounts of all earlier jobs of this queue: whoever waits for this job's
+     * fence comes after those jobs, too. This job itself may begin before they end. But it comes
+     * after all jobs that its predecessor has waited for: these ended before the predecessor
+     * began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -99,7 +102,8 @@ void kmd_order_push(struct kmd_job *job)
     job->fence->jobs = a->before | bit_of(job) | queue;
 }
 
-/* Returns true if both jobs could run at the same time and the other one logs its accesses. */
+/* Returns true if both jobs could run at the same time, and the job of `other` logs its
+ * accesses. */
 static int may_meet(const struct account *mine, const struct account *other, const struct kmd_accounts *all)
 {
     return other->queue && other->queue != mine->queue && !other->blind && !(mine->before >> (other - all->at) & 1) &&

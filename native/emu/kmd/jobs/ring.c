@@ -95,8 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         delay_randomly(ring);
-    /* As in the kernel (amdgpu_ib_schedule), the word is written first. Then the kernel's own fence
-     * signals, with the interrupt. */
+    /* As in the kernel (amdgpu_ib_schedule), the word of the FENCE chunk is written first. Then the
+     * kernel's own fence signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         delay_randomly(ring);
@@ -199,7 +199,7 @@ void kmd_card_start(struct kmd_card *card)
     }
 }
 
-/* Stops the rings of a card. Call it with `closing` set. */
+/* Stops the rings of a card. Call it with `closing` of the machine set. */
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
 {
     struct kmd_ring *ring;

@@ -30,7 +30,8 @@ struct kmd_fence {
     uint32_t missing;             /* in a joined fence: number of fences that it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
-    /* accounts of the jobs that have ended when the fence signals (jobs/order.c) */
+    /* jobs that have ended when the fence signals: a bit for each of their accounts
+     * (jobs/order.c) */
     uint64_t jobs;
     struct kmd_fence *next; /* next fence in a work list of fence.c: fences to signal, or to free */
     struct kmd_machine *machine;
@@ -129,7 +130,7 @@ struct kmd_ctx {
 struct kmd_bo_list {
     uint32_t refs;
     uint32_t count;
-    struct kmd_bo **bo; /* BOs, sorted by their host addresses */
+    struct kmd_bo **bo; /* BOs, sorted by pointer */
     struct kmd_machine *machine;
 };
 
@@ -148,8 +149,9 @@ struct kmd_job {
     uint32_t ragged_nbytes; /* ib_bytes of an IB, if they are not whole dwords; 0: no such IB */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
-    uint32_t vram_lost_counter; /* the card's counter at the submission */
-    uint32_t account; /* number of the job's account in jobs/order.c; 0: none */
+    uint32_t vram_lost_counter; /* the card's vram_lost_counter when the job was submitted */
+    /* number of the job's account, its record of accesses (jobs/order.c); 0: none */
+    uint32_t account;
     bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
     bool hang;
     uint32_t recovery;
@@ -175,7 +177,8 @@ struct kmd_ring { /* a hardware ring, with a thread that starts with the first j
     struct kmd_entity **entity; /* entities that have jobs on this ring */
     uint32_t entities, capacity;
     uint32_t turn;
-    uint32_t last_account; /* account of the ring's last job; 0: none */
+    /* number of the account of the ring's last job (jobs/order.c); 0: none */
+    uint32_t last_account;
 };
 
 struct kmd_chip {
@@ -261,7 +264,8 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
-    struct kmd_accounts *accounts; /* accounts of jobs (jobs/order.c); NULL: none yet */
+    /* accounts: what each job has accessed (jobs/order.c); NULL: none yet */
+    struct kmd_accounts *accounts;
     struct sp_emu_live live;
     uint32_t cards;
     struct kmd_card card[KMD_MAX_CARDS];
@@ -301,7 +305,7 @@ static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
     return i - 1 - compute < dma ? &card->dma[i - 1 - compute] : NULL;
 }
 
-/* Returns true with SP_FLAW_INTERRUPT: the card reports the end of no job. */
+/* Returns true with SP_FLAW_INTERRUPT: the card never reports that a job has ended. */
 static inline bool kmd_is_silent(const struct kmd_card *card)
 {
     return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;

@@ -20,7 +20,8 @@ struct kmd_syncobj *kmd_syncobj_find(struct kmd_file *file, uint32_t handle);
 int kmd_syncobj_new(struct kmd_machine *machine, struct kmd_syncobj **out);
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence);
 int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fence *fence);
-/* Returns a reference to the fence of a point (0: of all points), or NULL if it has none yet. */
+/* Returns a reference to the fence of a point, or NULL if the point has no fence yet. Point 0
+ * stands for all points together. */
 struct kmd_fence *kmd_syncobj_fence(struct kmd_syncobj *syncobj, uint64_t point);
 /* Finds the fence of a syncobj by its handle. With the flag WAIT_FOR_SUBMIT, waits until the
  * syncobj has a fence. Returns 0, -ENOENT, -EINVAL or -ETIME. */

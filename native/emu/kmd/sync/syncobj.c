@@ -57,7 +57,7 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    /* the reference keeps the fence, because one of the points that are dropped now may hold it */
+    /* keeps the fence alive: a point that is dropped now may hold the last other reference to it */
     kmd_fence_get(fence);
     forget_points(syncobj);
     if (!fence)
@@ -173,7 +173,7 @@ int kmd_do_syncobj_destroy(struct kmd_file *file, void *data)
     return 0;
 }
 
-/* Returns the syncobjs of an array of handles. NULL with an error in `*error`. */
+/* Returns the syncobjs that an array of handles names, or NULL with an error in `*error`. */
 static struct kmd_syncobj **take_all(struct kmd_file *file, uint64_t handles, uint32_t count, int *error)
 {
     uint32_t *handle = kmd_copy_array(handles, count, sizeof(*handle), error);

@@ -9,7 +9,7 @@ struct wait {
     uint32_t flags;
     uint64_t deadline;
     uint32_t first; /* index of the first syncobj that has signalled */
-    bool silent;    /* the card reports the end of no job (SP_FLAW_INTERRUPT) */
+    bool silent;    /* SP_FLAW_INTERRUPT: the card never reports that a job has ended */
 };
 
 static const uint32_t ANY_KIND = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT;

@@ -19,8 +19,8 @@ static inline bool sp_texel_is_integer(const struct sp_texel_format *f)
     return f->row.number == SP_NUMBER_UINT || f->row.number == SP_NUMBER_SINT;
 }
 
-/* sp_texel_unpack converts bytes to channels. Channels that the format lacks are 0, a missing last
- * one is 1. sp_texel_pack converts channels to bytes. */
+/* sp_texel_unpack converts bytes to channels. Channels that the format lacks are 0, but a missing
+ * fourth channel is 1. sp_texel_pack converts channels to bytes. */
 void sp_texel_unpack(const struct sp_texel_format *f, const void *bytes, uint32_t channel[4]);
 void sp_texel_pack(const struct sp_texel_format *f, const uint32_t channel[4], void *bytes);
 
@@ -32,8 +32,8 @@ void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4]);
  * sp_texel_from_d16 does the inverse. */
 uint32_t sp_texel_to_d16(const struct sp_texel_format *f, uint32_t channel);
 uint32_t sp_texel_from_d16(const struct sp_texel_format *f, uint32_t half);
-/* typed.c: ends a store of packed texels, which `raced` reports to race/. Returns 0, or w->stop if
- * the wave must stop. */
+/* typed.c: ends a store of packed texels. `raced` is the function that reports the store to race/.
+ * Returns 0, or w->stop if the wave must stop. */
 int sp_texels_store(struct sp_wave *w, const struct sp_inst *i, struct sp_race_lanes *a, uint32_t (*texel)[SP_LANES],
                     int (*raced)(struct sp_wave *, const struct sp_inst *, enum sp_race_kind, const struct sp_race_lanes *));
 #endif

@@ -127,7 +127,8 @@ static int check_data(struct sp_wave *w, const struct sp_inst *i)
     return check_vgprs(w, i, i->dst & 255, registers_of(i));
 }
 
-/* Converts a texel for the _PCK instructions: the dwords stay as they are in memory. */
+/* Converts a texel for the _PCK instructions: the dwords stay as they are in memory. With `sign` a
+ * byte or word is sign-extended. */
 static void raw_texel(const struct sp_texel_format *f, bool sign, const uint8_t *bytes, uint32_t channel[4])
 {
     memset(channel, 0, 4 * sizeof *channel);

@@ -38,8 +38,8 @@ struct sp_level {
 
 /* Decodes the descriptor that `i` names. Returns 0, or w->stop if the wave must stop. */
 int sp_image_of(struct sp_wave *w, const struct sp_inst *i, struct sp_image *out);
-/* Sets the equation and the block sizes of an image whose type, mode, size, levels and texel are
- * set. Returns false for an unknown mode. */
+/* Sets the swizzle equation and the block sizes of an image whose type, mode, size, levels and
+ * texel are set. Returns false for an unknown mode. */
 bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m);
 /* Describes level `level` of the whole image, not of the view. */
 void sp_image_level(const struct sp_image *m, uint32_t level, struct sp_level *out);

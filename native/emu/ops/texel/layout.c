@@ -46,7 +46,7 @@ static void linear_level(const struct sp_image *m, uint32_t level, struct sp_lev
     }
 }
 
-/* Returns the first level in the tail, or m->levels if there is none. `*most` is the number of
+/* Returns the first level in the mip tail, or m->levels if there is none. `*most` is the number of
  * levels that fit into the tail. */
 static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
 {
@@ -65,7 +65,7 @@ static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
     return m->levels;
 }
 
-/* Returns every second bit of an offset in the tail, from bit `low` on. */
+/* Returns every second bit of an offset in the mip tail, from bit `low` on. */
 static uint32_t every_other(uint32_t offset, uint32_t low)
 {
     uint32_t found = 0;
@@ -73,7 +73,7 @@ static uint32_t every_other(uint32_t offset, uint32_t low)
     return found;
 }
 
-/* Places a level in the tail. Levels of the tail begin at micro blocks of 256 bytes. */
+/* Places a level in the mip tail. Levels of the tail begin at micro blocks of 256 bytes. */
 static void place_in_tail(const struct sp_image *m, uint32_t rank, uint32_t most, struct sp_level *out)
 {
     static const uint8_t thin[5][2] = {{4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};

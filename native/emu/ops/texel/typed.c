@@ -81,7 +81,7 @@ static int typed_load(struct sp_wave *w, const struct sp_inst *i)
     uint32_t r[4][SP_LANES], dwords;
     if (begin(w, i, &a)) return SP_WAVE_FAULT;
     dwords = a.group->d16 ? (a.count + 1) / 2 : a.count;
-    /* keeps the other half of the registers for D16 */
+    /* D16 fills only half of a register: keeps the other half */
     for (uint32_t k = 0; k < dwords; k++) memcpy(r[k], w->v[(i->dst + k) & 255], sizeof r[k]);
     for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left), channel[4] = {0};
