@@ -111,10 +111,11 @@ struct sp_gemm_job {
     /* All of b, packed before the call, or NULL. The panel of columns [j, j + nr) and terms [p, p +
      * kc) begins at p * columns + j * kc, where `columns` is n rounded up to whole panels. */
     const void *b_packed;
-    /* a if it is better read in place, as a_in_place[i*rsa + p*csa], else NULL */
+    /* operand `a` if it is better read in place, as a_in_place[i*rsa + p*csa], else NULL */
     const void *a_in_place;
     size_t rsa, csa;
-    /* a if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before packing */
+    /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
+     * packing */
     const void *a_rows;
     size_t most_rows; /* most rows of a micro-tile, if fewer than mr are better; 0: mr */
     void *c;

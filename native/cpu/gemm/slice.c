@@ -14,7 +14,7 @@ enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
  * would be on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
- * number of terms. So c is written in order, and a is read in order. */
+ * number of terms. So c is written in order, and `a` is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */
@@ -80,8 +80,8 @@ struct walk {
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
     size_t panel_nbytes, lines; /* bytes of a panel of b; lines that a tile prefetches */
-    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of a, NULL
-     * if a is read in place. */
+    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of `a`,
+     * NULL if `a` is read in place. */
     char *fresh, *packed_a;
 };
 
@@ -126,7 +126,7 @@ static void pack_b(const struct walk *w, size_t across, size_t q, size_t k)
                        w->fresh + panel_at(w, across) + q * kernel->nr * kernel->nbytes);
 }
 
-/* Packs tile `down` of rows [ic, iend) of a, if it exists. Tiles have mr rows. */
+/* Packs tile `down` of rows [ic, iend) of operand `a`, if this tile exists. Tiles have mr rows. */
 static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size_t down)
 {
     const size_t i = ic + down * mr;
@@ -243,8 +243,8 @@ static void pack_panels(struct walk *w)
     w->fresh = NULL;
 }
 
-/* Computes down the panels of b, one panel after the other. Each panel of b, and each tile of a, is
- * packed right before its first use, so that this use finds it in a near cache. */
+/* Computes down the panels of b, one panel after the other. Each panel of b, and each tile of `a`,
+ * is packed right before its first use, so that this use finds it in a near cache. */
 static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const size_t nr = w->job->kernel->nr;
@@ -268,7 +268,7 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* This was the last use of the tile of a, so pack the next block's tile into its
+                /* This was the last use of this tile of `a`, so pack the next block's tile into its
                  * place. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);

@@ -107,7 +107,8 @@ struct sp_map_job {
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
     uint32_t chained;      /* 1: the instructions run as a chain */
     uint32_t copies;       /* 1: the only instruction copies an input */
-    /* most elements of one call of sp_map_block; with `rows`, within one row */
+    /* most elements of one call of sp_map_block; if `rows` is 1, the elements of a call lie in one
+     * row */
     uint64_t most;
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -134,8 +135,8 @@ static inline uint32_t sp_map_result_nbytes(const struct sp_map_job *job)
 
 /* Decodes the postfix program of a map_* kernel into `job->insns` and the rest of the job's code.
  * Returns -EINVAL for an unknown op, an op that the type lacks, an operand out of range, or an x
- * that is NULL. Also for a stack overflow or underflow, or if not exactly one value is left.
- * Returns -ENOMEM without memory. */
+ * that is NULL. Returns -EINVAL also if the stack overflows or underflows, or if not exactly one
+ * value is left. Returns -ENOMEM without memory. */
 int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type);
 /* Decodes a program of lowered instructions; returns as sp_map_from_postfix does. */
 int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords);

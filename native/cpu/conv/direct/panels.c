@@ -15,11 +15,12 @@ enum {
      * nothing. */
     FEW_CHANNELS = 16,
     /* With at most this many tiles of output channels, packing a panel costs more than it saves.
-     * Then x is read in place, which needs x to be one long row. The micro-kernel's steps must also
-     * be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are long
-     * enough. Steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
-     * nothing is copied, and the sums soon evict prefetched lines from L2. */
-    /* the limit if there are fewer than SOME_TERMS terms, because the steps are short then */
+     * Then x is read in place, if each input plane is one long row. The micro-kernel's steps must
+     * also be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are
+     * long enough. Steps of 6 x 2 vectors of 32 bytes are not. If x is read in place, stretches of
+     * pixels are short: nothing is copied, and the sums soon evict prefetched lines from L2.
+     * FEWEST_TILES replaces FEW_TILES if there are fewer than SOME_TERMS terms, because each call
+     * of the micro-kernel is short then. */
     FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,

@@ -1,5 +1,5 @@
-/* The geometry of conv2d_f32, checked and widened once, and the inner loops of each instruction set
- * (conv/kernels.inc). Every algorithm of conv2d includes this header. */
+/* The geometry of conv2d_f32, checked and converted to 64-bit numbers once, and the inner loops of
+ * each instruction set (conv/kernels.inc). Every algorithm of conv2d includes this header. */
 #ifndef SP_CPU_CONV_SHAPE_H
 #define SP_CPU_CONV_SHAPE_H
 #include "core/args.h"
@@ -130,7 +130,8 @@ struct sp_conv_strips {
     int64_t tiles;  /* tiles of output channels per group */
     /* input rows of one pass over y; in depthwise convolution: output rows of a window */
     int64_t rows;
-    int is_aliased; /* sp_conv_is_aliased is 1: always make a window */
+    /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
+    int is_aliased;
     /* The fields below are for panels (direct/panels.inc), whose pieces are parts of the output
      * plane as one long row. */
     /* layout of the window of input rows that panels are copied from */
