@@ -100,7 +100,7 @@ struct sp_flight {
 /* The list of memory (BO handles) that a submission names to the kernel: submit/listed.c. All zero:
  * the list is not made yet. */
 struct sp_list {
-    uint64_t turn; /* valid while it equals the device's list_turn */
+    uint64_t turn; /* the list is valid while this equals the device's list_turn */
     uint32_t n, most;
     struct drm_amdgpu_bo_list_entry *at;
 };
@@ -156,7 +156,7 @@ struct sp_amdgpu_queue {
     struct sp_flight *spare; /* free structs for submissions of recorded IBs */
     struct sp_recorded recorded[SP_RECORDED];
     uint64_t key[SP_RECORDED];
-    uint32_t guess; /* index of the record that was found last */
+    uint32_t guess; /* index in `recorded` of the IB that was found last */
     struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */

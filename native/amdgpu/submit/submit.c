@@ -226,7 +226,7 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
  * submitted, otherwise 0. */
 static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
 {
-    if (rc) { /* signals the value, so that waits for it end */
+    if (rc) { /* the syncobj must reach the value, so that waits for the value end */
         struct drm_syncobj_timeline_array signal = {
             .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
