@@ -39,7 +39,7 @@ struct sp_engine {
     uint64_t used[SP_JOBS + SP_RECORDED];
 };
 
-/* The canary is an IB of NOPs behind the slots of the ring. */
+/* The canary is an IB of NOPs, which lies after the slots of the ring. */
 enum { SP_CANARY_NBYTES = 64 };
 static inline uint64_t sp_canary_at(const struct sp_engine *e)
 {

@@ -48,7 +48,7 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     uint64_t jobs = e->jobs;
     rc = sp_amdgpu_push(q, timeout_ns);
     if (rc == -EAGAIN && e->jobs == jobs) {
-        /* sp_amdgpu_inspect marks a device as lost, which would never send the rest */
+        /* a lost device would never send the rest: find out whether the device is lost */
         sp_amdgpu_inspect(q);
         rc = -ETIMEDOUT;
     }

@@ -15,7 +15,8 @@ enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_
 /* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
  * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
  * prefetches `runs` runs. A run has `run` lines that are `step` bytes apart, and the next run
- * begins `turn` bytes behind its end. After the last run, `asking` prefetches `rest` repeatedly. */
+ * begins `turn` bytes after the end of the run. After the last run, `asking` prefetches `rest`
+ * repeatedly. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
@@ -81,8 +82,8 @@ struct sp_gemm_kernel {
     /* Up to this many bytes, b is better read in place than packed. With tall tiles each panel is
      * read again only a few times, and 64-byte vectors cost nothing more from L2. With 32-byte
      * vectors and tiles of 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes
-     * behind a line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52
-     * with b packed. */
+     * after the start of a cache line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS
+     * with b in place, 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */

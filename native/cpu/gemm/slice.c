@@ -19,8 +19,9 @@ enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* From MANY_TILES full tiles on, all tiles but the last have the most rows. With fewer, tiles have
- * equal rows. UNFINISHED: most neighbouring tiles computed before their bias and activation. */
+/* MANY_TILES: with at least this many full tiles, all tiles but the last have the most rows. With
+ * fewer full tiles, all tiles have equal rows. UNFINISHED: most neighbouring tiles that are
+ * computed before bias and activation are applied to them. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
 /* Applies bias and activation to a part of c whose sums are complete. */
@@ -102,8 +103,8 @@ static size_t lines_of(size_t nbytes)
 }
 
 /* Returns 1 if the panel of column j is packed in parts, one after each tile of the previous panel.
- * A whole panel at once would come from beyond the near caches. It would evict itself from L2 if
- * rows are a power of 2 apart. */
+ * A whole panel at once would come from beyond the near caches. If rows are a power of 2 apart, the
+ * panel would evict itself from L2. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
@@ -197,8 +198,8 @@ int sp_gemm_goes_along(const struct sp_gemm_job *job, size_t columns, size_t kc)
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
-/* Finds the operands of a tile: a of `rows` rows from row i, tile `down`; b of columns from j on,
- * panel `across`. */
+/* Finds the operands of a tile: for `a`, `rows` rows from row i on, which are tile `down`; for b,
+ * the columns from j on, which are panel `across`. */
 static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t rows, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -332,8 +333,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
     /* The first tile has `lead` columns. If c is stored past the caches, the first tile ends where
-     * a cache line begins; numpy's arrays begin 16 bytes behind a line. Otherwise the first tile is
-     * a whole one. */
+     * a cache line begins; numpy's arrays begin 16 bytes after the start of a line. Otherwise the
+     * first tile is a whole one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);

@@ -13,9 +13,9 @@
  * caches, 256 are a tenth faster than 128. Software prefetches made each of these cases slower.
  *
  * A block of LONG elements or more begins with a short piece, so that later stores do not straddle
- * cache lines. numpy's large arrays begin 16 bytes behind a line; inputs with the same offset are
- * then read in whole lines too. With arrays in the caches, this makes a map a tenth faster, and a
- * chain a third. */
+ * cache lines. numpy's large arrays begin 16 bytes after the start of a line; inputs with the same
+ * offset are then read in whole lines too. With arrays in the caches, this makes a map a tenth
+ * faster, and a chain a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
 /* Returns the elements of the widest type in `nbytes`, or fewer if `buffers` buffers of them would

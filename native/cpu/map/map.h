@@ -103,12 +103,12 @@ struct sp_map_job {
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
     uint32_t group, block; /* elements of a group and of a block */
-    uint32_t again;        /* elements by which a gathered pattern continues behind its period */
+    uint32_t again;        /* elements by which a gathered pattern continues after its period */
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
     uint32_t chained;      /* 1: the instructions run as a chain */
     uint32_t copies;       /* 1: the only instruction copies an input */
-    /* most elements of one call of sp_map_block; if `rows` is 1, the elements of a call lie in one
-     * row */
+    /* most elements of one call of sp_map_block. If `rows` is 1, a call also ends at the end of a
+     * long row (at least SP_MAP_WHOLE_ROW). */
     uint64_t most;
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -207,7 +207,7 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
 int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t n, uint64_t inner,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* Sets up a job over plain arrays of n elements of one type. Its instructions come later. */
+/* Sets up a job over plain arrays of n elements of one type. The caller adds the instructions. */
 void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void *y, const void *const *x, uint64_t n,
                   uint32_t type);
 

@@ -31,8 +31,8 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **wo
     return 1;
 }
 
-/* Keeps borrowed memory alive while a launch has not ended. Called before any Python code, where an
- * interrupt could free the memory. */
+/* Keeps memory that a launch borrows alive until the launch has ended. `launch` calls this before
+ * any Python code runs, because an interrupt there could free the memory. */
 __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
 {
     int ended = value <= 0;

@@ -60,7 +60,8 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t wide = 2 * lanes;
     const int64_t plane = v->oh * v->ow;
     task->tiles = sp_pieces(v->ocg, 2 * work->kernel->run);
-    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* sp_conv_flatten makes such rows */
+    /* sp_conv_flatten makes each image one row */
+    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1;
     task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
                      task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;

@@ -216,7 +216,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group && wino->m == 6) { /* at 64 channels such a group fills a quarter of L2 */
+    /* with 64 channels, a group of one micro-tile's rows fills a quarter of L2 */
+    if (!group && wino->m == 6) {
         group = most_rows;
     } else if (!group) { /* two or more micro-tiles halve the reads of weights from far away */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
