@@ -96,7 +96,7 @@ static int is_here(const struct walk *w, size_t j)
     return w->panels->in_place && j < w->panels->whole;
 }
 
-/* Returns the most cache lines that `nbytes` bytes can touch. */
+/* Returns the largest number of cache lines that `nbytes` bytes can touch. */
 static size_t lines_of(size_t nbytes)
 {
     return pieces(nbytes, 64) + 1;

@@ -188,7 +188,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * most job->block. With `past`, whole cache lines of `direct` are written with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns the bytes of scratch memory for the links of a chain. */
+/* Returns how many bytes of scratch memory the links of a chain need. */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills `to` with as many copies of a value as a link reads. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);

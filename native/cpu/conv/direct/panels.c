@@ -40,8 +40,8 @@ struct work {
     int failed;
 };
 
-/* Returns the most pixels of a stretch (output pixels whose panels are packed together) whose
- * panels stay in L2. */
+/* Returns the largest number of pixels of a stretch (output pixels whose panels are packed
+ * together) whose panels stay in L2. */
 static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_conv *const v = &work->v;

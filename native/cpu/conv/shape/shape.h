@@ -202,13 +202,13 @@ struct sp_conv_weights {
 /* Computes the geometry of a launch's arguments. Returns 0, 1 if there is nothing to compute, or
  * -EINVAL. */
 int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v);
-/* Turns each image of a 1x1 convolution with stride 1 into one long row, because rows do not matter
- * there. In NHWC all images become one row. */
+/* Turns each image of a 1x1 convolution with stride 1 into one long row, because such a convolution
+ * does not depend on the rows. In NHWC all images become one row. */
 void sp_conv_flatten(struct sp_conv *v);
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 
-/* Returns the bytes of window that strips need per thread, or INT64_MAX if strips cannot compute
- * this convolution. */
+/* Returns the size in bytes of the window that strips need per thread, or INT64_MAX if strips
+ * cannot compute this convolution. */
 int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
 /* Returns the number of input rows that `outputs` output rows of depthwise convolution need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);

@@ -74,10 +74,10 @@ struct reading {
     int turn;
 };
 
-/* Returns the channels per partial sum of matrix f. F(6x6) rounds most, because its outputs are
- * small differences of large products. How much an error grows depends on the two interpolation
- * points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or infinity,
- * else 64. */
+/* Returns the number of channels per partial sum of matrix f. F(6x6) rounds most, because its
+ * outputs are small differences of large products. How much an error grows depends on the two
+ * interpolation points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or
+ * infinity, else 64. */
 static size_t chunk_of(const struct sp_wino *wino, int64_t f)
 {
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
