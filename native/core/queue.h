@@ -20,7 +20,7 @@ struct sp_queue {
     const struct sp_functions *functions; /* must be the first member: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
-    _Atomic int closing;        /* the queue refuses new work; written with the lock */
+    _Atomic int closing;        /* 1: the queue refuses new work; written with the lock */
     _Atomic uint64_t submitted; /* newest value; written with the lock */
     /* the queue's own lock; unused if the device has one lock for all queues */
     pthread_mutex_t own;

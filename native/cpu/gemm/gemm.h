@@ -74,7 +74,8 @@ struct sp_gemm_kernel {
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
     uint32_t nbytes; /* bytes of an element */
     uint32_t mr, nr;
-    /* default block sizes: a (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr) L1 */
+    /* default block sizes: `a` (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr)
+     * L1 */
     uint32_t mc, nc, kc;
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
@@ -108,7 +109,7 @@ struct sp_gemm_job {
     const void *a, *b;      /* sources that pack_a and pack_b read */
     const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
-    int b_small; /* 1: b is better read in place, for any number of rows of c */
+    int b_small; /* 1: operand b is better read in place, for any number of rows of c */
     /* All of b, packed before the call, or NULL. The panel of columns [j, j + nr) and terms [p, p +
      * kc) begins at p * columns + j * kc, where `columns` is n rounded up to whole panels. */
     const void *b_packed;

@@ -63,7 +63,8 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t nbytes = kernel->nbytes;
     const size_t mr = kernel->mr;
     const size_t nr = kernel->nr;
-    /* Blocks of equal rows: a short last block would pass over all of b for few rows. */
+    /* Use blocks with equal numbers of rows: a short last block would read all of b for few
+     * rows. */
     const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
     const size_t mc = round_up(rows, mr);
     const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));

@@ -1,5 +1,5 @@
-/* The inner loops of a matrix product. Panels of b and tiles of a are packed right before their
- * first use; the next ones are prefetched while the micro-kernel computes. */
+/* The inner loops of a matrix product c = a b. Panels of b and tiles of `a` are packed right before
+ * their first use; the next ones are prefetched while the micro-kernel computes. */
 #include "slice.h"
 
 #if defined(__x86_64__)
@@ -178,7 +178,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
         if (asks && from < w->panel_nbytes + w->lines * 64 && rows * lines_of(nr * nbytes) <= w->lines)
             u->ahead = down_rows((const char *)job->c + (w->ic * job->rsc + next) * nbytes, rows, job->rsc * nbytes,
                                  nr * nbytes, rest);
-    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of a to pack next */
+    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of `a` to pack next */
         const size_t i = w->iend + down * w->mr;
         if (i < w->m1)
             u->ahead = along_rows((const char *)job->a_rows + (i * job->rsa + w->p) * nbytes, smaller(w->mr, w->m1 - i),

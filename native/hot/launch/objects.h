@@ -87,11 +87,12 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* `append` of the deque of core/retire.py, the backend, its handle of this queue; hold.c uses
-     * them */
+    /* `append` of core/retire.py's deque, the backend, its handle of this queue: hold.c makes
+     * entries of them */
     PyObject *keeping[3];
     PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
-    /* NULL: the backend is in Python, or Python code has changed its methods */
+    /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
+     * changed its methods */
     struct sp_handle *handle;
 };
 

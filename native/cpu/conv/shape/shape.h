@@ -72,7 +72,7 @@ struct sp_conv_block {
     const float *w, *bias;
     int64_t first, channels;
     int nv;
-    int is_wild; /* a weight is infinite or NaN, so zeros in the padding matter */
+    int is_wild; /* 1: a weight is infinite or NaN, so zeros in the padding matter */
 };
 
 /* A convolution by pixel tiles. */
