@@ -8,7 +8,7 @@
 
 struct sp_device {
     _Atomic uint64_t epoch; /* sp_queue.h */
-    _Atomic int lost;       /* the device is lost: all work is refused */
+    _Atomic int lost;       /* 1 once the device is lost; then all work is refused */
     uint32_t fork_generation;
 };
 

@@ -1,5 +1,5 @@
 /* What a queue remembers of ended submissions: the errors of failed ones, and the times of timed
- * ones. The owner of a ledger locks it. */
+ * ones. A ledger has no lock of its own; its queue's lock guards it. */
 #ifndef SP_CORE_LEDGER_H
 #define SP_CORE_LEDGER_H
 #include <stdatomic.h>
@@ -28,16 +28,18 @@ struct sp_ledger {
     struct sp_times *times; /* NULL: times are not kept */
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Initialises an empty ledger, which keeps times if `keep_times` is not 0. Returns 0 or -ENOMEM. */
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
 /* Records that a value ended with `rc`. Faults are kept for ever, because a fence may be asked at
  * any time. If memory is short, a new fault replaces the newest one. Only the newest 4096 times are
  * kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* Returns the error with which a value ended, else 0. The error of an earlier fault counts too,
- * because submissions build on earlier ones. Its first report to a waiter ends that: at once if the
- * waiter waits for the fault's own value, else for values submitted after the report. */
+/* Returns the error with which the submission of `value` ended, else 0. The error of an earlier
+ * fault counts too, because submissions build on earlier ones. An earlier fault counts until its
+ * first report to a waiter. If that waiter waited for the fault's own value, the fault then counts
+ * for no other value. Otherwise it still counts for all values that were submitted before the
+ * report. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* Returns what sp_ledger_fault returns, and marks the error as reported to a waiter. `newest` is
  * the newest submitted value. */

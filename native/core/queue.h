@@ -20,7 +20,7 @@ struct sp_queue {
     const struct sp_functions *functions; /* must be the first member: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
-    _Atomic int closing;        /* the queue refuses new work; written with the lock */
+    _Atomic int closing;        /* 1: the queue refuses new work; written with the lock */
     _Atomic uint64_t submitted; /* newest value; written with the lock */
     /* the queue's own lock; unused if the device has one lock for all queues */
     pthread_mutex_t own;
@@ -44,7 +44,7 @@ static inline int sp_queue_usable(const struct sp_queue *q)
     return sp_device_usable(q->device);
 }
 
-/* Returns what sp_queue_submitted returns, inline. */
+/* Returns the newest value, as sp_queue_submitted does, but as an inline function. */
 static inline uint64_t sp_queue_newest(const struct sp_queue *q)
 {
     return atomic_load(&q->submitted);
@@ -108,7 +108,7 @@ static inline uint64_t sp_queue_take_value(struct sp_queue *q)
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
 /* Returns the error with which a reached value ended, else 0. */
 int sp_queue_outcome(struct sp_queue *q, uint64_t value);
-/* Records the end of a value. For callers that do not hold the lock. */
+/* Records that the submission of `value` ended with `rc`. The caller does not hold the lock. */
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* Makes the queue refuse new work from now on. Returns 0 or -ECHILD. */
 int sp_queue_shut(struct sp_queue *q);

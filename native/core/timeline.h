@@ -44,7 +44,9 @@ int sp_core_now(void);
  * sp_spin_ns returns 0 for the next 20 ms. */
 struct sp_spin {
     uint64_t begun, seen, until, displaced;
-    int asked; /* 1 if `displaced` is valid: how often this thread had lost its core before that */
+    /* 1 once `displaced` is set: how often this thread had lost its core to another thread by
+     * then */
+    int asked;
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);
 int sp_spin_on(struct sp_spin *spin);

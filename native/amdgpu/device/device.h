@@ -68,7 +68,9 @@ struct sp_amdgpu {
     _Atomic uint64_t code_turn; /* advances when kernel code is written; starts at 1 */
     /* number of memories, and of views of memories, that other writers may change at any time */
     _Atomic uint64_t exposed;
-    _Atomic uint64_t ioctls, displaced; /* `ioctls` counts all ioctls except CS */
+    /* `ioctls` counts all ioctls except CS; `displaced` counts BOs that missed their preferred
+     * heap */
+    _Atomic uint64_t ioctls, displaced;
     _Atomic int no_dma; /* the copy engine ran no job after a reset, so it is no longer used */
     _Atomic int suspect; /* a ring was dead after a reset, so each new queue sends a canary */
     _Atomic uint64_t code_nbytes[2];    /* bytes of code in GTT [0] and in VRAM [1] */

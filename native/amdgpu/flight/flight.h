@@ -3,8 +3,8 @@
 #define SP_AMDGPU_FLIGHT_H
 #include "queue.h"
 
-/* Allocates the struct of a submission. With `recorded`, the submission uses the records stored
- * there. Otherwise it gets a copy of `records`. */
+/* Allocates the struct of a submission. If `recorded` is not NULL, the submission uses the records
+ * stored in `recorded`. Otherwise it gets a copy of `records`. */
 struct sp_flight *sp_flight_begin(struct sp_amdgpu_queue *q, struct sp_cached_ib *recorded, const void *records, size_t nbytes);
 void sp_flight_end(struct sp_amdgpu_queue *q, struct sp_flight *f);
 /* Appends the submission `f` to the queue's list of submissions in flight. */

@@ -39,7 +39,7 @@ struct sp_engine {
     uint64_t used[SP_JOBS + SP_CACHED_IBS];
 };
 
-/* The canary is an IB of NOPs behind the slots of the ring. */
+/* The canary is an IB of NOPs, which lies after the slots of the ring. */
 enum { SP_CANARY_NBYTES = 64 };
 static inline uint64_t sp_canary_at(const struct sp_engine *e)
 {
@@ -97,10 +97,10 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* copy of the records; empty if `recorded` is set */
 };
 
-/* The list of memory (BO handles) that a submission names to the kernel: submit/bo_list.c. All
- * zero: the list is not made yet. */
+/* The list of memory (BO handles) that a submission names to the kernel: submit/bo_list.c. All zero:
+ * the list is not made yet. */
 struct sp_bo_list {
-    uint64_t turn; /* valid while it equals the device's list_turn */
+    uint64_t turn; /* the list is valid while this equals the device's list_turn */
     uint32_t n, most;
     struct drm_amdgpu_bo_list_entry *at;
 };
@@ -156,7 +156,7 @@ struct sp_amdgpu_queue {
     struct sp_flight *spare; /* free structs for submissions of recorded IBs */
     struct sp_cached_ib recorded[SP_CACHED_IBS];
     uint64_t key[SP_CACHED_IBS];
-    uint32_t guess; /* index of the record that was found last */
+    uint32_t guess; /* index in `recorded` of the IB that was found last */
     struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */

@@ -3,7 +3,7 @@
 #define SP_AMDGPU_LENGTH_H
 #include "ib.h"
 
-/* Returns the most threads that one job of this kernel may have. */
+/* Returns the largest number of threads that one job of this kernel may have. */
 static inline uint64_t sp_job_limit(const struct sp_amdgpu *dev, const struct sp_amdgpu_kernel *k)
 {
     return dev->setup.job_threads ? atomic_load_explicit(&k->job_threads, memory_order_relaxed) : UINT64_MAX;

@@ -183,8 +183,8 @@ static void read_page(struct sp_amdgpu_queue *q)
 /* Returns the error of a submission. Records a text if the submission itself failed. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
-    /* Only a later job can have failed this way: an error of the first job fails the submission at
-     * once. */
+    /* Only a job after the first can have failed with -EFAULT: an error of the first job fails the
+     * submission at once. */
     if (rc == -EFAULT)
         note(q, f->value, "host memory that it uses was unmapped before all its jobs were submitted");
     if (rc != -ETIME && rc != -ENODATA)

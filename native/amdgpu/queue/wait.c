@@ -26,7 +26,7 @@ int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
                 sp_cpu_relax();
             continue;
         }
-        /* all jobs are sent, so the kernel has a fence to wait for */
+        /* once all jobs of the submission are sent, the kernel has a fence to wait for */
         if (value <= atomic_load(&q->sent))
             sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
         pthread_mutex_lock(q->common.lock);
@@ -48,7 +48,7 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     uint64_t jobs = e->jobs;
     rc = sp_amdgpu_push(q, timeout_ns);
     if (rc == -EAGAIN && e->jobs == jobs) {
-        /* the check marks a device that is lost, which would never send the rest */
+        /* a lost device would never send the rest: find out whether the device is lost */
         sp_amdgpu_inspect(q);
         rc = -ETIMEDOUT;
     }

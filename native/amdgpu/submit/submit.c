@@ -186,9 +186,9 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* Sends one more job of a copy from another device, like send_one. The lock reserves a chunk until
- * the job that copies out of the chunk is submitted. If that submission fails, the reader fills the
- * same chunk again. */
+/* Sends one more job of a copy from another device, like send_one. The link's lock reserves a chunk
+ * until the job that copies out of the chunk is submitted. If that submission fails, the reader
+ * fills the same chunk again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;
@@ -226,7 +226,7 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
  * submitted, otherwise 0. */
 static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
 {
-    if (rc) { /* signals the value, so that waits for it end */
+    if (rc) { /* the syncobj must reach the value, so that waits for the value end */
         struct drm_syncobj_timeline_array signal = {
             .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);

@@ -9,16 +9,16 @@
 /* Most elements of b in a packed blob, so that no size overflows. Without this limit, strides of 0
  * would allow a b of any size. */
 static const double MOST_PACKED = 1e16;
-/* An operand a of up to this size is cheaper to read in place than to pack. The limit was measured
- * on Zen 4, up to 700 x 700 floats. In a larger a, each row is on a page of its own. */
+/* An operand `a` of up to this size is cheaper to read in place than to pack. The limit was
+ * measured on Zen 4, up to 700 x 700 floats. In a larger `a`, each row is on a page of its own. */
 enum { SMALL_A_NBYTES = 2 << 20 };
 
-/* Most rows of a that are read together if they share cache sets: the ways of L1, less those for b
- * and c. */
+/* Most rows of operand `a` that are read together if they share cache sets: the ways of L1, less
+ * those for b and c. */
 enum { ROWS_NOT_APART = 6 };
 
-/* Returns 1 if a is better read in place. Packing costs a pass over a, which pays only if several
- * panels of b use the packed a. */
+/* Returns 1 if operand `a` is better read in place. Packing costs a pass over `a`, which pays only
+ * if several panels of b use the packed `a`. */
 static int reads_a_in_place(const struct sp_gemm_job *job, size_t rsa, size_t csa)
 {
     const size_t nbytes = job->kernel->nbytes;

@@ -15,7 +15,8 @@ enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_
 /* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
  * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
  * prefetches `runs` runs. A run has `run` lines that are `step` bytes apart, and the next run
- * begins `turn` bytes behind its end. After the last run, `asking` prefetches `rest` repeatedly. */
+ * begins `turn` bytes after the end of the run. After the last run, `asking` prefetches `rest`
+ * repeatedly. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
@@ -73,7 +74,8 @@ struct sp_gemm_kernel {
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
     uint32_t nbytes; /* bytes of an element */
     uint32_t mr, nr;
-    /* default block sizes: a (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr) L1 */
+    /* default block sizes: `a` (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr)
+     * L1 */
     uint32_t mc, nc, kc;
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
@@ -81,8 +83,8 @@ struct sp_gemm_kernel {
     /* Up to this many bytes, b is better read in place than packed. With tall tiles each panel is
      * read again only a few times, and 64-byte vectors cost nothing more from L2. With 32-byte
      * vectors and tiles of 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes
-     * behind a line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS with b in place, 52
-     * with b packed. */
+     * after the start of a cache line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS
+     * with b in place, 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
@@ -107,14 +109,15 @@ struct sp_gemm_job {
     const void *a, *b;      /* sources that pack_a and pack_b read */
     const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
-    int b_small; /* 1: b is better read in place, for any number of rows of c */
+    int b_small; /* 1: operand b is better read in place, for any number of rows of c */
     /* All of b, packed before the call, or NULL. The panel of columns [j, j + nr) and terms [p, p +
      * kc) begins at p * columns + j * kc, where `columns` is n rounded up to whole panels. */
     const void *b_packed;
-    /* a if it is better read in place, as a_in_place[i*rsa + p*csa], else NULL */
+    /* operand `a` if it is better read in place, as a_in_place[i*rsa + p*csa], else NULL */
     const void *a_in_place;
     size_t rsa, csa;
-    /* a if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before packing */
+    /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
+     * packing */
     const void *a_rows;
     size_t most_rows; /* most rows of a micro-tile, if fewer than mr are better; 0: mr */
     void *c;

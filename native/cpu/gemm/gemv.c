@@ -2,8 +2,8 @@
  * micro-tile would leave most of its vectors empty, and would need a packed b for few rows.
  *
  * c = a b with one row is c^T = b^T a^T with one column, so there is one case: y[i*si] = sum_p
- * M[i*si + p*sp] * x[p*sx]. A few columns are computed together if rows of a are contiguous, a few
- * rows if columns of b are contiguous, as in x W^T. */
+ * M[i*si + p*sp] * x[p*sx]. A few columns are computed together if rows of `a` are contiguous, a
+ * few rows if columns of b are contiguous, as in x W^T. */
 #include "gemm.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
-/* The loop nest of every matrix product, written once for all types and instruction sets. It moves
- * bytes; only the functions of a struct sp_gemm_kernel know the element type. args.c makes the jobs
- * from the arguments of gemm_f32 and gemm_f64.
+/* The loop nest of every matrix product c = a b, written once for all types and instruction sets.
+ * It moves bytes; only the functions of a struct sp_gemm_kernel know the element type. args.c makes
+ * the jobs from the arguments of gemm_f32 and gemm_f64.
  *
- * c is divided into blocks, one to four per thread. A task runs the whole nest over k for its
- * block. So the order of additions, and every bit of c, is the same for any number of threads. All
- * threads together first pack b as far as needed. Each thread then packs its rows of a. */
+ * The result c is divided into blocks, one to four per thread. A task runs the whole nest over k
+ * for its block. So the order of additions, and every bit of c, is the same for any number of
+ * threads. All threads together first pack b as far as needed. Each thread then packs its rows of
+ * `a`. */
 #include "gemm.h"
 #include "core/args.h"
 #include "slice.h"
@@ -29,7 +30,8 @@ const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
 
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows)
 {
-    /* rows at a distance that is a multiple of this share cache sets */
+    /* the largest power of two that divides the distance: the rows begin at WAY_NBYTES / step
+     * places of a way */
     size_t step = stride_nbytes & -stride_nbytes;
     if (step == 0 || step > WAY_NBYTES)
         step = WAY_NBYTES;
@@ -48,7 +50,7 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
      * Slices of equal size are better than a short last one. */
     const size_t most = 1 << 16; /* limit that keeps products of these sizes from overflowing */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
-    if (kc < job->kc) /* rows of a are shorter, so more of them fit into the cache */
+    if (kc < job->kc) /* rows of `a` are shorter, so more of them fit into the cache */
         job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
     job->kc = kc;
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);
@@ -61,7 +63,8 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t nbytes = kernel->nbytes;
     const size_t mr = kernel->mr;
     const size_t nr = kernel->nr;
-    /* Blocks of equal rows: a short last block would pass over all of b for few rows. */
+    /* Use blocks with equal numbers of rows: a short last block would read all of b for few
+     * rows. */
     const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
     const size_t mc = round_up(rows, mr);
     const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));

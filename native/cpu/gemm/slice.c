@@ -1,5 +1,5 @@
-/* The inner loops of a matrix product. Panels of b and tiles of a are packed right before their
- * first use; the next ones are prefetched while the micro-kernel computes. */
+/* The inner loops of a matrix product c = a b. Panels of b and tiles of `a` are packed right before
+ * their first use; the next ones are prefetched while the micro-kernel computes. */
 #include "slice.h"
 
 #if defined(__x86_64__)
@@ -14,13 +14,14 @@ enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
  * would be on a page of its own. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
- * number of terms. So c is written in order, and a is read in order. */
+ * number of terms. So c is written in order, and `a` is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* From MANY_TILES full tiles on, all tiles but the last have the most rows. With fewer, tiles have
- * equal rows. UNFINISHED: most neighbouring tiles computed before their bias and activation. */
+/* MANY_TILES: with at least this many full tiles, all tiles but the last have the most rows. With
+ * fewer full tiles, all tiles have equal rows. UNFINISHED: most neighbouring tiles that are
+ * computed before bias and activation are applied to them. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
 /* Applies bias and activation to a part of c whose sums are complete. */
@@ -80,8 +81,8 @@ struct walk {
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
     size_t panel_nbytes, lines; /* bytes of a panel of b; lines that a tile prefetches */
-    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of a, NULL
-     * if a is read in place. */
+    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of `a`,
+     * NULL if `a` is read in place. */
     char *fresh, *packed_a;
 };
 
@@ -95,15 +96,15 @@ static int is_here(const struct walk *w, size_t j)
     return w->panels->in_place && j < w->panels->whole;
 }
 
-/* Returns the most cache lines that `nbytes` bytes can touch. */
+/* Returns the largest number of cache lines that `nbytes` bytes can touch. */
 static size_t lines_of(size_t nbytes)
 {
     return pieces(nbytes, 64) + 1;
 }
 
 /* Returns 1 if the panel of column j is packed in parts, one after each tile of the previous panel.
- * A whole panel at once would come from beyond the near caches. It would evict itself from L2 if
- * rows are a power of 2 apart. */
+ * A whole panel at once would come from beyond the near caches. If rows are a power of 2 apart, the
+ * panel would evict itself from L2. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
@@ -126,7 +127,7 @@ static void pack_b(const struct walk *w, size_t across, size_t q, size_t k)
                        w->fresh + panel_at(w, across) + q * kernel->nr * kernel->nbytes);
 }
 
-/* Packs tile `down` of rows [ic, iend) of a, if it exists. Tiles have mr rows. */
+/* Packs tile `down` of rows [ic, iend) of operand `a`, if this tile exists. Tiles have mr rows. */
 static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size_t down)
 {
     const size_t i = ic + down * mr;
@@ -177,7 +178,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
         if (asks && from < w->panel_nbytes + w->lines * 64 && rows * lines_of(nr * nbytes) <= w->lines)
             u->ahead = down_rows((const char *)job->c + (w->ic * job->rsc + next) * nbytes, rows, job->rsc * nbytes,
                                  nr * nbytes, rest);
-    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of a to pack next */
+    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of `a` to pack next */
         const size_t i = w->iend + down * w->mr;
         if (i < w->m1)
             u->ahead = along_rows((const char *)job->a_rows + (i * job->rsa + w->p) * nbytes, smaller(w->mr, w->m1 - i),
@@ -197,8 +198,8 @@ int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc
     return (nbytes <= INNERMOST_NBYTES || (kc <= ALONG_TERMS && nbytes <= ALONG_NBYTES)) && is_far(job);
 }
 
-/* Finds the operands of a tile: a of `rows` rows from row i, tile `down`; b of columns from j on,
- * panel `across`. */
+/* Finds the operands of a tile: for `a`, `rows` rows from row i on, which are tile `down`; for b,
+ * the columns from j on, which are panel `across`. */
 static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t rows, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -243,8 +244,8 @@ static void pack_panels(struct walk *w)
     w->fresh = NULL;
 }
 
-/* Computes down the panels of b, one panel after the other. Each panel of b, and each tile of a, is
- * packed right before its first use, so that this use finds it in a near cache. */
+/* Computes down the panels of b, one panel after the other. Each panel of b, and each tile of `a`,
+ * is packed right before its first use, so that this use finds it in a near cache. */
 static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const size_t nr = w->job->kernel->nr;
@@ -268,7 +269,7 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* This was the last use of the tile of a, so pack the next block's tile into its
+                /* This was the last use of this tile of `a`, so pack the next block's tile into its
                  * place. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);
@@ -332,8 +333,8 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     const int several = kernel->along && most == kernel->mr;
     u->past = goes_past(w);
     /* The first tile has `lead` columns. If c is stored past the caches, the first tile ends where
-     * a cache line begins; numpy's arrays begin 16 bytes behind a line. Otherwise the first tile is
-     * a whole one. */
+     * a cache line begins; numpy's arrays begin 16 bytes after the start of a line. Otherwise the
+     * first tile is a whole one. */
     const size_t behind = (uintptr_t)((const char *)w->job->c + w->j0 * nbytes) % 64;
     const size_t lead = u->past && behind ? (64 - behind) / nbytes : nr;
     pack_panels(w);

@@ -40,14 +40,15 @@ struct sp_gemm_panels {
     size_t places; /* a mask: panel x is in place x & places; with 1, two places alternate */
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
-    /* columns from here on are packed anyway, because no byte behind them may be read */
+    /* columns from this one on are packed even so: a read of a whole panel there could pass the end
+     * of b */
     size_t whole;
 };
 
 /* Returns 1 if this slice of c, with this many columns, is written along its rows. */
 int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc);
 /* Computes rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a is memory for
- * tiles of a, or NULL if a is read in place. */
+ * tiles of `a`, or NULL if `a` is read in place. */
 void sp_gemm_slice(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t j0, size_t j1, size_t p, size_t kc,
                    const struct sp_gemm_panels *panels, char *packed_a, size_t mc);
 #endif

@@ -9,7 +9,7 @@
 /* MOST_WORK limits m * n * (k + 1); such a product is not worth a second thread (sp_gemm_threads).
  * MOST_C_NBYTES is NEAR_NBYTES of slice.c. */
 enum { MOST_WORK = 380000, MOST_C_NBYTES = 32 << 10 };
-/* Up to this many bytes, all of b stays in L1 while tiles of a are read. */
+/* Up to this many bytes, all of b stays in L1 while tiles of `a` are read. */
 enum { INNERMOST_NBYTES = 16 << 10 };
 
 static int names_less(uint32_t of_plan, uint32_t size)

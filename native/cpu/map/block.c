@@ -13,13 +13,13 @@
  * caches, 256 are a tenth faster than 128. Software prefetches made each of these cases slower.
  *
  * A block of LONG elements or more begins with a short piece, so that later stores do not straddle
- * cache lines. numpy's large arrays begin 16 bytes behind a line; inputs with the same offset are
- * then read in whole lines too. With arrays in the caches, this makes a map a tenth faster, and a
- * chain a third. */
+ * cache lines. numpy's large arrays begin 16 bytes after the start of a line; inputs with the same
+ * offset are then read in whole lines too. With arrays in the caches, this makes a map a tenth
+ * faster, and a chain a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
-/* Returns the elements of the widest type in `nbytes`, or fewer if `buffers` buffers of them would
- * exceed the cache. */
+/* Returns how many elements of the widest type fit into `nbytes`, or fewer if `buffers` buffers of
+ * them would exceed the cache. */
 static uint32_t fitting(const struct sp_map_job *job, size_t buffers, uint32_t nbytes)
 {
     const size_t most = L1_NBYTES / (buffers * job->width) / LEAST * LEAST;
@@ -53,8 +53,8 @@ static size_t rounded(size_t nbytes)
     return (nbytes + APART - 1) / APART * APART;
 }
 
-/* Returns the bytes of a gathered input. An input with a period needs its pattern, and a repeated
- * part for blocks that begin anywhere in the pattern. */
+/* Returns the number of bytes that a gathered input takes. An input with a period needs its
+ * pattern, and a repeated part for blocks that begin anywhere in the pattern. */
 static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_operand *x)
 {
     if (!x->base || x->whole)

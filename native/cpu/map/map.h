@@ -103,11 +103,12 @@ struct sp_map_job {
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
     uint32_t group, block; /* elements of a group and of a block */
-    uint32_t again;        /* elements by which a gathered pattern continues behind its period */
+    uint32_t again;        /* elements by which a gathered pattern continues after its period */
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
     uint32_t chained;      /* 1: the instructions run as a chain */
     uint32_t copies;       /* 1: the only instruction copies an input */
-    /* most elements of one call of sp_map_block; with `rows`, within one row */
+    /* most elements of one call of sp_map_block. If `rows` is 1, a call also ends at the end of a
+     * long row (at least SP_MAP_WHOLE_ROW). */
     uint64_t most;
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -134,8 +135,8 @@ static inline uint32_t sp_map_result_nbytes(const struct sp_map_job *job)
 
 /* Decodes the postfix program of a map_* kernel into `job->insns` and the rest of the job's code.
  * Returns -EINVAL for an unknown op, an op that the type lacks, an operand out of range, or an x
- * that is NULL. Also for a stack overflow or underflow, or if not exactly one value is left.
- * Returns -ENOMEM without memory. */
+ * that is NULL. Returns -EINVAL also if the stack overflows or underflows, or if not exactly one
+ * value is left. Returns -ENOMEM without memory. */
 int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type);
 /* Decodes a program of lowered instructions; returns as sp_map_from_postfix does. */
 int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords);
@@ -187,7 +188,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * most job->block. With `past`, whole cache lines of `direct` are written with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns the bytes of scratch memory for the links of a chain. */
+/* Returns how many bytes of scratch memory the links of a chain need. */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills `to` with as many copies of a value as a link reads. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
@@ -206,7 +207,7 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
 int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t n, uint64_t inner,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);
 
-/* Sets up a job over plain arrays of n elements of one type. Its instructions come later. */
+/* Sets up a job over plain arrays of n elements of one type. The caller adds the instructions. */
 void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void *y, const void *const *x, uint64_t n,
                   uint32_t type);
 

@@ -29,7 +29,8 @@ static void one_task(void *ctx, uint32_t index)
     const struct sp_reduce_job *const job = ctx;
     const size_t begin = index * job->per_task;
     const size_t end = smaller(begin + job->per_task, job->pieces);
-    /* each piece has one o and all of its r and i, so one call can reduce all pieces of the task */
+    /* Each piece has one o of x[o, r, i] and all of its r and i, so one call reduces all pieces of
+     * the task. */
     if (job->column_runs == 1 && job->row_runs == 1) {
         job->piece(job, begin, end, 0, job->n, 0, job->inner, NULL);
         return;

@@ -22,8 +22,8 @@ enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 /* HANDED_NS is the least work per thread that pays for a spinning worker. WOKEN_NS is the least
  * total work that pays for waking sleeping workers, which costs some 50 us in a virtual machine.
  * Jobs at intervals below PATIENT_NS are a series: workers spin between them, and the second job
- * wakes the workers whatever its size. If owners worked alone for LATE_NS, at most MOST_LATE
- * workers are moved to other cores. */
+ * wakes the workers whatever its size. If callers of sp_pool_run worked alone for LATE_NS although
+ * they had asked for workers, at most MOST_LATE workers are moved to other cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Number of threads of all pools of this process that run a job or spin. */
@@ -116,8 +116,8 @@ static void await_job(struct sp_pool *pool, uint32_t seen, int *patient)
     *patient = sp_clock_ns() - begun < PATIENT_NS;
 }
 
-/* Moves a worker off the owner's core before it draws tasks. Otherwise the owner would wait for
- * this worker, and this worker for the core. */
+/* Moves a worker off the core of the job's owner (the caller of sp_pool_run) before it draws tasks.
+ * Otherwise the owner would wait for this worker, and this worker for the core. */
 static void leave_owners_core(const struct sp_worker *self)
 {
     const struct sp_pool *const pool = self->pool;
@@ -170,7 +170,7 @@ static void start_workers(struct sp_pool *pool)
     while (pool->started < pool->threads - 1) {
         struct sp_worker *const next = &pool->workers[pool->started];
         next->pool = pool;
-        /* started + 1, because the owner is thread 0 */
+        /* thread 0 is the caller of sp_pool_run, so the first worker is thread 1 */
         next->node = pool->places ? pool->places->node_of_thread[pool->started + 1] : 0;
         if (pthread_create(&next->thread, NULL, worker, next))
             break;
@@ -180,8 +180,8 @@ static void start_workers(struct sp_pool *pool)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* Moves workers off the owner's core, because a worker that does not join is usually queued on that
- * core. */
+/* Moves workers off the core of the job's owner (the caller of sp_pool_run). A worker that does not
+ * join the job is usually queued on that core. */
 static void look_after_workers(struct sp_pool *pool)
 {
     for (uint32_t i = 0; i < pool->started && i < MOST_LATE; i++)

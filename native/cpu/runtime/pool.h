@@ -29,19 +29,20 @@ struct sp_share {
 struct sp_pool {
     uint32_t threads; /* number of threads, the caller of sp_pool_run included */
     uint32_t started;
-    _Atomic uint32_t busy;     /* 1: an owner runs the job below */
+    _Atomic uint32_t busy;     /* 1: an owner (a caller of sp_pool_run) runs the job below */
     _Atomic uint32_t sequence; /* futex, incremented when a job is published */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
-    /* Low half: workers that may still join the job. High half: workers inside it. They are one
-     * word, so that the owner can stop further joins and read the number inside in one step. The
-     * owner also sleeps on it as a futex. */
+    /* Low half: number of workers that may still join the job. High half: number of workers that
+     * have joined and not left. Both numbers are in one word, so that the owner can stop further
+     * joins and read the high half in one step. The owner also sleeps on this word as a futex. */
     _Atomic uint32_t door;
     _Atomic uint32_t owner_sleeps;
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* time of the last job that was too small to wake workers */
-    _Atomic int32_t owner_cpu; /* core on which the owner began the job */
-    /* recent time in which owners worked alone, although they had asked for workers */
+    _Atomic int32_t owner_cpu; /* core on which the caller of sp_pool_run began the job */
+    /* recent time in which callers of sp_pool_run worked alone, although they had asked for
+     * workers */
     uint64_t alone_ns;
     sp_task_fn *task;
     void *ctx;

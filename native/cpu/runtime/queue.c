@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of a queue; beyond them submissions wait for room. MOST_JOBS is the number of times that a
- * timing queue keeps (core/ledger.c). A producer that is always ahead was equally fast with limits
- * of 256 to 16384. MOST_NBYTES counts records and upload bytes; two frames of 32 MiB fit. One job
- * may exceed MOST_NBYTES, so that any size is accepted. */
+/* Limits of a queue; beyond them submissions wait for room. MOST_JOBS equals SP_TIMES
+ * (core/ledger.h), so a timing queue keeps the times of as many submissions. A producer that is
+ * always ahead was equally fast with limits of 256 to 16384. MOST_NBYTES counts records and upload
+ * bytes; two frames of 32 MiB fit. One job may exceed MOST_NBYTES, so that any size is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)

@@ -88,7 +88,8 @@ struct sp_cuda_queue {
     /* The newest value when a query last found the stream busy with launches that no event covers;
      * otherwise 0. */
     uint64_t asked;
-    /* time in ns since which the driver has returned only errors; 0 if it has not */
+    /* time in ns since which the driver has returned only errors; 0 if its last answer was no
+     * error */
     uint64_t refused_ns;
     int timing;
     struct sp_cuda_flight *head, *tail;

@@ -3,5 +3,7 @@
 #define SP_CUDA_PROGRESS_H
 #include "cuda/flight/queue.h"
 
-void sp_cuda_progress(struct sp_cuda_queue *q); /* the caller holds the queue's lock */
+/* Retires the submissions that have ended, and updates `reached`. The caller holds the queue's
+ * lock. */
+void sp_cuda_progress(struct sp_cuda_queue *q);
 #endif

@@ -22,8 +22,9 @@ struct sp_egl_buffer {
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    uint64_t touched;     /* owner: number of the run that last copied the shadow to the buffer */
-    /* owner: value of the device's `barriers` when a dispatch last used the buffer */
+    /* owner thread: number of the run that last copied the shadow to the buffer */
+    uint64_t touched;
+    /* owner thread: value of the device's `barriers` when a dispatch last used the buffer */
     uint64_t used_since;
 };
 

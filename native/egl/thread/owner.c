@@ -128,8 +128,8 @@ static int has_work(struct sp_egl *dev)
     return atomic_load(&dev->last_run->next) || atomic_load(&dev->has_requests) || atomic_load(&dev->stop);
 }
 
-/* Waits 0.1 us between two reads of the last job's `next`. More frequent reads would slow callers
- * that launch, because they write to the same cache line. */
+/* Waits 0.1 us between two reads of the last job's `next`. More frequent reads would slow launches,
+ * because a caller that launches writes to the same cache line. */
 static void pause_briefly(void)
 {
     for (int i = 0; i < 4; i++)

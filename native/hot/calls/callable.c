@@ -18,8 +18,8 @@ static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
 
 struct hot_callable {
     PyObject_HEAD
-    /* the Python function, called with this object first; also the `site` of its calls in the call
-     * table */
+    /* the Python function, called with this object first; keys in the call table name it as
+     * `site` */
     PyObject *function;
     /* the call table of a plan; NULL: the table of the device, which is the first argument */
     PyObject *table;

@@ -8,8 +8,8 @@ struct hot_class hot_constants;
 
 enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
 
-/* Returns 1 for values that are certainly no pointer and no constant. Searching their base classes
- * would cost more than the rest of the key. */
+/* Returns 1 if a value is certainly neither a pointer of core/ nor an ops.Constant. A search of its
+ * base classes would cost more than the rest of the key. */
 static inline int is_usual(PyObject *value)
 {
     return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
@@ -88,8 +88,9 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Sets items[at] and items[at + 1] to what distinguishes `value` from other values. For a kind of
- * value that it does not know, it calls `other` and sets *asked. Returns 0 with an exception. */
+/* Sets items[at] and items[at + 1] to what distinguishes `value` from other values. If this
+ * function does not know the kind of `value`, it calls `other` with the value and sets *asked.
+ * Returns 0 with an exception. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

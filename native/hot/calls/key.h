@@ -13,8 +13,9 @@ extern struct hot_class hot_constants;
 
 enum { HOT_MOST_VALUES = 24, HOT_MOST_WORDS = 192 };
 
-/* The key of a call. Each value has its type as a word. An array also has dtype, flags, shape and,
- * unless it is row-major, strides. A pointer of core/ has its elements and bytes. */
+/* The key of a call. `words` has, for each value: its type; for a numpy array also dtype, flags,
+ * shape and, unless the array is row-major, strides; for a pointer of core/ also its `elements` and
+ * `nbytes`. */
 struct hot_key {
     PyObject *site; /* the function that is called */
     const uint64_t *words;

@@ -67,8 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the constants of this call as a bytes object, or NULL. They are an object, because they
- * may have to outlive the call if its launch waits for others. */
+/* Returns the block of constants of this call as a bytes object, or NULL. A Python object can
+ * outlive the call, which is needed if the launch waits for others. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -254,7 +254,7 @@ static int is_sound(const struct hot_row *row, PyObject *const *values, size_t n
 }
 
 /* Row(values, fixed): makes a row. `fixed` is a tuple that owns what the row reads. Returns None if
- * the key of such a call is too long. */
+ * the key of a call with these values would be too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *site, *all[HOT_MOST_VALUES];

@@ -80,8 +80,8 @@ PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, cons
     return made;
 }
 
-/* again(site, device, *values): runs such a call by its row and returns the result. Returns None if
- * nothing was done. */
+/* again(site, device, *values): if the table has a row for this call of `site`, runs the row and
+ * returns the result. Returns None if nothing was done. */
 static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const made = nargs >= 2 ? hot_table_call(self, args[0], args[1], NULL, args + 2, (size_t)nargs - 2, 1) : NULL;
@@ -90,8 +90,8 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     Py_RETURN_NONE;
 }
 
-/* submit(site, device, epoch, *values): launches such a call by its row and returns its fence
- * without waiting. Returns None if nothing was done. */
+/* submit(site, device, epoch, *values): if the table has a row for this call of `site`, launches
+ * the row and returns the launch's fence without waiting. Returns None if nothing was done. */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const uint64_t epoch = nargs >= 3 ? PyLong_AsUnsignedLongLong(args[2]) : 0;

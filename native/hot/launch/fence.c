@@ -2,8 +2,8 @@
  * Python would cost each launch 20 ns.
  *
  * The method `wait` of fences handles launches that have already ended without error, without a
- * line of Python. Most launches of the cpu device have ended when they return. In other cases
- * core/fence.py begins again: the launch runs or failed, something waits to be freed, or the
+ * line of Python. Most launches of the cpu device have ended when they return. core/fence.py
+ * handles all other cases: the launch still runs or has failed, something waits to be freed, or the
  * timeout is no plain number. */
 #include "fence.h"
 

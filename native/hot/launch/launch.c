@@ -31,8 +31,8 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **wo
     return 1;
 }
 
-/* Keeps borrowed memory alive while a launch has not ended. Called before any Python code, where an
- * interrupt could free the memory. */
+/* Keeps memory that a launch borrows alive until the launch has ended. `launch` calls this before
+ * any Python code runs, because an interrupt there could free the memory. */
 __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
 {
     int ended = value <= 0;
@@ -45,7 +45,7 @@ __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t va
         hot_keep_alive(q, value, args, nargs);
 }
 
-/* Returns hot_plain_launch of launch's arguments. */
+/* Returns what hot_plain_launch returns for the arguments of a launch. */
 __attribute__((noinline, cold)) static PyObject *plain_of(PyObject *const *args, Py_ssize_t nargs, PyObject *const *words)
 {
     PyObject *const rest = hot_tuple_of(args + 1, nargs - 1);
@@ -62,8 +62,8 @@ static int pack_plain(const PyObject *device, PyObject *kernel, PyObject *plain,
     return hot_pack_tuple(device, kernel, PyTuple_GetItem(plain, 0), words, r);
 }
 
-/* Without the attribute `hot`, gcc takes the code after the refusals for rare, and makes the copies
- * there by slow short instructions. */
+/* Without the attribute `hot`, gcc assumes that the code after the early returns rarely runs. It
+ * then copies memory there by slow, short instructions. */
 __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;
@@ -108,9 +108,9 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     return made;
 }
 
-/* Submits, in C, a list that was submitted to this queue before. core/queue.py submits the others.
- * The fence is made before the driver is called, because the driver leaves cold caches. This saves
- * 35 ns (amdgpu_submit.py). */
+/* Submits, without a line of Python, a list of commands that was submitted to this queue before.
+ * core/queue.py submits all other lists. The fence is made before the driver is called, because the
+ * driver leaves cold caches. This saves 35 ns (amdgpu_submit.py). */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;

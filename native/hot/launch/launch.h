@@ -6,8 +6,8 @@
 /* A submission that Python has prepared. */
 struct hot_prepared {
     PyObject_HEAD
-    /* kept: owner of the memory of `prepared`; again: a function called with this object and a
-     * value of 0 or less */
+    /* kept: owner of the memory of `prepared`. again: a Python function that `go` calls with this
+     * object and the value (0 or less) if the launch gave no timeline value */
     PyObject *kept, *again;
     /* changes only together with its owner `kept`, because another thread may be in `go` */
     struct sp_submission *prepared;

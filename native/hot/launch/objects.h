@@ -87,10 +87,12 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* append, backend, handle: keep_alive.c keeps objects with them (core/retire.py) */
+    /* `append` of core/retire.py's deque, the backend, its handle of this queue: keep_alive.c makes
+     * entries of them */
     PyObject *keeping[3];
     PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
-    /* NULL: the backend is in Python, or Python code has changed its methods */
+    /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
+     * changed its methods */
     struct sp_handle *handle;
 };
 
@@ -140,9 +142,9 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Submits again what the queue was given before. Returns its timeline value, or 0 if nothing was
- * done. The function waits for no one, so it keeps the GIL. To release and take the GIL would cost
- * 100 ns beside an ioctl (amdgpu_submit.py). */
+/* Submits `s` again, which its queue was given before. Returns the new timeline value, or 0 if
+ * nothing was done. The function waits for no one, so it keeps the GIL. To release and take the GIL
+ * would cost 100 ns beside an ioctl (amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;

@@ -1,5 +1,5 @@
-/* Prepared launches. `Queue.prepare` returns the bound method `go` of a prepared launch. A list
- * that was submitted has one too. */
+/* Prepared launches. `Queue.prepare` returns the bound method `go` of a prepared launch. A list of
+ * commands that was submitted also keeps a prepared launch (struct hot_commands). */
 #include "launch.h"
 
 #include <stddef.h>

@@ -15,11 +15,12 @@ enum {
      * nothing. */
     FEW_CHANNELS = 16,
     /* With at most this many tiles of output channels, packing a panel costs more than it saves.
-     * Then x is read in place, which needs x to be one long row. The micro-kernel's steps must also
-     * be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are long
-     * enough. Steps of 6 x 2 vectors of 32 bytes are not. Stretches of pixels are short then:
-     * nothing is copied, and the sums soon evict prefetched lines from L2. */
-    /* the limit if there are fewer than SOME_TERMS terms, because the steps are short then */
+     * Then x is read in place, if each input plane is one long row. The micro-kernel's steps must
+     * also be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are
+     * long enough. Steps of 6 x 2 vectors of 32 bytes are not. If x is read in place, stretches of
+     * pixels are short: nothing is copied, and the sums soon evict prefetched lines from L2.
+     * FEWEST_TILES replaces FEW_TILES if there are fewer than SOME_TERMS terms, because each call
+     * of the micro-kernel is short then. */
     FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,
@@ -39,8 +40,8 @@ struct work {
     int failed;
 };
 
-/* Returns the most pixels of a stretch (output pixels whose panels are packed together) whose
- * panels stay in L2. */
+/* Returns the largest number of pixels of a stretch (output pixels whose panels are packed
+ * together) whose panels stay in L2. */
 static int64_t wanted(const struct work *work, const struct sp_tile_plan *plan)
 {
     const struct sp_conv *const v = &work->v;
@@ -59,7 +60,8 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t wide = 2 * lanes;
     const int64_t plane = v->oh * v->ow;
     task->tiles = sp_ceil_div(v->ocg, 2 * work->kernel->run);
-    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1; /* sp_conv_flatten makes such rows */
+    /* sp_conv_flatten makes each image one row */
+    task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1;
     task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
                      task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;

@@ -27,8 +27,8 @@ struct work {
     uint32_t is_wild;
 };
 
-/* Returns the output channels of a group, rounded up to whole vectors. The last block has one or
- * two vectors. */
+/* Returns the number of output channels of a group, rounded up to whole vectors. The last block has
+ * one or two vectors. */
 static int64_t lanes_of_group(const struct work *work)
 {
     return sp_ceil_div(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;

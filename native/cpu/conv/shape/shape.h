@@ -1,5 +1,5 @@
-/* The geometry of conv2d_f32, checked and widened once, and the inner loops of each instruction set
- * (conv/kernels.inc). Every algorithm of conv2d includes this header. */
+/* The geometry of conv2d_f32, checked and converted to 64-bit numbers once, and the inner loops of
+ * each instruction set (conv/kernels.inc). Every algorithm of conv2d includes this header. */
 #ifndef SP_CPU_CONV_SHAPE_H
 #define SP_CPU_CONV_SHAPE_H
 #include "core/args.h"
@@ -72,7 +72,7 @@ struct sp_conv_block {
     const float *w, *bias;
     int64_t first, channels;
     int nv;
-    int is_wild; /* a weight is infinite or NaN, so zeros in the padding matter */
+    int is_wild; /* 1: a weight is infinite or NaN, so zeros in the padding matter */
 };
 
 /* A convolution by pixel tiles. */
@@ -130,7 +130,8 @@ struct sp_conv_strips {
     int64_t tiles;  /* tiles of output channels per group */
     /* input rows of one pass over y; in depthwise convolution: output rows of a window */
     int64_t rows;
-    int is_aliased; /* sp_conv_is_aliased is 1: always make a window */
+    /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
+    int is_aliased;
     /* The fields below are for panels (direct/panels.inc), whose pieces are parts of the output
      * plane as one long row. */
     /* layout of the window of input rows that panels are copied from */
@@ -201,13 +202,13 @@ struct sp_conv_weights {
 /* Computes the geometry of a launch's arguments. Returns 0, 1 if there is nothing to compute, or
  * -EINVAL. */
 int sp_conv_widen(const struct sp_args_conv2d_f32 *a, struct sp_conv *v);
-/* Turns each image of a 1x1 convolution with stride 1 into one long row, because rows do not matter
- * there. In NHWC all images become one row. */
+/* Turns each image of a 1x1 convolution with stride 1 into one long row, because such a convolution
+ * does not depend on the rows. In NHWC all images become one row. */
 void sp_conv_flatten(struct sp_conv *v);
 enum sp_conv_form sp_conv_form(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);
 
-/* Returns the bytes of window that strips need per thread, or INT64_MAX if strips cannot compute
- * this convolution. */
+/* Returns the size in bytes of the window that strips need per thread, or INT64_MAX if strips
+ * cannot compute this convolution. */
 int64_t sp_conv_strips_window(const struct sp_conv *v, enum sp_isa isa);
 /* Returns the number of input rows that `outputs` output rows of depthwise convolution need. */
 int64_t sp_conv_depthwise_rows(const struct sp_conv *v, int64_t outputs);

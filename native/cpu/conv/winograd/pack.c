@@ -93,7 +93,8 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_min_i64(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        /* o < channels too, because `width` rounds `channels` up to whole vectors only */
+        /* `width` is `channels` rounded up to whole vectors, and o is a multiple of a vector. So
+         * each o below `width` is also below `channels`. */
         for (int64_t o = 0; o < width; o += TOGETHER)
             transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_min_i64(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_min_i64(TOGETHER, width - o),

@@ -74,10 +74,10 @@ struct reading {
     int turn;
 };
 
-/* Returns the channels per partial sum of matrix f. F(6x6) rounds most, because its outputs are
- * small differences of large products. How much an error grows depends on the two interpolation
- * points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or infinity,
- * else 64. */
+/* Returns the number of channels per partial sum of matrix f. F(6x6) rounds most, because its
+ * outputs are small differences of large products. How much an error grows depends on the two
+ * interpolation points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or
+ * infinity, else 64. */
 static size_t chunk_of(const struct sp_wino *wino, int64_t f)
 {
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
@@ -216,7 +216,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    if (!group && wino->m == 6) { /* at 64 channels such a group fills a quarter of L2 */
+    /* with 64 channels, a group of one micro-tile's rows fills a quarter of L2 */
+    if (!group && wino->m == 6) {
         group = most_rows;
     } else if (!group) { /* two or more micro-tiles halve the reads of weights from far away */
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;

@@ -131,8 +131,8 @@ static inline int sp_winograd_form(enum sp_conv_form form)
     return form == SP_CONV_WINOGRAD || form == SP_CONV_WINOGRAD2 || form == SP_CONV_WINOGRAD6;
 }
 
-/* Returns the floats of the transformed weights; 0 if they exceed the address space or Winograd
- * does not fit. */
+/* Returns the number of floats of the transformed weights; 0 if their size exceeds the address
+ * space or Winograd does not fit. */
 int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa);
 /* Computes u = G w G^T for all weights, as [part][matrix][panel][channel][column]. Columns without
  * a channel are 0. Sums are in double and rounded once. */
