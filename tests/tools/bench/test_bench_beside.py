@@ -203,6 +203,7 @@ def test_every_mode_has_a_share(cpu, gauges, mode):
         assert {len(rates) for rates in told["probes"].values()} == {len(told["samples_ns"])}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_rivals_have_shares_too(bench, library, tmp_path):
     """Every kernel of a race beside the roof; --flops without a type has that of memory alone."""
     words = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2.0", "--arg", "u32=N")

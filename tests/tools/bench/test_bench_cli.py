@@ -69,6 +69,7 @@ def test_run_prints_what_it_writes(bench, tmp_path, capsys):
     assert set(plan) >= {"algo", "levels", "threads"}
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_modes_and_axes(bench, tmp_path):
     out = tmp_path / "o.json"
     words = ("-a", "n=8,16", "--mode", "hot,cold,latency,pipeline", *TINY, "--json", out)
@@ -81,6 +82,7 @@ def test_modes_and_axes(bench, tmp_path):
     assert rows[1]["cold_sets"] > 1
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_a_seed_repeats_the_inputs(bench, tmp_path):
     errors = []
     for name in ("a", "b", "c"):
@@ -91,6 +93,7 @@ def test_a_seed_repeats_the_inputs(bench, tmp_path):
     assert errors[0] == errors[1] != errors[2]
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_all_devices(bench, tmp_path):
     assert bench("run", "noop", "-d", "all", *TINY, "--json", tmp_path / "o") == 0
     rows = results.load(tmp_path / "o")["results"]
@@ -158,6 +161,7 @@ def test_bad_input(bench, tmp_path, capsys):
         assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_a_failed_row_exits_1_and_the_others_are_kept(bench, tmp_path, monkeypatch, capsys):
     from sparkle_drv.ops import ref
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from _bench.measure import probes
 from _bench.report import drawings, figures
+from _bench.rows import affine
 from _bench.rows.results import Measured, Report, Row, Subject
 from _console.problems import UsageError
 
@@ -56,12 +57,15 @@ def test_run(bench, tmp_path):
         assert "bench.py" in footer
 
 
+@pytest.mark.usefixtures("no_roofs")
 def test_squares_are_one_axis(bench, tmp_path):
     assert bench("run", "gemm_f32", "-a", "size=8,16", *TINY, "--svg", tmp_path / "svg") == 0
     assert "sweep-cpu-hot-m-n-k-gemm-f32.svg" in names(tmp_path / "svg")
 
 
-def test_kernel_transfer_and_launch(bench, library, tmp_path):
+@pytest.mark.usefixtures("in_this_process")
+def test_kernel_transfer_and_launch(bench, library, tmp_path, monkeypatch):
+    monkeypatch.setattr(affine, "ROUNDS", 10)
     (tmp_path / "ref.py").write_text("def f(y, x, a, n):\n    return a * x + y\n")
     args = ("--arg", "inout:f32[N]", "--arg", "in:f32[N]", "--arg", "f32=2", "--arg", "u32=N")
     sizes = ("-D", "N=512", "--groups", "N/GX", "--group-size", "64:128", "--flops", "2*N")

@@ -22,7 +22,8 @@ ANY = {"way": "write", "memory": "device", "nbytes": 4096}
 
 
 @pytest.mark.no_cover
-def test_every_way_on_every_device(bench, tmp_path, capsys):
+def test_every_way_on_every_device(bench, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(affine, "ROUNDS", 10)  # intervals are tested below
     out = tmp_path / "t.json"
     assert bench("transfer", "-d", "cpu,egl:0", "-a", "nbytes=1,4K", *TINY, "--json", out) == 0
     document = results.load(out)

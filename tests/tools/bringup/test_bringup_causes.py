@@ -208,7 +208,7 @@ def test_an_ioctl_that_never_comes_back(monkeypatch):
     monkeypatch.setattr(raw.Node, "ioctl", ioctl)
     with bench() as (_, made):
         try:
-            results = climbed(made, "version", "nop-compute", "va-map", "userptr", timeout_s=2.0)
+            results = climbed(made, "version", "nop-compute", "va-map", "userptr", timeout_s=1.0)
         finally:
             freed.set()
     hung = results["nop-compute"]
