@@ -10,8 +10,8 @@ import functools
 import json
 
 import fakecuda
+import forked
 import pytest
-import warm
 from uris import OF_TOOLS
 from where import ROOT
 
@@ -23,7 +23,7 @@ TINY = ("--n", "300", "--frames", "7", "--rounds", "6")
 
 @pytest.fixture(scope="module")
 def run():
-    with warm.Warm("sparkle_drv.testing", "_bench.commands.runner") as python:
+    with forked.Server("sparkle_drv.testing", "_bench.commands.runner") as python:
         yield functools.partial(python.run, SCRIPT)
 
 

@@ -32,7 +32,7 @@ def swept(*calls: str) -> int:
     ways = 0
     with ExitStack() as stack:
         started = [
-            stack.enter_context(forked.Child(CODE, call, "--codes", code, env=env))
+            stack.enter_context(forked.start(CODE, call, "--codes", code, env=env))
             for call in calls
             for code in CODES
         ]

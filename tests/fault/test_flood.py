@@ -201,8 +201,8 @@ print("done", flush=True)
 
 
 def test_ctrl_c_ends_the_wait_for_room(userlib):
-    with forked.Child(CHILD, userlib.spin()) as process:
-        assert process.stdout.readline() == "waiting\n"
+    with forked.start(CHILD, userlib.spin()) as process:
+        assert process.line() == "waiting\n"
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
     assert (out, process.returncode) == ("interrupted\ndone\n", 0)

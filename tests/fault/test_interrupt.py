@@ -35,7 +35,7 @@ print("done", flush=True)
 
 
 def start(code, library):
-    return forked.Child(code, library)
+    return forked.start(code, library)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def start(code, library):
 )
 def test_ctrl_c_ends_a_wait(userlib, wait):
     with start(HEAD + f"caught(lambda: {wait})" + FREE, userlib.spin()) as process:
-        assert process.stdout.readline() == "waiting\n"
+        assert process.line() == "waiting\n"
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

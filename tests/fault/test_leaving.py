@@ -113,8 +113,8 @@ URIS = ["cpu", "egl:0", "emu:gfx1036"]
 def interrupted():
     """A process with a busy pipeline for each URI, after its first Ctrl-C. All at once: they mostly
     wait. Without its device a process ends before."""
-    started = {uri: forked.Child(PIPELINE, uri) for uri in URIS}
-    begun = [process.stdout.readline() for process in started.values()]
+    started = {uri: forked.start(PIPELINE, uri) for uri in URIS}
+    begun = [process.line() for process in started.values()]
     time.sleep(0.2)  # by then each waits for a slot
     for process, word in zip(started.values(), begun, strict=True):
         if word == "waiting\n":

@@ -1,13 +1,13 @@
-"""Child processes that do not start Python: each is a fork of one process, a server, that has
-imported numpy, pytest and the package, and has opened nothing. A start takes 10 ms instead of 500.
+"""Child processes that do not start Python. A server imports modules once, then forks each child.
 
     done = forked.run("import sys; print(sys.argv[1])", "a", env={**os.environ, "NAME": "x"})
-    with forked.Child(code) as child: child.stdout.readline(); child.send_signal(signal.SIGINT)
+    with forked.start(code) as child: child.line(); child.send_signal(signal.SIGINT)
+    with forked.Server("bench", flags=["-OO"]) as python: done = python.run(SCRIPT, "--help")
 
-A child is as `python -c CODE ARGUMENT...` is: its own pid, environment, signals, exit status, and
-an ending interpreter. It imports what PYTHONPATH of the server finds. Tests of imports, of
-options of `python`, or of what the loader reads from the environment start Python themselves.
-ThreadSanitizer allows no threads in a forked child: there a child starts Python, too.
+A fork takes 10 ms, where a start of Python and the imports take 500. A child is as `python WORDS`
+makes it: its pid, arguments, folder, environment, signals, exit status and end are its own. Only
+imported modules and the flags of `python` come from the server. Tests of imports, or of what the
+loader reads from the environment, start Python. So does each child under ThreadSanitizer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import random
@@ -26,182 +27,187 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
 
 from where import ROOT, kits
 
-IMPORTED = (
+PACKAGE = (
     "numpy", "pytest", "fakecuda", "sparkle_drv.context", "sparkle_drv.core.registry",
     "sparkle_drv.core.device", "sparkle_drv.backends.cpu.backend", "sparkle_drv.backends.cuda",
     "sparkle_drv.testing",
 )  # fmt: skip
+LIMIT_S = 100  # of each wait: below the 120 s that pytest gives a test
 NEW = "TSAN_OPTIONS" in os.environ
+Env = Mapping[str, str] | None
+Done = subprocess.CompletedProcess[str]
 
 
-class _Server:
-    """The process that forks, and the socket that requests go by."""
+class Child(contextlib.AbstractContextManager["Child"]):
+    """A running child. Names are those of subprocess.Popen. Each wait raises TimeoutExpired."""
 
-    def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                # one thread of OpenBLAS: a fork has no others
-                env={**os.environ, "PYTHONPATH": kits(ROOT), "OPENBLAS_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
-        self._lock = threading.Lock()
-        atexit.register(self._close)
-
-    def start(self, request: object, *fds: int) -> int:
-        """The pid of a new child."""
-        text = json.dumps(request).encode()
-        with self._lock:
-            socket.send_fds(self._socket, [len(text).to_bytes(8, "little")], fds)
-            self._socket.sendall(text)
-            pid = int.from_bytes(self._socket.recv(8, socket.MSG_WAITALL), "little")
-        assert pid, "the server of forks has ended"
-        return pid
-
-    def _close(self) -> None:
-        self._socket.close()
-        self._process.wait(10)
-
-
-_server = functools.cache(_Server)
-
-
-class Child:
-    """Has of subprocess.Popen what tests use; stdout and stderr are pipes of text."""
-
-    def __init__(
-        self,
-        code: str,
-        *arguments: object,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.args = ["-c", *map(str, arguments)]
+    def __init__(self, args: list[str], pid: int, pipes: tuple[int, ...]) -> None:
+        self.args, self.pid = args, pid
         self.returncode: int | None = None
-        # The checkout last: `make asan` has another build of the package on the path.
-        given = {**(os.environ if env is None else env), "PYTHONPATH": kits(ROOT)}
-        where = os.fspath(cwd or os.getcwd())
-        (out, out_theirs), (err, err_theirs) = os.pipe(), os.pipe()
-        self.stdout, self.stderr = open(out), open(err)  # noqa: SIM115
-        self._popen: subprocess.Popen[bytes] | None = None
-        try:
-            if NEW:
-                line = [sys.executable, "-c", code, *self.args[1:]]
-                self._popen = subprocess.Popen(
-                    line, env=given, cwd=where, stdout=out_theirs, stderr=err_theirs
-                )
-                self.pid = self._popen.pid
-            else:
-                self._status, theirs = os.pipe()
-                request = {"code": code, "argv": self.args, "env": given, "cwd": where}
-                try:
-                    self.pid = _server().start(request, out_theirs, err_theirs, theirs)
-                finally:
-                    os.close(theirs)
-        finally:
-            os.close(out_theirs)
-            os.close(err_theirs)
+        self._out, self._err, self._status = pipes
+        self._open, self._came = set(pipes), dict.fromkeys(pipes, b"")
+
+    def _hear(self, enough: Callable[[], bool], timeout: float) -> None:
+        """Reads the pipes until there is enough."""
+        until = time.monotonic() + timeout
+        while not enough():
+            ready = select.select([*self._open], [], [], max(0.0, until - time.monotonic()))[0]
+            if not ready:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            for pipe in ready:
+                came = os.read(pipe, 1 << 16)
+                self._came[pipe] += came
+                if not came:
+                    self._open.remove(pipe)
+                    os.close(pipe)
+
+    def line(self, timeout: float = LIMIT_S) -> str:
+        """The next line of stdout, or what came without one."""
+        self._hear(lambda: b"\n" in self._came[self._out] or self._out not in self._open, timeout)
+        line, newline, self._came[self._out] = self._came[self._out].partition(b"\n")
+        return (line + newline).decode()
+
+    def wait(self, timeout: float = LIMIT_S) -> int:
+        if self.returncode is None:
+            self._hear(lambda: self._status not in self._open, timeout)
+            if not self._came[self._status]:
+                raise ChildProcessError("the server that forks has ended")
+            self.returncode = int(self._came[self._status])
+        return self.returncode
+
+    def communicate(self, timeout: float = LIMIT_S) -> tuple[str, str]:
+        """The rest of stdout and of stderr, once the child has ended."""
+        self._hear(lambda: not self._open, timeout)
+        self.wait()
+        return self._came[self._out].decode(), self._came[self._err].decode()
+
+    def completed(self, timeout: float = LIMIT_S) -> Done:
+        """The child at its end. After `timeout` seconds kills it and raises TimeoutExpired."""
+        with self:
+            out, err = self.communicate(timeout)
+            return Done(self.args, self.wait(), out, err)
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+    def close(self, *_: object) -> None:
+        """Kills the child if it still runs."""
+        try:
+            self.send_signal(signal.SIGKILL)
+            self.wait(10)
+        finally:
+            while self._open:
+                os.close(self._open.pop())
 
-    def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None and self._popen is not None:
-            self.returncode = self._popen.wait(timeout)
-        elif self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            said = os.read(self._status, 16)
-            os.close(self._status)
-            assert said, "the server of forks has ended"
-            self.returncode = int(said)
-        return self.returncode
-
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """The rest of both, once the child has ended."""
-        until = None if timeout is None else time.monotonic() + timeout
-        read: dict[str, str] = {}
-
-        def drain(name: str, file: IO[str]) -> None:
-            read[name] = file.read()
-
-        both = {"out": self.stdout, "err": self.stderr}
-        threads = [threading.Thread(target=drain, args=item, daemon=True) for item in both.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(None if until is None else max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                raise subprocess.TimeoutExpired(self.args, timeout or 0)
-        self.wait(None if until is None else max(1.0, until - time.monotonic()))
-        self.stdout.close()
-        self.stderr.close()
-        return read["out"], read["err"]
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kills what still runs."""
-        self.kill()
-        self.wait(10)
-        self.stdout.close()
-        self.stderr.close()
+    __exit__ = close
 
 
-def run(
-    code: str,
-    *arguments: object,
-    env: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
-    timeout: float = 60,
-) -> subprocess.CompletedProcess[str]:
-    """Runs the code to its end; after `timeout` seconds kills it and raises TimeoutExpired."""
-    with Child(code, *arguments, env=env, cwd=cwd) as child:
-        out, err = child.communicate(timeout)
-        return subprocess.CompletedProcess(child.args, child.wait(), out, err)
+class Server(contextlib.AbstractContextManager["Server"]):
+    """A process that has imported the modules, and forks. Its end is the end of its children."""
+
+    def __init__(self, *modules: str, flags: Sequence[str] = ()) -> None:
+        path = kits(ROOT, ROOT / "tools", ROOT / "benchmarks").split(os.pathsep)
+        # one thread of OpenBLAS: a fork has no others
+        own = {"PYTHONPATH": "", "PYTHONSAFEPATH": "", "OPENBLAS_NUM_THREADS": "1"}
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(LIMIT_S)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, *flags, __file__, json.dumps([theirs.fileno(), path, modules])],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                env=os.environ | own, start_new_session=True,
+            )  # fmt: skip
+
+    def start(
+        self, *words: object, env: Env = None, cwd: Path | None = None, stdout: int | None = None
+    ) -> Child:
+        """A child that runs `python WORDS`. Its stdout is the given descriptor, or a pipe."""
+        args = [str(word) for word in words]
+        request = [args, dict(os.environ if env is None else env), os.fspath(cwd or os.getcwd())]
+        pipes, ends = zip(*(os.pipe() for _ in range(3)), strict=True)
+        given = [ends[0] if stdout is None else stdout, *ends[1:]]
+        try:
+            with self._lock:
+                socket.send_fds(self._socket, [json.dumps(request).encode()], given)
+                answer = self._socket.recv(16)
+            if not answer:
+                raise ChildProcessError("the server that forks has ended")
+        except BaseException:
+            self.close()  # a late answer would be taken for the next one
+            for pipe in pipes:
+                os.close(pipe)
+            raise
+        finally:
+            for end in ends:
+                os.close(end)
+        return Child(args, int(answer), pipes)
+
+    def run(self, *words: object, timeout: float = LIMIT_S, **options: Any) -> Done:
+        """Runs what `start` starts to its end."""
+        return self.start(*words, **options).completed(timeout)
+
+    def close(self, *_: object) -> None:
+        """Kills the server, its children, and what they started in its session."""
+        self._socket.close()
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)
+
+    __exit__ = close
 
 
-def _reap(asking: socket.socket, children: dict[int, tuple[int, int]]) -> None:
-    """Tells of children that end, until a request comes."""
+@functools.cache
+def _package() -> Server:
+    server = Server(*PACKAGE)
+    atexit.register(server.close)
+    return server
+
+
+def start(code: str, *words: object, env: Env = None) -> Child:
+    """A child that runs the code, with numpy, pytest, the package and the kits at hand."""
+    # The checkout last: `make asan` has another build of the package on the path.
+    given = {**(os.environ if env is None else env), "PYTHONPATH": kits(ROOT)}
+    return _package().start("-c", code, *words, env=given)
+
+
+def run(code: str, *words: object, env: Env = None, timeout: float = LIMIT_S) -> Done:
+    """Runs what `start` starts to its end."""
+    return start(code, *words, env=env).completed(timeout)
+
+
+def _serve(descriptor: int, path: list[str], modules: list[str]) -> tuple[CodeType, dict[str, Any]]:
+    """Forks a child for each request. Returns only in a child: what it runs, and where."""
+    own = sys.path[1:]
+    sys.path[1:1] = path
+    for name in () if NEW else modules:
+        importlib.import_module(name)
+    gc.freeze()
+    asking = socket.socket(fileno=descriptor)
+    children: dict[int, tuple[int, int]] = {}  # pidfd -> pid, the pipe for its exit status
     while True:
-        ready = select.select([asking, *children], [], [])[0]
-        for watch in [each for each in ready if each is not asking]:
-            pid, status = children.pop(watch)
+        ready = select.select([descriptor, *children], [], [])[0]
+        for ended in children.keys() & set(ready):
+            pid, status = children.pop(ended)
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             with contextlib.suppress(BrokenPipeError):
                 os.write(status, b"%d" % code)
             os.close(status)
-            os.close(watch)
-        if asking in ready:
-            return
-
-
-def _serve(asking: socket.socket) -> str:
-    """Forks a child for each request. Returns only in a child: the code that it runs."""
-    children: dict[int, tuple[int, int]] = {}  # pidfd -> pid, the pipe for its exit status
-    while True:
-        _reap(asking, children)
-        head, fds, _, _ = socket.recv_fds(asking, 8, 3)
-        if not head:
-            os._exit(0)  # without coverage of its own: the imports, which others cover
-        left, text = int.from_bytes(head, "little"), b""
-        while len(text) < left:
-            text += asking.recv(left - len(text))
+            os.close(ended)
+        if descriptor not in ready:
+            continue
+        text, fds, _, _ = socket.recv_fds(asking, 1 << 20, 3)
+        if not text:
+            os.killpg(0, signal.SIGKILL)  # whoever asked has gone: nothing is left running
         pid = os.fork()
         if not pid:
             os.dup2(fds[0], 1)
@@ -209,34 +215,36 @@ def _serve(asking: socket.socket) -> str:
             for fd in (*fds, *children, *(status for _, status in children.values())):
                 os.close(fd)
             asking.close()
-            return _become(json.loads(text))
+            return _become(own, *json.loads(text))
         children[os.pidfd_open(pid)] = pid, fds[2]
         os.close(fds[0])
         os.close(fds[1])
-        asking.sendall(pid.to_bytes(8, "little"))
+        asking.send(b"%d" % pid)
 
 
-def _become(request: dict[str, object]) -> str:
-    """The child takes what is its own. Returns its code."""
+def _become(
+    own: list[str], words: list[str], env: dict[str, str], cwd: str
+) -> tuple[CodeType, dict[str, Any]]:
+    """Makes the child what `python WORDS` is before the first line. Returns code and globals."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
-    os.environ.update(request["env"])  # type: ignore[call-overload]
-    os.chdir(str(request["cwd"]))
-    sys.path[0] = ""
-    sys.argv = list(request["argv"])  # type: ignore[call-overload]
+    os.environ.update(env)
+    os.chdir(cwd)
+    line = [*sys.orig_argv[:-2], *words]
+    if NEW:
+        os.execv(line[0], line)
+    sys.orig_argv[:] = line
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    if words[0] == "-c":
+        folder, name, text = "", "<string>", words.pop(1).encode()
+    else:
+        folder, name = os.path.dirname(os.path.realpath(words[0])), words[0]
+        main.__file__, text = name, Path(name).read_bytes()
+    sys.argv = words
+    sys.path[:] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep)), *own]
     random.seed()
-    return str(request["code"])
-
-
-def _main(descriptor: int) -> str:
-    """The server; returns in a child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the tests' own
-    for name in IMPORTED:
-        __import__(name)
-    gc.collect()
-    gc.freeze()
-    return _serve(socket.socket(fileno=descriptor))
+    return compile(text, name, "exec", dont_inherit=True), main.__dict__
 
 
 if __name__ == "__main__":
-    exec(compile(_main(int(sys.argv[1])), "<string>", "exec"), {"__name__": "__main__"})
+    exec(*_serve(*json.loads(sys.argv[1])))

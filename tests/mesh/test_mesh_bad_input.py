@@ -311,8 +311,8 @@ for d in devices:
 
 @pytest.mark.parametrize("after_s", [0.01, 0.15])
 def test_ctrl_c_says_what_the_arrays_hold_and_leaves_no_thread(after_s):
-    with forked.Child(CTRL_C) as process:
-        assert process.stdout.readline() == "going\n"
+    with forked.start(CTRL_C) as process:
+        assert process.line() == "going\n"
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

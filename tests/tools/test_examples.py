@@ -13,8 +13,8 @@ import runpy
 import sys
 from types import SimpleNamespace
 
+import forked
 import pytest
-import warm
 from uris import OF_TOOLS
 from where import ROOT
 
@@ -52,10 +52,10 @@ def run(script, *words, folder=FOLDER):
 @pytest.fixture(scope="module")
 def run_alone():
     """run_alone(script, *words): the example in a process of its own, as its readers run it."""
-    with warm.Warm(*IMPORTS) as python:
+    with forked.Server(*IMPORTS) as python:
 
         def run(script, *words):
-            done = python.run(FOLDER / script, *words, PYTHONPATH=PATH)
+            done = python.run(FOLDER / script, *words, env=os.environ | {"PYTHONPATH": PATH})
             assert "Traceback" not in done.stderr
             return done
 

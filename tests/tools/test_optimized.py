@@ -8,8 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import forked
 import pytest
-import warm
 from where import ROOT
 
 # Scripts that a person starts, each with a small run where one takes a second or two.
@@ -54,7 +54,7 @@ SCRIPTS = {
 @pytest.fixture(scope="module")
 def ran():
     """ran(script, *words) -> exit code and stdout, under `python -OO`."""
-    with warm.Warm("bench", "bringup", "sparkle", "pm4", "scipy", flags=["-OO"]) as python:
+    with forked.Server("bench", "bringup", "sparkle", "pm4", "scipy", flags=["-OO"]) as python:
 
         def run(script, *words):
             done = python.run(ROOT / script, *words)

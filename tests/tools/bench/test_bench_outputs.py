@@ -17,8 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
-import warm
 from _bench.commands import runner
 from _console import output
 from where import ROOT
@@ -252,7 +252,7 @@ def test_a_device_that_is_lost_keeps_the_rows_before_it(bench, tmp_path, capsys,
 
 @pytest.fixture(scope="module")
 def python():
-    with warm.Warm("bench", "bringup", "sparkle", "pm4") as made:
+    with forked.Server("bench", "bringup", "sparkle", "pm4") as made:
         yield made
 
 
@@ -298,7 +298,9 @@ def complaint(tool, words, stdout, **more):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_full_standard_output(python, tool):
-    done = python.run((ROOT / "tools" / tool).resolve(), *TOOLS[tool], out="/dev/full")
+    with open("/dev/full", "w") as full:
+        script = (ROOT / "tools" / tool).resolve()
+        done = python.run(script, *TOOLS[tool], stdout=full.fileno())
     assert done.returncode == 1
     said = done.stderr
     assert said == f"{Path(tool).name}: could not write standard output: No space left on device\n"

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
-import warm
 from _bringup.benches.card import Emulated
 from _bringup.rungs import patterns
 from where import ROOT
@@ -41,7 +41,7 @@ def bringup(capsys):
 @pytest.fixture(scope="module")
 def process():
     """process(*words) -> (exit code, stdout, stderr) of a process of its own."""
-    with warm.Warm("bringup", "sparkle_drv.testing.emu") as python:
+    with forked.Server("bringup", "sparkle_drv.testing.emu") as python:
 
         def run(*words):
             done = python.run(TOOL, *words)

@@ -6,10 +6,11 @@ When this fails, bring-up on NVIDIA names the wrong cause.
 from __future__ import annotations
 
 import json
+import os
 
 import fakecuda
+import forked
 import pytest
-import warm
 from _bringup.ladder import families
 from _bringup.rungs import cuda as rungs_cuda
 from where import ROOT
@@ -20,12 +21,14 @@ OWN = [rung.name for rung in rungs_cuda.RUNGS]
 @pytest.fixture(scope="module")
 def ladder():
     """ladder(*settings) -> exit code, rungs by name; climbed in a process of its own."""
-    with warm.Warm("bringup") as python:
+    with forked.Server("bringup") as python:
 
         def run(*settings, **environment):
             fake = {"SPARKLE_LIBCUDA": fakecuda.library(), "FAKE_CUDA": ";".join(settings)}
             words = ("ladder", "-d", "cuda:0", "--json", "-")
-            done = python.run(ROOT / "tools/bringup.py", *words, **fake | environment)
+            done = python.run(
+                ROOT / "tools/bringup.py", *words, env=os.environ | fake | environment
+            )
             assert "Traceback" not in done.stderr, done.stderr
             out = done.stdout
             rungs = json.loads(out[0 if out.startswith("{") else out.index("\n{") + 1 :])["rungs"]
