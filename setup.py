@@ -278,7 +278,7 @@ def without_comments(text, private=False):
 # Rooms whose names nobody imports: their docstrings, 70 KB of the wheel, stay in the repository.
 INSIDE = (
     "tools/_", "/sched/", "/cluster/", "/codegen/", "/mesh/", "/telemetry/", "/backends/",
-    "/testing/checks/",
+    "/testing/checks/", "/amd/record/",
 )  # fmt: skip
 # The modules in them that define names of `sparkle_drv` or `sparkle_drv.plugin`.
 SHOWN = (

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from certificates import self_signed
+from _cluster.certificates import self_signed
 from system_kit import Node, Site, free_port
 
 import sparkle_drv as sp

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed (the extra `cluster`)")
 pytest.importorskip("cryptography", reason="cryptography is not installed (the extra `cluster`)")
 
-from certificates import Issuer
+from _cluster.certificates import Issuer
 
 from sparkle_drv.cluster.transport import config, engine
 from sparkle_drv.cluster.transport.engine import Engine

@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from certificates import Issuer, self_signed
+from _cluster.certificates import Issuer, self_signed
 
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport import engine
