@@ -45,9 +45,9 @@ struct sp_look {
     uint32_t lds;
     struct sp_mark now;
     uint32_t clash; /* 1 if lanes may store to the same bytes */
-    uint32_t dwords; /* whole dwords of the line that are gathered and not yet checked */
+    uint32_t dwords; /* mask of the whole dwords of the line that are gathered and not yet checked */
     uint64_t line;  /* number of the gathered line: address >> SP_LINE_BITS */
-    unsigned __int128 bytes; /* gathered bytes of the line that do not fill a dword */
+    unsigned __int128 bytes; /* mask of the gathered bytes of the line that do not fill a dword */
 };
 /* Checks the accesses of all lanes. Returns 0, or w->stop if the wave must stop. */
 int sp_look_at_lanes(struct sp_look *k);

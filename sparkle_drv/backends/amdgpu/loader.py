@@ -85,7 +85,7 @@ def load(
         f"load {spec.name}",
         uri,
     )
-    memory.drop()  # the kernel keeps this memory alive
+    memory.drop()  # the loaded GPU kernel keeps a reference to this memory
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()
     size = code.required_group_size

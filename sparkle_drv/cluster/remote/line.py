@@ -50,8 +50,8 @@ class Line:
             self._reads.pop(read.value, None)
 
     def tell(self, reached: int, faults: list[Any], times: list[Any]) -> list[Read]:
-        """Updates the line from a report of the node; the caller holds the lock. Returns the failed
-        downloads. Raises Damaged.
+        """Updates this copy of a queue of the node from the node's report. The caller holds the
+        lock. Returns the failed downloads. Raises Damaged.
         """
         self.heard_s = time.monotonic()
         failed = []

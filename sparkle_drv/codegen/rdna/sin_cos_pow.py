@@ -147,8 +147,8 @@ def power(k: Code, x: Value, y: Value) -> Reg:
     finite = k.op("v_max_f32", "0xff7fffff", y)
     finite = k.op("v_min_f32", "0x7f7fffff", finite)
     product = k.op64("v_mul_f64", k.op64("v_cvt_f64_f32", finite), _log2(k, x))
-    product = k.op64("v_max_f64", product, "0xc0690000")  # f32: 2**-200 is 0, 2**200 infinity
-    product = k.op64("v_min_f64", product, "0x40690000")
+    product = k.op64("v_max_f64", product, "0xc0690000")  # at least -200: 2**-200 is 0 in f32
+    product = k.op64("v_min_f64", product, "0x40690000")  # at most 200: 2**200 is infinity
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))
     result = k.op("v_ldexp_f32", k.op("v_exp_f32", part), k.op("v_cvt_i32_f64", whole))

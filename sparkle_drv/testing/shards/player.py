@@ -58,8 +58,8 @@ class _Step:
 
 @dataclass(eq=False)
 class _Piece:
-    """The units of one launch. The fixed operand, which every launch needs, is a piece of
-    -1 units.
+    """What one launch computes, or what one transfer moves: `units` of the call. -1 units stand for
+    the operand that every launch needs as a whole.
     """
 
     units: int

@@ -52,7 +52,9 @@ CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
 
 @dataclass(frozen=True)
 class Family:
-    """A family of devices. `bench(uri)` opens nothing; the first rung opens the device."""
+    """A family of devices. `bench(uri)` returns what the rungs work on (benches/) before its device
+    is open; the first rung opens it.
+    """
 
     name: str
     uris: str  # regular expression that the family's URIs match
