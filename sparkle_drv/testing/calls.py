@@ -32,8 +32,8 @@ class Calls(NamedTuple):
 
 
 def of_submission(queue: Queue, commands: Commands) -> Calls:
-    """Returns the Calls of `queue.submit(commands)` on an emulated card. Raises what `submit`
-    raises.
+    """Returns the C functions and arguments by which `queue.submit(commands)` submits to an
+    emulated card. Raises what `submit` raises.
     """
     records, nbytes, epoch = commands._encode(queue.device)
 

@@ -231,7 +231,7 @@ class SimBackend:
         return int(self._inner.settled(queue.inner))
 
     def reached(self, queue: _Queue) -> int:
-        values = range(1, int(self._inner.reached(queue.inner)) + 1)  # values end in this order
+        values = range(1, int(self._inner.reached(queue.inner)) + 1)  # reached in this order
         past = self.machine.clock.past
         return bisect(values, False, key=lambda value: not past(queue.time.end(value)))
 

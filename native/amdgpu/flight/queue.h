@@ -16,7 +16,7 @@ enum { SP_PUSH_NS = 100 * 1000000 };
  * has invalidated L2 yet. */
 struct sp_emptied {
     uint64_t written, code_turn; /* the device's counters at the newest invalidation */
-    uint64_t evictions;          /* the card's evictions at the newest invalidation or before */
+    uint64_t evictions;          /* the card's eviction counter, read no later than the newest invalidation */
     uint64_t job;                /* newest job that invalidated L2 */
 };
 

@@ -39,9 +39,9 @@ struct sp_map_folds {
     void (*store)(void *y, const void *acc, size_t n, size_t count);
 };
 
-/* A step of a chain (chain.c), with addresses. Each instruction set defines the type of its
- * function. */
+/* The function of a link. Each instruction set casts it to its own type. */
 typedef void sp_map_link_fn(void);
+/* A link is a step of a chain (chain.c), with the addresses of its operands and of its result. */
 struct sp_map_link {
     sp_map_link_fn *fn;
     /* the operand that the previous link leaves in registers: 1: a, 2: b, 4: c; 0: none */

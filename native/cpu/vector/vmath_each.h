@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As many vectors as fit into the registers with their temporaries. */
+/* The number of vectors that one call computes: as many as fit into the registers with their
+ * temporaries. */
 #if SP_VBYTES == 32
 enum { SP_EACH = 2 };
 #else

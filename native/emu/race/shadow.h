@@ -45,7 +45,7 @@ struct sp_look {
     uint32_t lds;
     struct sp_mark now;
     uint32_t clash; /* 1 if lanes may store to the same bytes */
-    uint32_t dwords; /* mask of the whole dwords of the line that are gathered and not yet checked */
+    uint32_t dwords; /* mask of the gathered whole dwords of the line that are not yet checked */
     uint64_t line;  /* number of the gathered line: address >> SP_LINE_BITS */
     unsigned __int128 bytes; /* mask of the gathered bytes of the line that do not fill a dword */
 };

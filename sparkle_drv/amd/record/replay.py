@@ -433,12 +433,14 @@ def on_card(uri: str) -> OpenNode:
     >>> lowlevel.on_card("amdgpu:99")
     Traceback (most recent call last):
         ...
-    sparkle_drv.errors.DeviceNotFound: amdgpu:99: expected more than 99 render nodes of amdgpu, got 0
+    sparkle_drv.errors.DeviceNotFound: amdgpu:99: expected over 99 render nodes of amdgpu, got 0
     """
     which = uri.partition(":")[2] or "0"
     if not which.isdigit():
         raise DeviceNotFound(f"expected 'amdgpu:0', 'amdgpu:1', ..., got {uri}")
     cards = [node for node in nodes.listed() if nodes.maybe_ours(node)]
     if int(which) >= len(cards):
-        raise DeviceNotFound(f"{uri}: expected more than {which} render nodes of amdgpu, got {len(cards)}")
+        raise DeviceNotFound(
+            f"{uri}: expected over {which} render nodes of amdgpu, got {len(cards)}"
+        )
     return lambda _: (lib.sp_kmd_linux(), nodes.open_node(cards[int(which)]))

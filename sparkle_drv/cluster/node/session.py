@@ -334,7 +334,7 @@ class Session:
 
     def _do_prepare(self, prepared: int, record: bytes) -> None:
         if prepared in self._tables.prepared:
-            raise ValueError(f"prepare: expected a new number, got {prepared}")
+            raise ValueError(f"prepare: expected a new number, got {prepared}, which is in use")
         self._quotas.check("prepared", len(self._tables.prepared))
         given = commands.decode(record)
         if len(given) != 1 or not isinstance(given[0], plugin.Dispatch):

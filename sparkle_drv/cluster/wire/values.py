@@ -40,7 +40,7 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
 
 
 class Field:
-    """The type of a mapping's field, with limits of its number or length."""
+    """The type of one field of a mapping, and the limits of its value, or of its length."""
 
     __slots__ = ("kind", "least", "most", "optional")
 

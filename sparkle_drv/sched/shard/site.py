@@ -17,9 +17,9 @@ NO_TIME = Line(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Site:
-    """A device, and the costs of computing parts of one call there, if the call is cut in one way.
+    """A device, and the costs of computing parts of one call there, if one given axis is cut.
 
-    A unit is a granule of the axis that is cut, for example 16 rows. Operands, units and results
+    A unit is a granule of that axis, for example 16 rows. The operands and results of the units
     stay in the device's memory until the call ends.
     """
 

@@ -134,7 +134,9 @@ def firmware(b: Bench) -> str:
             none.append(name)
     b.facts["firmware"] = ", ".join(words)
     if none:
-        raise Wrong(f"no firmware: {', '.join(none)}; all firmware: {', '.join(words)}", no_firmware=True)
+        raise Wrong(
+            f"no firmware: {', '.join(none)}; all firmware: {', '.join(words)}", no_firmware=True
+        )
     return ", ".join(words)
 
 
