@@ -31,11 +31,11 @@ pytestmark = pytest.mark.setup
 
 RUN = ROOT / "benchmarks" / "gpu_run.sh"
 STEP = """
-import json, sys, time, _kept
+import json, sys, time, _crash_safety
 out, pause_s, status = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 print("at work", flush=True)
 for i in range(20):
-    _kept.write(out, json.dumps({"parts": list(range(i + 1)), "finished": i == 19}))
+    _crash_safety.write(out, json.dumps({"parts": list(range(i + 1)), "finished": i == 19}))
     time.sleep(pause_s / 20)
 print("why it failed" if status else "well")
 sys.exit(status)
@@ -340,9 +340,9 @@ def test_a_killed_runs_step_goes_with_it(kit):
     """It would write its results while the next call runs the same step."""
     done = subprocess.run(
         [sys.executable, "-c", """
-import os, signal, subprocess, sys, _kept
+import os, signal, subprocess, sys, _crash_safety
 from functools import partial
-child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(_kept.end_with_parent, os.getpid()))
+child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(_crash_safety.end_with_parent, os.getpid()))
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """],
@@ -358,7 +358,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_step_whose_parent_has_ended_already_does_not_begin():
     """Killed between fork and the call that ties the step to its parent."""
     done = subprocess.run(
-        [sys.executable, "-c", "import os, _kept; _kept.end_with_parent(os.getpid())"],
+        [sys.executable, "-c", "import os, _crash_safety; _crash_safety.end_with_parent(os.getpid())"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
