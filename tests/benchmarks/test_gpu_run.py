@@ -340,9 +340,10 @@ def test_a_killed_runs_step_goes_with_it(kit):
     """It would write its results while the next call runs the same step."""
     done = subprocess.run(
         [sys.executable, "-c", """
-import os, signal, subprocess, sys, _crash_safety
+import os, signal, subprocess, sys
+from _crash_safety import end_with_parent
 from functools import partial
-child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(_crash_safety.end_with_parent, os.getpid()))
+child = subprocess.Popen(["sleep", "60"], preexec_fn=partial(end_with_parent, os.getpid()))
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """],
@@ -358,7 +359,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_step_whose_parent_has_ended_already_does_not_begin():
     """Killed between fork and the call that ties the step to its parent."""
     done = subprocess.run(
-        [sys.executable, "-c", "import os, _crash_safety; _crash_safety.end_with_parent(os.getpid())"],
+        [sys.executable, "-c", "import os, _crash_safety as c; c.end_with_parent(os.getpid())"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
