@@ -77,8 +77,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
     const int reached = nbytes == 0 || (host && !q->head);
     if (!reached || (slow && nbytes))
         rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_HOST, &staging);
-    /* The CPU copies fast memory. It also copies slow memory if there is no room for a staging
-     * buffer. */
+    /* The CPU copies from memory that it reads fast. If no staging buffer could be allocated, the
+     * CPU copies from slow memory, too. */
     if (reached && (!staging || rc == -ENOMEM)) {
         if (nbytes)
             memcpy(data, host, nbytes);

@@ -57,8 +57,8 @@ struct sp_map_table {
     sp_map_fn *convert[SP_MAP_TYPES][SP_MAP_TYPES]; /* indexed by [to][from]; NULL: not available */
     /* Functions as in `fn`, but with streaming stores to `out`. Such a store does not read a line
      * before it writes the line, and it evicts no needed line. The address and the size of `out`
-     * are multiples of SP_MAP_LINES bytes. If `fence` is NULL, there are no such functions.
-     * Otherwise each type has at least `past_copy`. */
+     * are multiples of SP_MAP_LINES bytes. If `fence` is NULL, `past` and `past_copy` are
+     * empty. Otherwise `past_copy` has a function for each type. */
     sp_map_fn *past[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_fn *past_copy[SP_MAP_TYPES];
     void (*fence)(void); /* orders streaming stores; called after the last of them */

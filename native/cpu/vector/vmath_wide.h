@@ -104,8 +104,8 @@ static inline double sp_log_any(double x)
 }
 
 /* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi.
- * Writes n, of which only the low bits are right. pi/2 is in parts of 33, 33 and 53 bits, so that n
- * times the first two is exact. */
+ * Stores n: its low bits are right, its high bits are not. pi/2 is in parts of 33, 33 and 53 bits,
+ * so that n times the first two is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {
