@@ -120,8 +120,8 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
 
 
 def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str, str]:
-    """Returns variables that make OpenGL work: the kit's GL loader if the machine has none, and the
-    vendor's entry, which containers may lack.
+    """Returns environment variables that make OpenGL work. They name the kit's GL loader if the
+    machine has none, and the vendor's JSON file for libglvnd, which containers may lack.
     """
     more: dict[str, str] = {}
     folders = [env.get("LD_LIBRARY_PATH", "")]

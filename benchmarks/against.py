@@ -123,7 +123,9 @@ def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
     )
     there = Path(found.stdout.strip()).parents[1]
     if there.resolve() != package.resolve():
-        raise UsageError(f"expected the package of {package}, got that of {there} in a child")
+        raise UsageError(
+            f"expected that a child process imports sparkle_drv from {package}, got it from {there}"
+        )
 
 
 def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:

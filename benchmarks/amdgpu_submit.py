@@ -48,7 +48,7 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-# for each side the largest ratio to RADV's time that meets the target
+# for each of our ways to submit, the largest ratio to RADV's time that meets the target
 TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}
 N = 1000
 WARM_UP = 100  # first submissions of a process, which do not count
@@ -161,8 +161,8 @@ def ours(chip: str, way: str, count: int) -> int:
 
 
 def sides(chip: str, count: int, program: Path) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Returns the command and environment of one process for each side by name. Raises
-    radv.mesa.Absent if there is no RADV.
+    """Returns {side: (command, environment)}. A side is RADV or one of our ways to submit, and is
+    measured in processes of its own. Raises radv.mesa.Absent if there is no RADV.
     """
     me = (sys.executable, str(Path(__file__).resolve()), "--submissions", str(count))
     found: dict[str, tuple[tuple[str, ...], Any]] = {
@@ -186,13 +186,18 @@ def measured(command: tuple[str, ...], environment: Any) -> tuple[float, float]:
     code, said = radv.run(command, environment)
     lines = said.strip().splitlines()
     if code or not lines or not lines[-1].startswith("right "):
-        raise RuntimeError(f"{command[0]}: exit code {code}: {said[-500:]}")
+        raise RuntimeError(
+            f"{command[0]}: expected exit code 0 and a right result, "
+            f"got exit code {code} and the output {said[-500:]}"
+        )
     rows = np.array([line.split() for line in lines if line[0].isdigit()], np.int64)[WARM_UP:]
     return float(np.median(rows[:, 0] - rows[:, 1])), float(np.median(rows[:, 2]))
 
 
 def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Measures all sides. Returns {chip: {side: one (ns, ioctls) for each repetition}}."""
+    """Measures RADV and our ways to submit (the sides). Returns {chip: {side: one (ns, ioctls) for
+    each repetition}}.
+    """
     program, order = radv.build_program(), random.Random(args.seed)
     helper()
     all_sides = {chip: sides(chip, args.submissions, program) for chip in args.chips}

@@ -38,7 +38,7 @@ SIDES = ("ssl", "zenoh", "engine", "device")
 FIGURES = (("ask", "us"), ("bulk", "MB/s"))
 OF_DEVICES = (("down", "MB/s"), ("launch", "us"), ("hundred", "us"))
 RATIOS = (("engine", "zenoh"), ("device", "zenoh"), ("device", "ssl"), ("zenoh", "ssl"))
-HUNDREDS = 20  # repetitions of `hundred` per round
+HUNDREDS = 20  # per round, measurements of `hundred`: the time of 100 launches and one wait
 
 
 def main() -> int:
@@ -72,7 +72,7 @@ Found = dict[str, dict[str, list[float]]]
 
 
 def measure(rounds: int, mib: int, asks: int) -> Found:
-    """Returns for each figure and side one sample per round."""
+    """Returns {figure: {side: one sample per round}}. The sides are the transports of SIDES."""
     network, machines = Network("a", "b"), []
     found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
     found |= {figure: {"device": []} for figure, _ in OF_DEVICES}
@@ -128,7 +128,9 @@ def answer(machine: Machine, figure: str, heard: int) -> float:
         if len(machine.lines) > heard:
             return float(machine.lines[heard][1].removeprefix(figure))
         time.sleep(0.001)
-    raise AssertionError(f"{machine.name}: no answer to {figure!r}")
+    raise AssertionError(
+        f"{machine.name}: expected a line with the figure {figure!r} within 90 s, got none"
+    )
 
 
 def report(found: Found) -> None:

@@ -64,7 +64,7 @@ def timed(call: Call, sync: Call) -> Burst:
 
 
 def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
-    """Returns the bursts of a peer by the name of their row."""
+    """Returns {row: a function that makes and times a burst of launches} of a peer."""
     peer.init()
     memory: list[object] = [peer.device(4096) for _ in range(4)]
     rows = {}
@@ -94,7 +94,7 @@ def baseline(library: str, folder: Path) -> Burst | None:
         got = ctypes.c_void_p()
         code = getattr(cuda, call)(ctypes.byref(got), *args)
         if code:
-            raise sp.DriverCallError(f"C baseline: {call} returned {code}")
+            raise sp.DriverCallError(f"C baseline: {call}: expected the status 0, got {code}")
         return got.value or 0
 
     stream = ctypes.c_void_p(take("cuStreamCreate", 1))
@@ -109,7 +109,9 @@ def baseline(library: str, folder: Path) -> Burst | None:
         ns = float(made.burst(entry, ctypes.c_void_p(kernel), stream, args, count))
         cuda.cuStreamSynchronize(stream)
         if ns < 0:
-            raise sp.DriverCallError(f"C baseline: cuLaunchKernel returned {-ns:.0f}")
+            raise sp.DriverCallError(
+                f"C baseline: cuLaunchKernel: expected the status 0, got {-ns:.0f}"
+            )
         return ns
 
     return burst

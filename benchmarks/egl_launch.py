@@ -91,8 +91,8 @@ BIND_SET_RUN, RUN, FINISH_EACH = "bind, set, run", "run alone", "bind, set, run,
 
 
 class Theirs:
-    """The side of moderngl, used as in its own documentation, with attributes looked up before the
-    loop.
+    """Launches through moderngl, used as in its own documentation. Attributes are looked up before
+    the loop.
     """
 
     def __init__(self, inputs: Values) -> None:
@@ -151,7 +151,7 @@ class Theirs:
 
 
 class Ours:
-    """The side of sparkle_drv, with the same work."""
+    """Launches through sparkle_drv, with the same work."""
 
     def __init__(self, dev: sp.Device, inputs: Values) -> None:
         zero = np.zeros(WIDTH, np.float32)
@@ -160,7 +160,9 @@ class Ours:
         self.sets = [[dev.array(b) for b in (zero, x, z)] for x, z in inputs]
 
     def one(self, index: int, a: float) -> list[np.ndarray]:
-        """Launches once in each way, over poisoned memory. Returns the results."""
+        """Launches the kernel once in each way, on the set of arrays number `index`. The output is
+        poisoned before each launch. Returns the results.
+        """
         y, x, z = self.sets[index]
         kernel, queue = self.kernel, self.queue
         listed = sp.Commands().dispatch(kernel, y, x, z, a, groups=1)

@@ -97,7 +97,9 @@ class Rig:
         self.kernels = stack.enter_context(Kernels(self.gpu, chip, code))
 
     def load(self, name: str) -> int:
-        """Loads a kernel and checks its result. Returns the lane operations of a launch."""
+        """Loads a kernel and checks its result. Returns the number of lane operations
+        (instructions times active lanes) of one launch.
+        """
         self.name = name
         inputs, want, self.number, self.groups, self.size = workloads()[name]
         self.buffers = [self.gpu.buffer(array.nbytes) for array in [*inputs, want]]

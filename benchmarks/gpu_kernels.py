@@ -72,7 +72,10 @@ def close_to(what: str, got: Any, want: Any, kernel: str, terms: int) -> None:
     rms = float(np.sqrt(np.mean(np.square(want)))) if terms > 1 else None
     found = ref.mismatch(np.asarray(got), np.asarray(want), ref.tolerance(kernel, k=terms), rms)
     if found.index is not None:
-        raise Wrong(f"{what}: {found}")
+        raise Wrong(
+            f"{what}: element {found.index}: expected {found.want:.8g}, got {found.got:.8g} "
+            f"(the largest error is {found.error:.3g})"
+        )
 
 
 def bandwidth(dev: sp.Device, n: int) -> list[Row]:

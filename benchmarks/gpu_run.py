@@ -225,7 +225,7 @@ def alone(out: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise OSError(
-                        errno.EBUSY, "another call is at work in this folder", str(out)
+                        errno.EBUSY, "another call of gpu_run.py uses this folder", str(out)
                     ) from None
                 time.sleep(0.02)
             except OSError:  # the file system has no locks
@@ -246,7 +246,7 @@ def run_step(command: Sequence[str], env: dict[str, str], limit_s: float, log: P
             return child.wait(limit_s)
         except subprocess.TimeoutExpired:
             return 124
-        finally:  # Stopped must end the step, too
+        finally:  # SIGTERM or Ctrl-C (the exception Stopped) must end the child process, too
             if child.poll() is None:
                 child.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -46,7 +46,7 @@ import sparkle_drv as sp
 TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_cpu_peers/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
-SURROUNDINGS = {  # the OMP_WAIT_POLICY of each surrounding
+SURROUNDINGS = {  # what runs beside the timed gemm, and the OMP_WAIT_POLICY of that process
     "alone": "",
     "omp between": "",
     "omp passive": "passive",
@@ -137,7 +137,7 @@ class Gemm:
 
 
 def measured(name: str, args: argparse.Namespace) -> list[float]:
-    """Measures one surrounding. Returns the percentiles of its calls, in us."""
+    """Measures calls in one of SURROUNDINGS. Returns the percentiles of their times, in us."""
     ours = Gemm(args.size, 1 if name == "one thread" else args.threads)
     uses_team = "omp" in name or "region" in name or name == "one thread"
     team: Any = ctypes.CDLL(args.team) if uses_team else None

@@ -97,7 +97,7 @@ def _measured(args: argparse.Namespace, todo: Sequence[measure.Task]) -> dict[st
                 rows.append(row)
                 print(" | ".join(report.cells(row)), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        pass  # the document keeps the results so far
+        pass  # after Ctrl-C the returned document has the rows that were measured so far
     shows = [line.as_json() for line in report.lines(rows)]
     return {**told, "rows": rows, "shows": shows, "interrupted": len(rows) < len(todo)}
 

@@ -254,7 +254,7 @@ def bulk(side: Any, answers: threading.Semaphore, mib: int) -> float:
     for number in range(count):
         side.send(Lane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
     if not answers.acquire(timeout=60):
-        raise TimeoutError("the other side gives no answer within 60 s")
+        raise TimeoutError("bulk: the other endpoint did not answer within 60 s")
     return count * CHUNK / (time.perf_counter() - began) / 1e6
 
 

@@ -148,7 +148,10 @@ class Machine:
                 if when >= since and line.startswith(start):
                     return when, line
             time.sleep(0.005)
-        raise AssertionError(f"{self.name}: no {start!r} in {timeout_s} s, got {self.lines[-10:]}")
+        raise AssertionError(
+            f"{self.name}: expected a line that starts with {start!r} within {timeout_s} s, "
+            f"got the lines {self.lines[-10:]}"
+        )
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)

@@ -38,10 +38,12 @@ class Worker:
         self.timers: dict[str, timeit.Timer] = {}
 
     def prepare(self, case: str, folder: str) -> dict[str, Any]:
-        """Prepares each way of a case and computes it once, after the way's `early` calls.
+        """Prepares each way of a case. Makes its first `early` calls, then one call whose result
+        is compared.
 
-        Returns a dict by the way's name: {"statement"}, with "file" if there is a result to
-        compare, or {"error"} with the reason why the way failed.
+        Returns a dict for each way, by the way's name. It has "statement" (the Python statement
+        that is timed), and "file" if there is a result to compare. If the way failed, it has only
+        "error", the reason.
         """
         numpy = import_module("numpy")
         self.timers.clear()

@@ -21,7 +21,8 @@ ROUNDS = 1000
 @dataclass(frozen=True)
 class Ratio:
     """A ratio of medians, the peer's over this package's: above 1 the package is faster. `low` and
-    `high` bound its 95 % interval. `of` is the peer's way.
+    `high` bound its 95 % interval. `of` names the way of the peer that was
+    compared, such as "torch packed".
     """
 
     value: float
@@ -70,13 +71,13 @@ def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio 
 
 
 def against_best(row: Row) -> Ratio | None:
-    """Returns the ratio of the fastest peer of this row to ours."""
+    """Returns the median time of this row's fastest peer over ours."""
     return ratio(row, fastest(row, is_peer))
 
 
 def against(row: Row, peer: str) -> Ratio | None:
-    """Returns the ratio of the fastest way whose name begins with `peer` ("torch", "torch NCHW") to
-    ours.
+    """Returns the median time of the fastest way whose name begins with `peer` ("torch",
+    "torch NCHW") over ours.
     """
     whole = (peer, f"{peer} ")
     return ratio(row, fastest(row, lambda way: way == whole[0] or way.startswith(whole[1])))

@@ -133,9 +133,9 @@ def _of_peak(row: Row | None, peak: float | None) -> float | None:
 
 
 def _of_copies(row: Row | None, roof: float | None) -> Line:
-    """Returns the line about a map's rate as a share of a copy's rate. Map and copy were timed in
-    turns. The line's figure also has the map's rate as a share of two other rates: that of a saxpy
-    in place, and `roof`.
+    """Returns the target that compares a map's rate with a copy's rate. Map and copy were timed in
+    turns. The text of the figure also compares the map's rate with the rate of a saxpy in place,
+    and with `roof`.
     """
     what = "map of 4 operations, 10 M floats: of the copy rate"
     ns = figures.median(row, f"{OURS} checked") if row else None

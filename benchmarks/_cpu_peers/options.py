@@ -47,7 +47,9 @@ def select(pattern: str) -> list[cases.Case]:
     try:
         chosen = cases.select(pattern)
     except re.error as error:
-        raise UsageError(f"--only: {error}") from None
+        raise UsageError(
+            f"--only: expected a regular expression, got {pattern!r}: {error}"
+        ) from None
     if not chosen:
         raise UsageError(f"--only: no case has a name that matches {pattern!r}")
     return chosen
@@ -98,8 +100,8 @@ def keep(
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the exit code. `well`: the run is complete and has no errors. `shows`: the goals'
-    lines, as JSON objects.
+    """Returns the exit code. `well`: the run is complete and has no errors. `shows`: the
+    targets with what was reached, as JSON objects.
     """
     if not well:
         return FAILED

@@ -1,5 +1,5 @@
-"""A peer's process as the run sees it: started once, sent requests, and after each answer watched
-until all of its threads sleep.
+"""Starts and controls a peer's process: sends it requests, and after each answer waits until all of
+its threads sleep.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PeerProcess:
             ready, _, _ = select.select([descriptor], [], [], max(0.0, late - time.monotonic()))
             if not ready:
                 self.close()
-                raise Lost(f"no answer for {ANSWER_S:g} s")
+                raise Lost(f"the process of the peer: no answer for {ANSWER_S:g} s")
             some = os.read(descriptor, 1 << 16)
             if not some:
                 raise Lost(self._end())

@@ -20,8 +20,8 @@ MAPS = ("case", "ours", "GB/s", "error", "best peer", "its time", "ratio", "othe
 
 
 def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Returns the measurements and the goals' lines as one document. `roofs` has the result of
-    roofs.measure for each number of threads.
+    """Returns the measurements, and the targets with what was reached, as one document. `roofs`
+    has the result of roofs.measure for each number of threads.
     """
     threads = sorted({row["threads"] for row in rows})
     made = {
@@ -79,7 +79,7 @@ def _of(row: Row, way: str) -> str:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """Returns the document as Markdown: the conditions, the goals' lines, and a table for each
+    """Returns the document as Markdown: the conditions, the targets, and a table for each
     group.
     """
     env, rows = told["env"], told["rows"]
@@ -151,7 +151,7 @@ def _roof(roof: Mapping[str, float]) -> str:
 
 
 def holds(value: bool | None) -> str:
-    """Returns a word for the state of a goal's line."""
+    """Returns a word that says whether a target holds; None means that no row can decide."""
     return {True: "yes", False: "no", None: "not judged"}[value]
 
 

@@ -33,7 +33,10 @@ def bench(arguments: Sequence[str], cpus: Sequence[int], env: Mapping[str, str])
             ) from None
     if not out.exists():
         said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise RuntimeError(f"bench.py {arguments[0]}: status {done.returncode}, {said[0][:300]}")
+        raise RuntimeError(
+            f"bench.py {arguments[0]}: status {done.returncode} and no results file; "
+            f"its last message was {said[0][:300]}"
+        )
     document: dict[str, Any] = json.loads(out.read_text())
     return document
 

@@ -95,7 +95,9 @@ class Sparkle(Peer):
 
             def result() -> Any:
                 if queue.reached < queue.submitted:
-                    raise RuntimeError("bind: the call returned before the product was ready")
+                    raise RuntimeError(
+                        "bind(): expected a finished product when its function returns"
+                    )
                 return c.numpy()
 
             return Way("go()", {"go": go, "held": (held, bound)}, result)

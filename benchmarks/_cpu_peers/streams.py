@@ -25,7 +25,7 @@ _CLOSE = 1e-6
 
 
 def nbytes(of: Map, name: str) -> float:
-    """Returns the bytes that one call moves."""
+    """Returns the number of bytes that one call of the stream `name` moves through memory."""
     return 4.0 * of.n * ARRAYS[name]
 
 
@@ -39,7 +39,7 @@ def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
         wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
         worst = float(abs(y - wanted).max())
         if not worst <= _CLOSE:  # written so that a NaN fails
-            raise ValueError(f"{name}: the result is wrong by {worst:.3g}")
+            raise ValueError(f"{name}: expected an error of at most {_CLOSE:g}, got {worst:.3g}")
 
     def poison() -> None:
         y[:] = before

@@ -44,7 +44,7 @@ class Peer:
         raise NotImplementedError
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """Returns a function that launches one thread, written as the peer's users write it.
+        """Returns a function that launches `kernel` with one GPU thread, as users of the peer do.
 
         `args` are memory and numbers.
         """

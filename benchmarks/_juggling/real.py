@@ -80,7 +80,9 @@ def _over(truth: dict[str, float], uri: str) -> float:
 
 @dataclass
 class After:
-    """The measurements of one size, made after the calls from which the scheduler learns."""
+    """The measurements of products of one size, made after the calls from which the scheduler
+    learns.
+    """
 
     chosen: list[str]
     """URIs of the devices of the calls."""

@@ -51,7 +51,7 @@ def graphs(options: Options) -> Figures:
         graph, check = _chains(ctx, range(len(uris)))
         for end in ends:
             if not end.poll(120) or not end.recv():
-                raise Wrong("a process with one chain: the result is wrong")
+                raise Wrong("a process with one chain of products: expected numpy's result")
         ratios = []
         for at in range(options.rounds):
             taken = {}
@@ -107,7 +107,7 @@ def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], 
         results = results if isinstance(results, tuple) else (results,)
         for got, want in zip(results, wants, strict=True):
             if not np.allclose(got.numpy(), want, rtol=1e-3, atol=1e-3):
-                raise Wrong("a chain: the result is wrong")
+                raise Wrong("a chain of products: expected numpy's result, got another one")
 
     for _ in range(WARM):
         check()
@@ -148,4 +148,4 @@ def _together(ends: list[Any]) -> float:
 
 
 def _silent() -> NoReturn:
-    raise Wrong("a process with one chain does not answer")
+    raise Wrong("a process that runs one chain of products: no answer within 60 s")

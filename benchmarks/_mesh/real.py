@@ -43,7 +43,7 @@ def _ratio(ctx: sp.Context, mesh: sp.Mesh, host: np.ndarray, reverse: bool) -> f
             taken[name] = time.perf_counter() - begin
         for array in arrays:
             if not np.allclose(array.numpy(), mine[0], rtol=1e-5, atol=1e-5):
-                raise Wrong(f"{array.device.uri}: the sum is wrong")
+                raise Wrong(f"{array.device.uri}: expected numpy's sum of the arrays, got another")
     return taken["mesh"] / taken["numpy"]
 
 

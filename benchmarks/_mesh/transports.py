@@ -33,8 +33,8 @@ SLOW = "time h2d 0.5;time d2h 1;time peer 2"
 def transports(options: Options) -> Figures:
     """Returns ratios of rates at 64 MiB, and the bytes that each transport moved.
 
-    Raises Wrong if a copy takes another transport than expected, if the child fails, or for a wrong
-    sum.
+    Raises Wrong if a copy takes another transport than expected, if the child process with the fake
+    driver fails, or if an all_reduce gives a wrong sum.
     """
     subprocess.run([sys.executable, ROOT / "tests/fake_cuda/build.py"], check=True)
     one = _fake("staged", options.rounds, f"peer off;{RATES}")
@@ -88,13 +88,15 @@ def _prime() -> str:
 
 
 def _reduced(devices: list[sp.Device], nbytes: int) -> str:
-    """Returns the bytes that an all_reduce moved, without those of the mesh's own measurements."""
+    """Returns, as text, how many bytes an all_reduce moved by each transport. Bytes of the mesh's
+    own measurements are not counted.
+    """
     with sp.Mesh(devices) as mesh:
         arrays = [device.array(np.ones(nbytes // 4, np.float32)) for device in devices]
         mesh.plan_all_reduce(nbytes)
         before = mesh.moved
         mesh.all_reduce(arrays)
         if not all((array.numpy() == len(devices)).all() for array in arrays):
-            raise Wrong("all_reduce: the sum is wrong")
+            raise Wrong(f"all_reduce of ones: expected {len(devices)} in every element")
         found = {name: n - before.get(name, 0) for name, n in mesh.moved.items()}
         return _listed({name: n for name, n in found.items() if n})

@@ -16,7 +16,7 @@ import sparkle_drv as sp
 from _overlap.steps import Slot, Work
 
 TIMEOUT_S = 120.0
-STARVED = 0.25  # a round is calm if each loop has a smaller `starved`
+STARVED = 0.25  # limit of `Run.starved`: a round in which each loop is below it is calm
 
 
 @dataclass
@@ -100,9 +100,9 @@ def measure(
 ) -> tuple[list[Round], list[Round]]:
     """Verifies the loops, then times them in turns, in an order that rotates.
 
-    A round is calm if each loop's `starved` is below STARVED. Ends after `rounds` calm rounds, or
-    after `timeout_s`. Returns (rounds that count, rounds set aside). The calm rounds count; without
-    any, all count.
+    A round is calm if other processes took few cores: each loop's `starved` is below STARVED. The
+    measurement ends after `rounds` calm rounds, or after `timeout_s`. Returns (rounds that count,
+    rounds set aside). The calm rounds count. If no round is calm, all rounds count.
     """
     order = [0, *depths]
 

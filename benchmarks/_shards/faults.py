@@ -75,7 +75,8 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # stop_s: the time until the device has done all its units but those of the launch that froze
+    # `own` is the victim's share of the work. `stop_s` is the time at which the victim freezes: it
+    # has done all its units except those of the launch that froze.
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s

@@ -38,7 +38,9 @@ def _cores(options: Options) -> Figures:
 
 
 def _unequal(options: Options) -> Figures:
-    """Compares two unequal cores with the time that the work takes at the sum of their rates."""
+    """Times a product that two unequally fast cores share. Compares the time with an ideal: the
+    work over the sum of both cores' rates.
+    """
     uris, side = ("cpu:c0", "cpu:c1/ref"), options.side // 2
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris})
     pairs = zip(*(taken[uri] for uri in uris), strict=True)

@@ -26,7 +26,7 @@ QUICK_S = 2e-3
 
 
 class _Launches:
-    """What a sampler of tools/_bench needs for its launches: some attributes of the class Bound."""
+    """Stands in for the class Bound of tools/_bench. It has the attributes that a sampler reads."""
 
     def __init__(self, queue: sp.Queue, kernel: sp.Kernel, arguments: list[Any]) -> None:
         self.queue, self.kernel, self.arguments = queue, kernel, arguments

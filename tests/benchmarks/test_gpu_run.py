@@ -202,7 +202,7 @@ def test_two_calls_on_one_folder(call, kit, capsys):
     steps = steps_of(kit.parent / "step.py", only=0)
     with gpu_run.alone(out):
         assert gpu_run.main(["--kit", str(kit), "--out", str(out)]) == 2
-    assert "another call is at work in this folder" in capsys.readouterr().err
+    assert "another call of gpu_run.py uses this folder" in capsys.readouterr().err
     assert list(out.iterdir()) == []
     assert call(steps)[0] == 0
 
