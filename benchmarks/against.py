@@ -213,7 +213,9 @@ def run(args: argparse.Namespace) -> int:
     """Measures and prints the rows. Returns the exit code."""
     allowed = sorted(os.sched_getaffinity(0))
     if not 1 <= args.threads <= len(allowed):
-        raise UsageError(f"--threads: expected 1 to {len(allowed)}, got {args.threads}")
+        raise UsageError(
+            f"--threads: expected 1 to {len(allowed)} (the CPUs allowed), got {args.threads}"
+        )
     wanted, package = chosen(args.names), built(commit(args.rev))
     fewest = max(2, min(measure.FEWEST, args.rounds))
     settings = measure.Settings(args.seconds, fewest, max(fewest, args.rounds))

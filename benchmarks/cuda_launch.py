@@ -64,7 +64,7 @@ def timed(call: Call, sync: Call) -> Burst:
 
 
 def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
-    """Returns {row: a function that makes and times a burst of launches} of a peer."""
+    """Returns {row: a function that makes and times a burst of launches} for a peer."""
     peer.init()
     memory: list[object] = [peer.device(4096) for _ in range(4)]
     rows = {}
@@ -78,8 +78,8 @@ def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
 
 
 def baseline(library: str, folder: Path) -> Burst | None:
-    """Returns a burst of cuLaunchKernel with 4 arguments from a loop in C, or None if there is no
-    compiler.
+    """Returns a function that times a burst of launches: a loop in C calls cuLaunchKernel with 4
+    arguments. Returns None if there is no compiler.
     """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -118,7 +118,9 @@ def baseline(library: str, folder: Path) -> Burst | None:
 
 
 def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
-    """Returns the bursts by row, and the version of cuda.bindings; "" when it is not installed."""
+    """Returns {row: its function of type Burst}, and the version of cuda.bindings. The version is
+    "" if cuda.bindings is not installed.
+    """
     ours = Sparkle()
     ours.start()
     rows = of_peer("sparkle_drv", ours)
@@ -186,7 +188,7 @@ def parser() -> argparse.ArgumentParser:
 def _whole(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1000:  # a driver's queue of launches holds about a thousand
-        raise argparse.ArgumentTypeError(f"expected 1 to 1000, got {text}")
+        raise argparse.ArgumentTypeError(f"expected 1 to 1000 launches, got {text}")
     return value
 
 

@@ -111,7 +111,9 @@ def load(loops: int) -> Iterator[None]:
 
 
 def measured(where: Path, out: Path, timeout_s: float) -> dict[str, object]:
-    """Measures the user's kernel in a process of its own. Returns the results."""
+    """Measures the compiled kernel work.so by `bench.py kernel`, in a process of its own. Returns
+    the results.
+    """
     words = ["kernel", "work.so:work", *WORDS, "--ref", "reference.py:work"]
     return _results(where, words, out, timeout_s)
 

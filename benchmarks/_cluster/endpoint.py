@@ -243,7 +243,7 @@ def ask(side: Any, answers: threading.Semaphore, count: int) -> float:
         began = time.perf_counter()
         side.send(Lane.CONTROL, bytes(100))
         if not answers.acquire(timeout=5):
-            raise TimeoutError("the other side gives no answer within 5 s")
+            raise TimeoutError("ask: the other endpoint did not answer within 5 s")
         took.append(time.perf_counter() - began)
     return sorted(took)[count // 2] * 1e6
 

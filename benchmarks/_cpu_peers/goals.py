@@ -45,7 +45,7 @@ def is_wide_3x3(row: Row) -> bool:
 
 
 def lines(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
-    """Returns all lines for the rows of one number of threads. `roofs` is what roofs.measure
+    """Returns all targets for the rows of one number of threads. `roofs` is what roofs.measure
     returns.
     """
     return [*_conv(rows), *_gemm(rows, roofs), *_maps(rows, roofs), *_errors(rows)]
@@ -102,7 +102,7 @@ def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 
 
 def _errors(rows: Sequence[Row]) -> list[Line]:
-    """Returns the line about our errors. It holds if every result is within the limit of
+    """Returns the target for our errors. It is met if every result is within the limit of
     reference.py. A result that is wrong or failed is named, and has no speed.
     """
     ours = [
@@ -183,8 +183,8 @@ def _mean(what: str, rows: Sequence[Row], peer: str, target: float) -> Line:
 def _each(
     what: str, rows: Sequence[Row], ratio: Callable[[Row], Ratio | None], target: float
 ) -> Line:
-    """Returns a line that holds if every row reaches the target. Up to six rows that miss it are
-    named, the worst first.
+    """Returns a target that is met if every row reaches the ratio `target`. Up to six rows that
+    miss it are named, the worst first.
     """
     pairs: Iterable[tuple[str, Ratio | None]] = [(row["case"], ratio(row)) for row in rows]
     there = sorted(((name, one) for name, one in pairs if one), key=lambda pair: pair[1].value)

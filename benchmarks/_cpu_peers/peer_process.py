@@ -79,7 +79,7 @@ class PeerProcess:
         """
         assert self._child.stdin is not None
         if self._child.stdin.closed:
-            raise Lost("the process ended before")
+            raise Lost("the process of the peer ended before this request")
         try:
             self._child.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self._child.stdin.flush()

@@ -1,5 +1,5 @@
-"""Times a graph with one chain for each device, against pinned processes that run one
-chain each.
+"""Times a graph with one chain of products for each device. Compares it with processes that are
+pinned to one core each and run one chain each.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def virtual() -> float:
 
 
 def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
-    """Returns a graph of chains that has run, and a function that raises Wrong if its result is
-    wrong.
+    """Returns a graph that has run, and a function that raises Wrong if a result of the graph is
+    wrong. The graph has one chain of products and maps for each of `numbers`.
     """
     wants = []
     with ctx.graph() as graph:

@@ -1,4 +1,5 @@
-"""The sections of shards.py: each measures one promise of shared calls and returns figures by name.
+"""The sections of shards.py. Each measures one property of shared calls and returns its figures by
+name.
 
     options.py      the arguments of every section
     real.py         seconds of products on two real devices and on one

@@ -92,7 +92,9 @@ def _timed(
                 calls[name]()
                 seconds = time.perf_counter() - begin
                 if not np.allclose(out, want, rtol=1e-3, atol=1e-3 * side**0.5):
-                    raise Wrong(f"{name} of {' + '.join(uris)}: the product is wrong")
+                    raise Wrong(
+                        f"{name} of {' + '.join(uris)}: expected numpy's product, got another"
+                    )
                 if at >= 0:
                     taken[name].append(seconds)
                     spent_s += seconds
