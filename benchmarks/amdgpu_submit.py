@@ -121,7 +121,7 @@ def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> 
 
 
 def ours(chip: str, way: str, count: int) -> int:
-    """Runs this package's side in its own process. Prints a line per submission, as
+    """Submits through this package, in a process of its own. Prints a line per submission, as
     vk_compute does.
     """
     import sparkle_drv as sp

@@ -15,7 +15,7 @@ class Torch(Peer):
     def start(self) -> str:
         self.torch = import_module("torch")
         if not self.torch.cuda.is_available():
-            raise ImportError("torch has no CUDA here")
+            raise ImportError("torch.cuda.is_available() is False: torch can use no CUDA device")
         return str(self.torch.__version__)
 
     def init(self) -> None:

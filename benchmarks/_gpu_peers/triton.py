@@ -20,7 +20,7 @@ class Triton(Peer):
         self.triton = import_module("triton")
         self.torch = import_module("torch")
         if not self.torch.cuda.is_available():
-            raise ImportError("torch has no CUDA here")
+            raise ImportError("torch.cuda.is_available() is False: torch can use no CUDA device")
         return str(self.triton.__version__)
 
     def init(self) -> None:

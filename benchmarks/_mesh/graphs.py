@@ -67,7 +67,8 @@ def graphs(options: Options) -> Figures:
 
 def virtual() -> float:
     """Returns the time of a graph on two simulated devices over its plan's predicted time, both in
-    virtual seconds. The graph has one chain for each device. Raises Wrong for a wrong result.
+    virtual seconds. The graph has one chain of products for each device. Raises Wrong for a wrong
+    result.
     """
     uris = ("sim:a", "sim:b")
     rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}
@@ -123,8 +124,8 @@ def _run(graph: Any) -> float:
 
 
 def _one_chain(number: int, uri: str, end: Any) -> None:
-    """Runs one chain for each request that arrives at `end`, until a request is False. The body of
-    a process.
+    """Runs one chain of products for each request that arrives at `end`, until a request is False.
+    The body of a process.
     """
     os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
     with sp.init([uri], profile=False) as ctx:
