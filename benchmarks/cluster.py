@@ -72,7 +72,7 @@ Found = dict[str, dict[str, list[float]]]
 
 
 def measure(rounds: int, mib: int, asks: int) -> Found:
-    """Returns {figure: {side: one sample per round}}. The sides are the transports of SIDES."""
+    """Returns {figure: {side: one sample per round}}. The sides are those of SIDES."""
     network, machines = Network("a", "b"), []
     found: Found = {figure: {side: [] for side in SIDES} for figure, _ in FIGURES}
     found |= {figure: {"device": []} for figure, _ in OF_DEVICES}

@@ -28,7 +28,9 @@ class Lost(Exception):
 
 
 def interpreter(name: str) -> str:
-    """Returns the Python that runs a peer: build/peers' after `make peers`, otherwise this one."""
+    """Returns the path of the Python that runs a peer: the one in build/peers after `make peers`,
+    otherwise the one that runs this script.
+    """
     made = HERE.parents[1] / "build" / "peers" / "bin" / "python"
     return str(made) if name != "sparkle" and made.exists() else sys.executable
 

@@ -70,7 +70,7 @@ def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float
     it chose the best.
     """
     ctx.gemm(*pair)
-    plan: Any = ctx.last_plan  # a call's plan, not a graph's
+    plan: Any = ctx.last_plan  # of a call, since no graph has run
     return _over(truth, plan.device)
 
 

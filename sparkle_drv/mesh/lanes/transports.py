@@ -6,10 +6,11 @@
     back      the destination is the host's memory: one download
     staged    in chunks through host memory; copies of different chunks overlap (staged_transfer.py)
 
-A Way takes the first transport that both devices can do. A transport that fails, at once or at its
-fence, is not tried again, and the next one takes its place. Each Way has queues of its own, so that
-transfers need not wait for queued work. `shared` also serves devices on other NUMA nodes
-(`cpu:node1`): the cores of the destination do the copy.
+A Way takes the first transport that both devices can do. A transport may fail at once, or when
+its fence reports an error. Then the next one takes its place. A failed transport is tried again
+only after all have failed. Each Way has queues of its own, so that transfers need not wait for
+queued work. `shared` also serves devices on other NUMA nodes (`cpu:node1`): the cores of the
+destination do the copy.
 """
 
 from __future__ import annotations
