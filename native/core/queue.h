@@ -115,7 +115,7 @@ int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
     struct sp_submission s; /* its `records` point to the member `record` */
-    int hint;               /* what functions->check returned */
+    int hint;               /* what the backend's function `check` returned for the record */
     _Alignas(16) unsigned char record[];
 };
 #endif

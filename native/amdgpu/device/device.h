@@ -46,7 +46,8 @@ struct sp_anchors {
     int64_t ns;     /* newest anchor: reading of CLOCK_MONOTONIC, in ns */
     uint64_t told;  /* largest tick value that was converted for a caller */
     struct sp_piece piece[SP_PIECES];
-    uint32_t n; /* number of pieces made so far; the array keeps the newest SP_PIECES */
+    /* number of pieces added so far to `piece`, which keeps the newest SP_PIECES of them */
+    uint32_t n;
 };
 
 struct sp_amdgpu {

@@ -43,9 +43,9 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
-/* Sets whether other writers may change the memory at any time (`exposed`). When `exposed` ends,
- * counts a write, because other writers may have written until now. The caller holds the device's
- * lock. */
+/* Sets whether other writers may change the memory at any time (`exposed`). When memory stops being
+ * exposed, this counts a write, because other writers may have written until now. The caller holds
+ * the device's lock. */
 static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
 {
     if (m->exposed && !exposed) {

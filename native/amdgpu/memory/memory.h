@@ -5,7 +5,8 @@
 
 /* Which submissions must name (list) a memory to the kernel. */
 enum sp_listed {
-    /* jobs whose `shared` names the memory; VM_ALWAYS_VALID memory needs no list */
+    /* only jobs whose member `shared` is this memory; other submissions need not list it, because
+     * it is VM_ALWAYS_VALID */
     SP_LISTED_BY_JOB = 0,
     /* submissions that touch the memory: shared memory, or wrapped host memory */
     SP_LISTED_TOUCHED,

@@ -18,7 +18,8 @@ struct sp_job {
     uint64_t va;
     unsigned char *args;
     uint64_t args_va;
-    uint64_t args_at; /* the arguments so far begin at this offset in their slot, in bytes */
+    /* arguments fill their slot from its end; those so far begin at this offset, in bytes */
+    uint64_t args_at;
     uint64_t slot;    /* index of the slot, for the IB and for the arguments */
     uint32_t wrote;   /* 1 if the job has written arguments into the slot */
     int dirty;        /* 1 if the next packet must see an earlier write of the job */

@@ -202,7 +202,7 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_engine *e = job->flight->engine;
     const uint32_t nchunks = fill_request(job, point);
     /* Another thread may free a listed memory before the ioctl. The ioctl then returns -ENOENT, and
-     * the loop makes the list again. */
+     * the loop below makes the list again, at most MOST_LOOKS times in all. */
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;

@@ -20,7 +20,7 @@ struct sp_invalidate {
     struct sp_emptied as_of;
 };
 
-/* Returns the reasons to invalidate L2 that the job itself has. */
+/* Returns the reasons (a mask of SP_CACHES_*) for which this job needs an invalidation of L2. */
 uint32_t sp_caches_reasons(const struct sp_job *job);
 /* Decides which caches the next job of the engine invalidates. The caller calls this before it
  * submits the job. */

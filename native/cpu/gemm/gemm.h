@@ -150,7 +150,7 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
- * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */
+ * gemv.c can read the matrix in the order of memory. sp_gemv_run computes the product. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);

@@ -45,7 +45,8 @@ struct sp_gemm_panels {
     size_t whole;
 };
 
-/* Returns 1 if this slice of c, with this many columns, is written along its rows. */
+/* Returns 1 if sp_gemm_slice computes the tiles of c row by row, 0 if panel by panel. The part of c
+ * has `columns` columns; `kc` is the number of terms. */
 int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc);
 /* Computes rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a is memory for
  * tiles of `a`, or NULL if `a` is read in place. */
