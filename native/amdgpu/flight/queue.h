@@ -82,7 +82,7 @@ struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
     struct sp_engine *engine;
-    /* kept records and the IB of the first job; NULL if the queue keeps none */
+    /* the records of this submission with their IB, if the queue keeps them for reuse; else NULL */
     struct sp_cached_ib *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
     uint64_t submitted_ns; /* time of submission on the coarse clock */
@@ -141,8 +141,8 @@ struct sp_amdgpu_queue {
     uint32_t syncobj;
     _Atomic uint64_t reached;
     _Atomic uint64_t looked_ns; /* time of the last check for failed jobs */
-    /* the fence page: eight bytes per engine, written by the kernel; NULL once the queue is
-     * closed */
+    /* The fence page: eight bytes per engine, where the fence packets of the kernel driver write
+     * the number of each job that has succeeded. NULL once the queue is closed. */
     _Atomic(volatile uint64_t *) page;
     _Atomic uint64_t seen[SP_ENGINES]; /* value last read from `page` for each engine */
 

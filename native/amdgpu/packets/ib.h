@@ -27,7 +27,7 @@ struct sp_job {
     int copies_only;  /* 1 if the job is for the copy ring (SDMA) */
     int clocks; /* 1 if the job stores the GPU's clock, so that its IB serves one submission only */
     /* Threads, and bytes copied, of the job so far. Limits of these numbers keep the job's duration
-     * far below the kernel's time limit. */
+     * far below the kernel driver's time limit. */
     uint64_t threads, copied;
     uint32_t ndispatches;
     /* kernel and threads that this job measures; `kernel` is NULL if none */

@@ -71,7 +71,7 @@ uint32_t sp_caches_reasons(const struct sp_job *job)
     return (job->nwaits || job->shared ? SP_CACHES_OTHERS : 0) | (args ? SP_CACHES_ARGS : 0);
 }
 
-/* Returns 1 if the kernel has moved memory since the last query, or if the query fails. */
+/* Returns 1 if the kernel driver has moved memory since the last query, or if the query fails. */
 static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 {
     const uint64_t before = e->evictions;

@@ -13,8 +13,8 @@ static inline uint32_t *sp_job_ib(const struct sp_engine *e, uint64_t slot)
  * everything. */
 enum { SP_CACHES_OTHERS = 1, SP_CACHES_ARGS = 2, SP_CACHES_ALL = 4 };
 
-/* Which caches a job invalidates besides the wave caches (`code`, `l2`). `as_of` holds the device's
- * counters that this invalidation covers. */
+/* Which caches a job invalidates, besides the wave caches: `code` for the instruction cache, `l2`
+ * for L2. `as_of` holds the values of the device's counters that this invalidation covers. */
 struct sp_invalidate {
     uint32_t code, l2;
     struct sp_emptied as_of;

@@ -187,9 +187,9 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* Sends one more job of a copy from another device, like send_one. The link's lock reserves a chunk
- * until the job that copies out of the chunk is submitted. If that submission fails, the reader
- * fills the same chunk again. */
+/* Sends one more job of a copy from another device, like send_one. While the link's lock is held,
+ * no other copy uses the chunk. The lock is held until the job that copies out of the chunk is
+ * submitted. If that submission fails, the reader fills the same chunk again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;

@@ -37,11 +37,12 @@ struct sp_gemm_panels {
     const char *packed; /* address of the slice's first panel */
     /* memory for panels that are packed at their first use; NULL: all were packed before */
     char *fresh;
-    size_t places; /* a mask: panel x is in place x & places; with 1, two places alternate */
+    /* mask: panel x lies in place x & places of `fresh`; mask 1: two places are used in turn */
+    size_t places;
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
-    /* columns from this one on are packed even so: a read of a whole panel there could pass the end
-     * of b */
+    /* with `in_place`: columns from this one on are packed all the same, because a read of a whole
+     * panel there could pass the end of b */
     size_t whole;
 };
 

@@ -155,8 +155,8 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* Copies elements [at, at + count) from the contiguous `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Sets the members of a job from `group` to `copies`. To be called once its instructions and
- * operands are set. */
+/* Sets the members `group`, `copies` and all between them in struct sp_map_job. To be called once
+ * the job's instructions and operands are set. */
 void sp_map_choose_block(struct sp_map_job *job);
 /* Sets `chained`, and the members of the instructions that chains use. */
 void sp_map_choose_chain(struct sp_map_job *job);
@@ -170,7 +170,7 @@ struct sp_map_slot {
     uint32_t scalar; /* 1: a single value for all elements */
     char *copies;    /* memory for copies of a single value, for chains */
 };
-/* An instruction with the addresses of a block. */
+/* An instruction with the addresses of its operands and its result in one block. */
 struct sp_map_step {
     sp_map_fn *fn;
     uint32_t scalars, out_by, by[3];

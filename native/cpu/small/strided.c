@@ -1,8 +1,8 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
  * The last dimension forms a plane with the dimension that has the smallest stride in src. A plane
- * is copied row by row. It is copied by tiles if neither src nor dst would be accessed in order by
- * rows. The other two dimensions count planes. */
+ * is copied row by row, or by tiles if its rows are closer together than its columns in src. The
+ * other two dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/transpose.h"
@@ -142,8 +142,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* Returns the distance of a dimension's elements. A dimension of one element counts as infinitely
- * far, because its stride has no effect. */
+/* Returns the distance of a dimension's elements. For a dimension of one element this is the
+ * largest number, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

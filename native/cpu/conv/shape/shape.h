@@ -134,8 +134,8 @@ struct sp_conv_strips {
     int64_t rows;
     /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
     int is_aliased;
-    /* The fields below are for panels (direct/panels.inc), whose pieces are parts of the output
-     * plane as one long row. */
+    /* The members below are for panels (direct/panels.inc). There the output plane counts as one
+     * long row, and a piece is a part of it. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
     int64_t panel; /* floats from panel to panel */
