@@ -345,7 +345,7 @@ static inline int sp_odd_power_f64(double x, double y)
 }
 #endif
 
-/* Computes the sigmoid with an error of at most 2.5 ulp, in the way of sp_sigmoid_f32. */
+/* Computes the sigmoid with an error of at most 2.5 ulp, by the method of sp_sigmoid_f32. */
 static inline double sp_sigmoidv_f64(double x)
 {
     const double e = sp_expv_f64(x < 0.0 ? x : -x);

@@ -67,7 +67,7 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_max_i64(sp_min_i64(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    /* stretches of equal size */
+    /* cut the plane into stretches of equal size */
     task->piece.columns = sp_ceil_div(sp_ceil_div(plane, sp_ceil_div(plane, columns)), wide) * wide;
     task->pieces = sp_ceil_div(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;
