@@ -83,8 +83,8 @@ SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count
     return beyond ? -EOVERFLOW : 0;
 }
 
-/* Computes the bytes that one pointer needs, from its steps. Returns what sp_signature_need
- * returns. */
+/* Computes the bytes that one pointer needs, from the steps of its extent (struct sp_extent_step).
+ * Returns what sp_signature_need returns. */
 SP_INLINE int sp_extent_need(const struct sp_pointer *p, const struct sp_extent_step *steps, const void *args, uint64_t *need)
 {
     *need = 0;

@@ -31,9 +31,9 @@ struct sp_ledger {
 /* Initialises an empty ledger, which keeps times if `keep_times` is not 0. Returns 0 or -ENOMEM. */
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
-/* Records that a value ended with `rc`. Faults are kept for ever, because a fence may be asked at
- * any time. If memory is short, a new fault replaces the newest one. Only the newest 4096 times are
- * kept. */
+/* Records that the submission of `value` ended with `rc`. Faults are kept for ever, because a fence
+ * may be asked at any time. If memory is short, a new fault replaces the newest one. Only the
+ * newest 4096 times are kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* Returns the error with which the submission of `value` ended, else 0. The error of an earlier
  * fault counts too, because submissions build on earlier ones. An earlier fault counts until its

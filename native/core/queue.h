@@ -106,7 +106,7 @@ static inline uint64_t sp_queue_take_value(struct sp_queue *q)
 /* Checks that `value` may be waited for. Returns 0; -ECHILD in a forked child; -EINVAL if the value
  * was never submitted. */
 int sp_queue_may_wait(const struct sp_queue *q, uint64_t value);
-/* Returns the error with which a reached value ended, else 0. */
+/* Returns the error of the submission of `value`, which the timeline has reached, or 0. */
 int sp_queue_outcome(struct sp_queue *q, uint64_t value);
 /* Records that the submission of `value` ended with `rc`. The caller does not hold the lock. */
 void sp_queue_note(struct sp_queue *q, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
@@ -115,7 +115,7 @@ int sp_queue_shut(struct sp_queue *q);
 
 struct sp_prepared {
     struct sp_submission s; /* its `records` point to the member `record` */
-    int hint;               /* what functions->check returned */
+    int hint;               /* what the backend's function `check` returned for the record */
     _Alignas(16) unsigned char record[];
 };
 #endif

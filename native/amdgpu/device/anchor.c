@@ -45,8 +45,8 @@ static double at_rate(uint64_t from, uint64_t to, double ns_per_tick)
     return to >= from ? ns : -ns;
 }
 
-/* Returns the time on the line at `ticks`, in ns. Uses the newest kept piece that begins at or
- * before `ticks`, or the oldest piece if none does. */
+/* Converts `ticks` to CLOCK_MONOTONIC, in ns. Uses the newest stored piece that begins at or before
+ * `ticks`, or the oldest piece if none does. */
 static int64_t line_at(const struct sp_anchors *a, uint64_t ticks)
 {
     uint32_t kept = a->n < SP_PIECES ? a->n : SP_PIECES;
@@ -69,8 +69,8 @@ static int has_jumped(const struct sp_anchors *a, uint64_t ticks, int64_t ns, do
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* Adds pieces that lead the line to a new anchor (`ticks`, `ns`), as closely as SLEW allows. The
- * caller holds the lock of the anchors. */
+/* Adds pieces to the conversion (see above) that lead to a new anchor (`ticks`, `ns`), as closely
+ * as SLEW allows. The caller holds the lock of the anchors. */
 static void slew(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);

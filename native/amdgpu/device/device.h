@@ -30,8 +30,8 @@ static inline void sp_count(_Atomic uint64_t *counter, uint64_t n)
 }
 
 enum { SP_PIECES = 16 };
-/* One piece of the line that converts the GPU's clock to CLOCK_MONOTONIC (anchor.c). A piece is
- * valid from `ticks` until the next piece begins. */
+/* One straight piece of the conversion from the GPU's clock to CLOCK_MONOTONIC (anchor.c). A piece
+ * is valid from `ticks` until the next piece begins. */
 struct sp_piece {
     uint64_t ticks;
     int64_t ns;
@@ -46,7 +46,8 @@ struct sp_anchors {
     int64_t ns;     /* newest anchor: reading of CLOCK_MONOTONIC, in ns */
     uint64_t told;  /* largest tick value that was converted for a caller */
     struct sp_piece piece[SP_PIECES];
-    uint32_t n; /* number of pieces made so far; the array keeps the newest SP_PIECES */
+    /* number of pieces added so far to `piece`, which keeps the newest SP_PIECES of them */
+    uint32_t n;
 };
 
 struct sp_amdgpu {
@@ -54,11 +55,12 @@ struct sp_amdgpu {
     const struct sp_kmd_ops *ops;
     int fd;
     uint32_t always_valid; /* 1 if the kernel driver accepts AMDGPU_GEM_CREATE_VM_ALWAYS_VALID */
-    uint32_t vram_lost; /* the kernel's count of VRAM losses when the device was opened */
+    /* count of VRAM losses that the kernel driver reported when the device was opened */
+    uint32_t vram_lost;
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* references to this struct: its owner, queues, kernels, memory */
     _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
-    _Atomic size_t nlisted; /* entries of `memories` that some submission must list */
+    _Atomic size_t nlisted; /* number of entries of `memories` that some submissions must list */
     /* advances when memory that submissions must list is added or removed; starts at 1 */
     _Atomic uint64_t list_turn;
     /* advances when a kernel is unloaded, or when jobs of a kernel must become shorter */

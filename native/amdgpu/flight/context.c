@@ -1,5 +1,5 @@
-/* Creates and destroys a queue's kernel objects: a context, a timeline syncobj, a page for the
- * fence, memory for IBs and clocks. */
+/* Creates and destroys what a queue has in the kernel driver: a context, a timeline syncobj, a page
+ * for the fence, memory for IBs and clocks. */
 #include "context.h"
 
 #include <errno.h>

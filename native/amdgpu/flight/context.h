@@ -1,4 +1,4 @@
-/* A queue's kernel objects: context, timeline syncobj, fence page. */
+/* What a queue has in the kernel driver: a context, a timeline syncobj, a fence page. */
 #ifndef SP_AMDGPU_CONTEXT_H
 #define SP_AMDGPU_CONTEXT_H
 #include "queue.h"

@@ -10,8 +10,8 @@
 #define SP_AMDGPU_LINK_H
 #include "queue.h"
 
-/* Two chunks are in use at a time. Four chunks keep both devices busy. A chunk takes 0.2 ms at 20
- * GB/s, some ten times the cost of a job. */
+/* At any time each device works on one chunk. Four chunks are enough to keep both devices busy. A
+ * chunk takes 0.2 ms at 20 GB/s, some ten times the cost of a job. */
 enum { SP_CHUNK_NBYTES = 4 << 20, SP_LINK_CHUNKS = 4 };
 
 struct sp_amdgpu_link {

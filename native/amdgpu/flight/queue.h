@@ -29,8 +29,8 @@ struct sp_engine {
     /* memory that holds the kernel arguments; NULL: the arguments stand at the end of an IB's
      * slot */
     struct sp_amdgpu_memory *args;
-    /* Number of submitted jobs. The kernel numbers the jobs of each context from 1: that number +
-     * `base` is our number. */
+    /* Number of submitted jobs. The kernel driver numbers the jobs of each context from 1. The
+     * number of a job in this struct is that number plus `base`. */
     uint64_t jobs;
     uint64_t jobs_done;
     uint64_t base;
@@ -82,7 +82,7 @@ struct sp_flight {
     struct sp_flight *next;
     uint64_t value;
     struct sp_engine *engine;
-    /* kept records and the IB of the first job; NULL if the queue keeps none */
+    /* the records of this submission with their IB, if the queue keeps them for reuse; else NULL */
     struct sp_cached_ib *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
     uint64_t submitted_ns; /* time of submission on the coarse clock */
@@ -120,7 +120,7 @@ struct sp_cached_ib {
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
  * members are set once, when the queue is made. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
-/* a recorded IB uses only the chunks before SP_AGAIN */
+/* an IB that is sent again from `recorded` uses only the chunks of enum sp_chunk before SP_AGAIN */
 enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };
 struct sp_request {
     struct drm_amdgpu_cs_chunk chunk[SP_CHUNKS];
@@ -141,8 +141,8 @@ struct sp_amdgpu_queue {
     uint32_t syncobj;
     _Atomic uint64_t reached;
     _Atomic uint64_t looked_ns; /* time of the last check for failed jobs */
-    /* the fence page: eight bytes per engine, written by the kernel; NULL once the queue is
-     * closed */
+    /* The fence page: eight bytes per engine, where the fence packets of the kernel driver write
+     * the number of each job that has succeeded. NULL once the queue is closed. */
     _Atomic(volatile uint64_t *) page;
     _Atomic uint64_t seen[SP_ENGINES]; /* value last read from `page` for each engine */
 
@@ -156,13 +156,14 @@ struct sp_amdgpu_queue {
     struct sp_flight *spare; /* free structs for submissions of recorded IBs */
     struct sp_cached_ib recorded[SP_CACHED_IBS];
     uint64_t key[SP_CACHED_IBS];
-    uint32_t guess; /* index in `recorded` of the IB that was found last */
+    uint32_t guess; /* index in `recorded` of the entry that the last look-up found */
     struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;
     _Atomic uint64_t sent;     /* newest value of which all jobs have been submitted */
     struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
-    struct sp_bo_list list; /* list of the newest submission that is not recorded */
+    /* BO list of the newest submission whose records are not in `recorded` */
+    struct sp_bo_list list;
 };
 #endif

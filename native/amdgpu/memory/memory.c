@@ -43,9 +43,9 @@ static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m,
     atomic_fetch_add(&dev->list_turn, 1);
 }
 
-/* Sets whether other writers may change the memory at any time (`exposed`). When `exposed` ends,
- * counts a write, because other writers may have written until now. The caller holds the device's
- * lock. */
+/* Sets whether other writers may change the memory at any time (`exposed`). When memory stops being
+ * exposed, this counts a write, because other writers may have written until now. The caller holds
+ * the device's lock. */
 static void expose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m, uint32_t exposed)
 {
     if (m->exposed && !exposed) {
@@ -118,8 +118,8 @@ void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m)
     pthread_mutex_unlock(&m->dev->lock);
 }
 
-/* Maps a BO for the GPU and enters the memory in the device. On failure, drops the reference to the
- * BO. */
+/* Maps a BO for the GPU and enters the memory in the device's sorted array. On failure, drops the
+ * reference to the BO. */
 static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t rights, struct sp_amdgpu_memory **out)
 {
     struct sp_amdgpu_memory *m = malloc(sizeof *m);
@@ -227,7 +227,8 @@ int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struc
         return rc;
     struct sp_amdgpu_memory m = {.kind = kind, .nbytes = nbytes, .bo = at.bo, .listed = listed, .domain = at.domain,
                                  .cpu = at.cpu, .displaced = at.displaced};
-    /* enters the BO in the list, because an import of the exported BO returns the same handle */
+    /* Enter the BO in the device's list, because an import of the exported BO returns the same
+     * handle. */
     if (kind == SP_AMDGPU_SHARED) {
         pthread_mutex_lock(&dev->lock);
         m.bo->next = dev->bos;

@@ -5,11 +5,12 @@
 
 /* Which submissions must name (list) a memory to the kernel. */
 enum sp_listed {
-    /* jobs whose `shared` names the memory; VM_ALWAYS_VALID memory needs no list */
+    /* only jobs whose member `shared` is this memory; no submission, if the memory is
+     * VM_ALWAYS_VALID */
     SP_LISTED_BY_JOB = 0,
-    /* submissions that touch the memory: shared memory, or wrapped host memory */
+    /* only submissions that touch the memory; for shared memory and wrapped host memory */
     SP_LISTED_TOUCHED,
-    SP_LISTED_ALWAYS      /* all submissions: the kernel driver does not know VM_ALWAYS_VALID */
+    SP_LISTED_ALWAYS      /* every submission; if the kernel driver does not know VM_ALWAYS_VALID */
 };
 
 struct sp_amdgpu_memory {

@@ -2,8 +2,8 @@
  *
  * A discrete card fetches code and arguments faster from its VRAM than over the bus. Code goes to
  * VRAM if the part of VRAM that the CPU can map has room. Arguments go to VRAM if the CPU can map
- * all of VRAM. The kernel flushes the HDP between such CPU writes and an IB (docs/AMDGPU_FACTS.md
- * 6.1).
+ * all of VRAM. The kernel driver flushes the HDP between such CPU writes and an IB
+ * (docs/AMDGPU_FACTS.md 6.1).
  *
  * The VRAM of an APU is a part of the DRAM that also holds GTT, and the CPU reads VRAM slowly. If
  * VRAM is smaller than GTT, this file leaves VRAM to the display. */
@@ -28,8 +28,8 @@ static uint32_t wanted(const struct sp_amdgpu_setup *s, uint64_t nbytes, uint32_
 }
 
 /* Returns the heap and flags that a BO for VRAM really has, by GEM_OP. If VRAM is full, the kernel
- * first drops the flag for CPU access, then adds GTT to the BO's domains (amdgpu_gem_create_ioctl).
- * If GEM_OP fails, the result is what was requested. */
+ * driver first drops the flag for CPU access, then adds GTT to the BO's domains
+ * (amdgpu_gem_create_ioctl). If GEM_OP fails, the result is what was requested. */
 static struct drm_amdgpu_gem_create_in made(struct sp_amdgpu *dev, const struct sp_bo *bo, uint64_t flags)
 {
     struct drm_amdgpu_gem_create_in info;

@@ -5,7 +5,7 @@
 
 struct sp_placement {
     struct sp_bo *bo;
-    uint32_t domain;    /* AMDGPU_GEM_DOMAIN_VRAM or _GTT: the heap that the kernel chose */
+    uint32_t domain;    /* AMDGPU_GEM_DOMAIN_VRAM or _GTT: the heap that the kernel driver chose */
     uint32_t cpu;       /* 1 if the CPU can map the BO */
     uint32_t displaced; /* 1 if the BO is not in its preferred heap */
 };

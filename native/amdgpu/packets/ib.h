@@ -18,7 +18,8 @@ struct sp_job {
     uint64_t va;
     unsigned char *args;
     uint64_t args_va;
-    uint64_t args_at; /* the arguments so far begin at this offset in their slot, in bytes */
+    /* arguments fill their slot from its end; those so far begin at this offset, in bytes */
+    uint64_t args_at;
     uint64_t slot;    /* index of the slot, for the IB and for the arguments */
     uint32_t wrote;   /* 1 if the job has written arguments into the slot */
     int dirty;        /* 1 if the next packet must see an earlier write of the job */
@@ -26,7 +27,7 @@ struct sp_job {
     int copies_only;  /* 1 if the job is for the copy ring (SDMA) */
     int clocks; /* 1 if the job stores the GPU's clock, so that its IB serves one submission only */
     /* Threads, and bytes copied, of the job so far. Limits of these numbers keep the job's duration
-     * far below the kernel's time limit. */
+     * far below the kernel driver's time limit. */
     uint64_t threads, copied;
     uint32_t ndispatches;
     /* kernel and threads that this job measures; `kernel` is NULL if none */

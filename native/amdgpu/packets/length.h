@@ -15,11 +15,11 @@ static inline int sp_job_tells(const struct sp_amdgpu *dev, const struct sp_amdg
     return threads >= dev->setup.measured_threads || threads >= sp_job_limit(dev, k) / 2;
 }
 
-/* Starts the measurement of a job, before the job's first dispatch. */
+/* Encodes the start of the measurement of a job's duration, before the job's first dispatch. */
 void sp_job_measure(struct sp_job *job, struct sp_amdgpu_kernel *k, uint64_t threads);
-/* Ends the measurement of a job, at the end of the IB. */
+/* Encodes the end of the measurement of a job's duration, at the end of the IB. */
 void sp_job_measure_end(struct sp_job *job);
-/* Adapts the limits of kernels to the durations of compute jobs `done` to `now_done`, which have
- * ended. */
+/* Adapts how many threads a job of each kernel may have, from the durations of compute jobs `done`
+ * to `now_done`, which have ended. */
 void sp_amdgpu_learn(struct sp_amdgpu_queue *q, uint64_t done, uint64_t now_done);
 #endif

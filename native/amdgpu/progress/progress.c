@@ -147,7 +147,7 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
 {
-    /* the text of this submission, or the newest text of an earlier one */
+    /* the error text of this submission, or of the newest earlier submission that has one */
     const struct sp_fault_text *best = NULL;
     size_t nbytes = 0;
     pthread_mutex_lock(&q->dev->lock);
@@ -180,7 +180,8 @@ static void read_page(struct sp_amdgpu_queue *q)
     }
 }
 
-/* Returns the error of a submission. Records a text if the submission itself failed. */
+/* Returns the error of a submission whose jobs gave `rc`. If one of its jobs failed, this records
+ * an error text for the queue. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
     /* Only a job after the first can have failed with -EFAULT: an error of the first job fails the
@@ -194,9 +195,9 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 }
 
 /* Returns the result of the peer's reads from value `first` to `last`: 0 or -errno. Each chunk is
- * one timeline value of the reader. Our half of the copy starts even if the read of its chunk
- * failed. Reads of other queues' copies may lie between `first` and `last`: a failed one makes our
- * copy fail too. */
+ * one timeline value of the reader. The job of our queue that copies a chunk starts even if the
+ * read of that chunk failed. Reads for other queues may lie between `first` and `last`: if one of
+ * them failed, our copy fails too. */
 static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);
@@ -204,12 +205,12 @@ static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64
         sp_amdgpu_inspect(reader);
     int rc = sp_ledger_among(&reader->common.ledger, first, last);
     if (rc == 0 && atomic_load(&reader->reached) < last)
-        rc = -EIO; /* our half copied the chunk before the peer had filled it */
+        rc = -EIO; /* our queue copied out of the chunk before the peer had filled the chunk */
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* Returns the error of the peer's half of a copy between devices, or 0. The copy's own half has
- * succeeded. */
+/* Returns the error that the peer had while it read the bytes of a copy between devices, or 0. The
+ * jobs of the submission `f` itself have succeeded. */
 static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     const struct sp_transfer *t = &f->transfer;
@@ -225,7 +226,8 @@ static int peer_failure(struct sp_amdgpu_queue *q, const struct sp_flight *f)
     return -EIO;
 }
 
-/* Retires the oldest submission, with error `rc` or an error of its peer. */
+/* Retires the oldest submission. Its error is `rc`. If `rc` is 0 and the submission copies from
+ * another device, its error is that of the reads on the other device. */
 static void complete_failed(struct sp_amdgpu_queue *q, int rc)
 {
     rc = rc ? rc : peer_failure(q, q->head);

@@ -83,7 +83,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
         if (nbytes)
             memcpy(data, host, nbytes);
         atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
-        /* no job runs here that would report a loss of VRAM */
+        /* This download submits no job, and only a job would report that a reset has erased VRAM.
+         * So ask. */
         rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0;
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }
@@ -101,8 +102,8 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes)
 {
     void *unused;
-    /* The record's source stands for all chunks of the link: each job copies from the chunk that
-     * the reader has filled. */
+    /* The record names the first chunk of the link as its source. But each job copies from the
+     * chunk that the reader has just filled. */
     struct sp_cmd_copy c = {
         .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
     if (link->here[0]->dev != q->dev)

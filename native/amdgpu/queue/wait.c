@@ -48,15 +48,16 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     uint64_t jobs = e->jobs;
     rc = sp_amdgpu_push(q, timeout_ns);
     if (rc == -EAGAIN && e->jobs == jobs) {
-        /* a lost device would never send the rest: find out whether the device is lost */
+        /* Not one job could be submitted. Find out whether the device is lost, because it would
+         * then never accept the remaining jobs. */
         sp_amdgpu_inspect(q);
         rc = -ETIMEDOUT;
     }
     return (int)sp_queue_leave(&q->common, rc);
 }
 
-/* Returns the flight after the last flight `f` of the list: the submission that is only partly
- * sent, or NULL. */
+/* Returns the submission that comes after the end of the list of flights: the one that is only
+ * partly sent, or NULL. Returns NULL too if `f` is that submission. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f == q->sending ? NULL : q->sending;
@@ -74,7 +75,8 @@ int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records,
     for (const struct sp_flight *f = first; got < 0 && f; f = f->next ? f->next : last(q, f)) {
         if (f->value != value)
             continue;
-        /* Which record of an IB is running is unknown. So the first record stands for all. */
+        /* It is unknown which record of an IB is running. So this reports that the first one is
+         * running. */
         out->running_at = f == first ? 0 : f->nbytes;
         out->running_ns = f == first ? sp_clock_ns() - f->submitted_ns : 0;
         if (records && f->nbytes)

@@ -16,7 +16,7 @@ static inline int sp_bo_list_update(struct sp_amdgpu *dev, struct sp_bo_list *li
         return 0;
     if (atomic_load(&dev->nlisted))
         return sp_bo_list_make(dev, list, records, nbytes);
-    list->n = 0; /* the usual case: no memory must be listed, so no look-up is needed */
+    list->n = 0; /* the usual case: no memory has to be in the list, so nothing is looked up */
     list->turn = turn;
     return 0;
 }

@@ -69,8 +69,7 @@ static void put_scratch(uint32_t *p, const struct sp_amdgpu_template *t, const s
     }
 }
 
-/* Encodes one piece of a dispatch's grid: the groups from `from` on, without those from `end`
- * on. */
+/* Encodes one piece of a dispatch's grid: along each axis, groups `from` to `end` - 1. */
 static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const uint32_t from[3], const uint32_t end[3])
 {
     const struct sp_amdgpu_kernel *k = (const void *)(uintptr_t)d->kernel;
@@ -107,7 +106,7 @@ static void put_piece(struct sp_job *job, const struct sp_cmd_dispatch *d, const
  * end of that piece in `end`. A piece is part of a row, whole rows, or whole planes. */
 static void piece_end(const struct sp_cmd_dispatch *d, const uint32_t at[3], uint64_t most, uint32_t end[3])
 {
-    int whole = 1; /* 1 if the piece has all groups along the axes so far */
+    int whole = 1; /* 1 if the piece has all groups of the grid along each axis before i */
     most = most ? most : 1;
     for (int i = 0; i < 3; i++) {
         uint64_t n = whole ? most : 1;
@@ -166,7 +165,9 @@ static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
     if (other == job->q || sp_amdgpu_reached(other) >= w->value)
         return 0;
     if (w->value > atomic_load(&other->sent))
-        return -EAGAIN; /* no fence yet: another thread will send the rest of that submission */
+        /* The other queue has not submitted all jobs up to this value, so there is no fence to wait
+         * for. Another thread will submit them. */
+        return -EAGAIN;
     if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
         return SP_JOB_FULL;
     job->q->request.waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};

@@ -57,7 +57,7 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_cached_
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-/* Returns 1 if the queue can send a kept IB as its next job. */
+/* Returns 1 if the next job of the queue can be an IB that the queue keeps. */
 static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
@@ -88,8 +88,8 @@ int64_t sp_ib_cache_resend(struct sp_amdgpu_queue *q, const void *records, size_
     return (int64_t)f->value;
 }
 
-/* Sends a kept IB again, without a list of memory. Does all possible work before the ioctl, in one
- * function, because the CPU's caches are cold after the ioctl. */
+/* Sends again an IB that the queue keeps, if the job needs no list of memory. Does all possible
+ * work before the ioctl, in one function, because the CPU's caches are cold after the ioctl. */
 static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_cached_ib *r, struct sp_flight *f)
 {
     struct sp_engine *e = &q->engine[SP_ENGINE_COMPUTE];

@@ -3,11 +3,12 @@
 #define SP_AMDGPU_IB_CACHE_H
 #include "amdgpu/packets/ib.h"
 
-/* Sends the kept IB of these records. The records need no check. Returns the new timeline value, 0
- * if the caller must submit them as new records, or -errno. The caller has entered the queue. */
+/* Sends the IB that the queue keeps for these records. The records need no check. Returns the new
+ * timeline value, 0 if the caller must submit them as new records, or -errno. The caller has
+ * entered the queue. */
 int64_t sp_ib_cache_resend(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
-/* Returns a slot for records whose IB may be kept. Returns NULL if no slot is free, or if the IB
- * must not be kept. */
+/* Returns a slot in which the queue can keep the IB of these records. Returns NULL if no slot is
+ * free, or if this IB cannot be sent again. */
 struct sp_cached_ib *sp_ib_cache_reserve(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
 /* Returns the index of the ring's slot for the next job of the submission `f`. */
 uint64_t sp_ib_cache_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f);

@@ -71,7 +71,7 @@ uint32_t sp_caches_reasons(const struct sp_job *job)
     return (job->nwaits || job->shared ? SP_CACHES_OTHERS : 0) | (args ? SP_CACHES_ARGS : 0);
 }
 
-/* Returns 1 if the kernel has moved memory since the last query, or if the query fails. */
+/* Returns 1 if the kernel driver has moved memory since the last query, or if the query fails. */
 static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 {
     const uint64_t before = e->evictions;
@@ -202,7 +202,7 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_engine *e = job->flight->engine;
     const uint32_t nchunks = fill_request(job, point);
     /* Another thread may free a listed memory before the ioctl. The ioctl then returns -ENOENT, and
-     * the loop makes the list again. */
+     * the loop below makes the list again, at most MOST_LOOKS times in all. */
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;

@@ -13,14 +13,14 @@ static inline uint32_t *sp_job_ib(const struct sp_engine *e, uint64_t slot)
  * everything. */
 enum { SP_CACHES_OTHERS = 1, SP_CACHES_ARGS = 2, SP_CACHES_ALL = 4 };
 
-/* Which caches a job invalidates besides the wave caches (`code`, `l2`). `as_of` holds the device's
- * counters that this invalidation covers. */
+/* Which caches a job invalidates, besides the wave caches: `code` for the instruction cache, `l2`
+ * for L2. `as_of` holds the values of the device's counters that this invalidation covers. */
 struct sp_invalidate {
     uint32_t code, l2;
     struct sp_emptied as_of;
 };
 
-/* Returns the reasons to invalidate L2 that the job itself has. */
+/* Returns the reasons (a mask of SP_CACHES_*) for which this job needs an invalidation of L2. */
 uint32_t sp_caches_reasons(const struct sp_job *job);
 /* Decides which caches the next job of the engine invalidates. The caller calls this before it
  * submits the job. */

@@ -127,9 +127,10 @@ static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbyt
     return sp_queue_leave(&reader->common, rc);
 }
 
-/* Encodes one chunk of a copy from another device. The reader copies the next bytes of the source
- * into a chunk, which this job lists. The job copies the bytes out of the chunk. Returns 0 after
- * the last chunk, SP_JOB_FULL if more follow, or -errno. The caller holds the link's lock. */
+/* Encodes one chunk of a copy from another device. The other device's queue (`reader`) copies the
+ * next bytes of the source into a chunk. This job names the chunk in its BO list, and copies the
+ * bytes out of it. Returns 0 after the last chunk, SP_JOB_FULL if more follow, or -errno. The
+ * caller holds the link's lock. */
 static int encode_over(struct sp_job *job)
 {
     struct sp_flight *f = job->flight;
@@ -186,9 +187,9 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
     return (int)sp_queue_leave(&reader->common, rc);
 }
 
-/* Sends one more job of a copy from another device, like send_one. The link's lock reserves a chunk
- * until the job that copies out of the chunk is submitted. If that submission fails, the reader
- * fills the same chunk again. */
+/* Sends one more job of a copy from another device, like send_one. While the link's lock is held,
+ * no other copy uses the chunk. The lock is held until the job that copies out of the chunk is
+ * submitted. If that submission fails, the reader fills the same chunk again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;

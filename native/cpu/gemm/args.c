@@ -89,7 +89,7 @@ static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_ty
     {                                                                                                                  \
         const struct sp_args_##name *const v = args;                                                                   \
         const struct sp_gemm_kernel *const kernel = &sp_gemm_kernels[isa][type];                                       \
-        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c may not share memory */               \
+        if (v->act > SP_ACT_SIGMOID || (v->m > 1 && v->rsc < v->n)) /* rows of c must not overlap */                   \
             return -EINVAL;                                                                                            \
         if (v->m == 0 || v->n == 0)                                                                                    \
             return 0;                                                                                                  \

@@ -137,7 +137,7 @@ void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool,
 /* Computes rows [m0, m1), columns [n0, n1) of c in the calling thread, with its scratch slots A and
  * B. Returns 0 or -ENOMEM. */
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1);
-/* Computes the whole product, on as many threads as pay. Returns 0 or -errno. */
+/* Computes the whole product, on as many threads as are worth using. Returns 0 or -errno. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
 /* Small products (small.c), from the arguments of gemm_f32 or gemm_f64. sp_gemm_takes_small returns
@@ -150,7 +150,7 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
- * gemv.c can read the matrix along memory. sp_gemv_run computes the product. */
+ * gemv.c can read the matrix in the order of memory. sp_gemv_run computes the product. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
@@ -162,7 +162,7 @@ int sp_gemm_f32_naive(const void *args, const struct sp_tile_plan *plan, struct 
 int sp_gemm_f64_naive(const void *args, const struct sp_tile_plan *plan, struct sp_pool *pool);
 
 /* sp_gemm_ns estimates the ns of `flops` operations on one core. sp_gemm_threads returns the number
- * of threads that pay. */
+ * of threads that are worth using for them. */
 double sp_gemm_ns(double flops);
 uint32_t sp_gemm_threads(double flops, const struct sp_tile_plan *plan, const struct sp_pool *pool);
 #endif

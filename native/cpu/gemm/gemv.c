@@ -1,5 +1,6 @@
-/* Products with one or a few rows or columns: y = M x, with M read along memory (gemv_body.inc). A
- * micro-tile would leave most of its vectors empty, and would need a packed b for few rows.
+/* Products with one or a few rows or columns: y = M x, with M read in the order of memory
+ * (gemv_body.inc). A micro-tile would leave most of its vectors empty, and would need a packed b
+ * for few rows.
  *
  * c = a b with one row is c^T = b^T a^T with one column, so there is one case: y[i*si] = sum_p
  * M[i*si + p*sp] * x[p*sx]. A few columns are computed together if rows of `a` are contiguous, a

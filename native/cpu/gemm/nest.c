@@ -30,8 +30,8 @@ const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
 
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows)
 {
-    /* the largest power of two that divides the distance: the rows begin at WAY_NBYTES / step
-     * places of a way */
+    /* The largest power of two that divides the distance. So rows begin at no more than WAY_NBYTES
+     * / step different offsets in a way of L1. */
     size_t step = stride_nbytes & -stride_nbytes;
     if (step == 0 || step > WAY_NBYTES)
         step = WAY_NBYTES;
@@ -43,8 +43,8 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     const struct sp_gemm_kernel *const kernel = job->kernel;
     job->mc = plan->mc ? plan->mc : kernel->mc;
     job->nc = plan->nc ? plan->nc : kernel->nc;
-    /* With few rows of c all the time goes into reading b. So a few of b's rows at a time are read
-     * along memory. */
+    /* With few rows of c all the time goes into reading b. So only a few rows of b are read at a
+     * time, in the order of memory. */
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
     /* Limit the plan's sizes, because sizes beyond the matrix would only waste scratch memory.
      * Slices of equal size are better than a short last one. */
@@ -116,7 +116,7 @@ size_t sp_gemm_packed_elements(const struct sp_gemm_job *job)
 struct packing {
     const struct sp_gemm_job *job;
     char *to;
-    size_t panels; /* panels of columns in a slice of k */
+    size_t panels; /* number of panels (of columns of b) in a slice of k */
 };
 
 static void pack_panel(void *ctx, uint32_t index)

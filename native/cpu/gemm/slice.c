@@ -10,8 +10,8 @@
  * prefetch c. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 /* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
- * stays in L2, and c is written along its rows. If c were written down a panel, each of its rows
- * would be on a page of its own. */
+ * stays in L2, and c is written row by row. If c were written panel by panel, each store would go
+ * to another row, and so to another page. */
 enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
  * number of terms. So c is written in order, and `a` is read in order. */
@@ -19,9 +19,9 @@ enum { INNERMOST_NBYTES = 16 << 10 };
 /* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
  * caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
-/* MANY_TILES: with at least this many full tiles, all tiles but the last have the most rows. With
- * fewer full tiles, all tiles have equal rows. UNFINISHED: most neighbouring tiles that are
- * computed before bias and activation are applied to them. */
+/* MANY_TILES: from this number of full tiles on, every tile but the last has the maximum of rows.
+ * With fewer full tiles, rows are divided evenly among the tiles. UNFINISHED: most neighbouring
+ * tiles that are computed before bias and activation are applied to them. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
 /* Applies bias and activation to a part of c whose sums are complete. */
@@ -110,7 +110,8 @@ static int comes_in_parts(const struct walk *w, size_t j)
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
 }
 
-/* Finds the part of the next panel to pack after tile `down`: terms [*q, *q + returned). */
+/* Finds which part of the next panel of b to pack after tile `down`. `*q` receives its first term.
+ * Returns its number of terms. */
 static size_t part_after(const struct walk *w, size_t down, size_t *q)
 {
     const size_t part = round_up(pieces(w->kc, w->tall), 8);
@@ -178,7 +179,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
         if (asks && from < w->panel_nbytes + w->lines * 64 && rows * lines_of(nr * nbytes) <= w->lines)
             u->ahead = down_rows((const char *)job->c + (w->ic * job->rsc + next) * nbytes, rows, job->rsc * nbytes,
                                  nr * nbytes, rest);
-    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) { /* rows of `a` to pack next */
+    } else if (asks && next >= w->j1 && w->packed_a && job->a_rows) {
+        /* prefetch the rows of `a` that are packed next */
         const size_t i = w->iend + down * w->mr;
         if (i < w->m1)
             u->ahead = along_rows((const char *)job->a_rows + (i * job->rsa + w->p) * nbytes, smaller(w->mr, w->m1 - i),
@@ -269,8 +271,8 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* This was the last use of this tile of `a`, so pack the next block's tile into its
-                 * place. */
+                /* This was the last use of this packed tile of `a`, so overwrite it with the tile
+                 * of the next block. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);
             }

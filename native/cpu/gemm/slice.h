@@ -37,15 +37,17 @@ struct sp_gemm_panels {
     const char *packed; /* address of the slice's first panel */
     /* memory for panels that are packed at their first use; NULL: all were packed before */
     char *fresh;
-    size_t places; /* a mask: panel x is in place x & places; with 1, two places alternate */
+    /* mask: panel x lies in place x & places of `fresh`; mask 1: two places are used in turn */
+    size_t places;
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
-    /* columns from this one on are packed even so: a read of a whole panel there could pass the end
-     * of b */
+    /* with `in_place`: columns from this one on are packed all the same, because a read of a whole
+     * panel there could pass the end of b */
     size_t whole;
 };
 
-/* Returns 1 if this slice of c, with this many columns, is written along its rows. */
+/* Returns 1 if sp_gemm_slice computes the tiles of c row by row, 0 if panel by panel. The part of c
+ * has `columns` columns; `kc` is the number of terms. */
 int sp_gemm_writes_rows(const struct sp_gemm_job *job, size_t columns, size_t kc);
 /* Computes rows [m0, m1), mc at a time, columns [j0, j1), terms [p, p + kc). packed_a is memory for
  * tiles of `a`, or NULL if `a` is read in place. */

@@ -24,7 +24,7 @@ int sp_gemm_takes_small(const struct sp_gemm_kernel *kernel, const void *args, c
     const size_t nbytes = kernel->nbytes;
     if (m < 2 || n <= SP_GEMV_FEW_COLUMNS || k == 0 || k > kernel->kc || v->csa != 1 || v->csb != 1)
         return 0;
-    /* Check each factor before it is multiplied. */
+    /* Compare m and n first, so that the products do not overflow. */
     if (m > MOST_WORK || n > MOST_WORK || m * n * nbytes > MOST_C_NBYTES || m * n * (k + 1) > MOST_WORK)
         return 0;
     if (names_less(plan->mc, v->m) || names_less(plan->nc, v->n) || names_less(plan->kc, v->k))

@@ -4,7 +4,7 @@
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 
-/* ON_X86 and ON_ARM keep functions of instruction sets that this build has; others become NULL. */
+/* ON_X86(f) is f in builds for x86, else NULL; ON_ARM(f) is f in builds for aarch64, else NULL. */
 #if defined(__x86_64__)
 #define ON_X86(x) x
 #else

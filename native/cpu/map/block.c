@@ -78,7 +78,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     const size_t steps = (job->ninsns + (size_t)1) * sizeof(struct sp_map_step);
     const size_t links = sp_map_chain_scratch(job), at_once = job->chained ? rounded(job->table->chain_nbytes) : 0;
     const size_t group = rounded((size_t)job->group * job->width);
-    /* APART puts registers on different cache sets. */
+    /* APART places the memory of different registers in different cache sets. */
     const size_t register_nbytes = (group > at_once ? group : at_once) + APART;
     size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(links) + rounded(extra);
     nbytes += job->nregs * register_nbytes + rounded((size_t)job->block * job->width);
@@ -152,14 +152,17 @@ static void find_input(const struct sp_map_job *job, struct sp_map_thread *t, ui
     slot->by = nbytes;
 }
 
-/* Copies the instructions with the addresses of this block. The last instruction writes to `to`. */
+/* Makes a step of each instruction: the instruction's function, with the addresses of its operands
+ * in this block. The last instruction writes to `to`. */
 static void make_steps(const struct sp_map_job *job, const struct sp_map_thread *t, char *to)
 {
     struct sp_map_step *s = t->step;
     for (uint32_t k = 0; k < job->ninsns; k++, s++) {
         const struct sp_map_insn *const in = &job->insns[k];
         const struct sp_map_slot *const a = &t->slot[in->a], *const b = &t->slot[in->b], *const c = &t->slot[in->c];
-        s->fn = in->fn; /* field by field, because run_steps soon reads single fields */
+        /* assign field by field: run_steps soon reads single fields, and would wait for a wider
+         * store */
+        s->fn = in->fn;
         s->scalars = a->scalar | b->scalar << 1 | c->scalar << 2;
         s->out = (char *)(uintptr_t)t->slot[in->out].at;
         s->out_by = 0;

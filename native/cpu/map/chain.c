@@ -13,8 +13,9 @@
 
 #include <string.h>
 
-/* A link ends by calling the next link: without optimisation the stack is as deep as the chain,
- * hence MOST_INSNS. Below LEAST_INSNS groups are as fast, if nothing is prefetched. */
+/* Limits of a chain. MOST_INSNS: each link ends by calling the next link, so in a build without
+ * optimisation the stack is as deep as the chain. LEAST_INSNS: with fewer instructions, groups
+ * (block.c) are as fast if nothing is prefetched. */
 enum { LEAST_INSNS = 3, MOST_INSNS = 24, MOST_CONSTS = 16 };
 
 static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)

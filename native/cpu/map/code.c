@@ -173,8 +173,8 @@ static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint3
     return op >= SP_MAP_FMA ? 3 : operands_of(op);
 }
 
-/* Returns the slot of an operand. Returns -EINVAL if the operand does not exist, or if an input has
- * another type than the instruction reads. */
+/* Returns the number of an operand's slot (struct sp_map_insn). Returns -EINVAL if the operand does
+ * not exist, or if an input has another type than the instruction reads. */
 static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t type)
 {
     const uint32_t kind = operand >> 28;

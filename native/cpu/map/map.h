@@ -39,16 +39,19 @@ struct sp_map_folds {
     void (*store)(void *y, const void *acc, size_t n, size_t count);
 };
 
-/* The function of a link. Each instruction set casts it to its own type. */
+/* The function of one step of a chain (struct sp_map_link). Each instruction set casts it to its
+ * own type. */
 typedef void sp_map_link_fn(void);
-/* A link is a step of a chain (chain.c), with the addresses of its operands and of its result. */
+/* A link is one step of a chain (chain.c), with the addresses of its operands and of its result. */
 struct sp_map_link {
     sp_map_link_fn *fn;
-    /* the operand that the previous link leaves in registers: 1: a, 2: b, 4: c; 0: none */
+    /* the operand that the previous step of the chain leaves in registers: 1: a, 2: b, 4: c; 0:
+     * none */
     uint32_t handed;
-    const char *in[3]; /* address of vectors, or of enough copies of a single value for a link */
+    /* address of vectors, or of as many copies of a single value as one step reads */
+    const char *in[3];
     size_t moves[3];   /* mask: all ones if the address advances with the elements; 0 if it stays */
-    char *out;         /* address of the result, for links that store it */
+    char *out;         /* address of the result, for steps that store it */
 };
 
 struct sp_map_table {
@@ -71,14 +74,15 @@ struct sp_map_table {
     struct sp_map_folds fold[SP_MAP_FOLDS][SP_MAP_TYPES];
 };
 
-/* An instruction. Its operands are slots, numbered: the 8 inputs, the registers, the constants. */
+/* An instruction. Its operands are numbers of slots: first the 8 inputs, then the registers, then
+ * the constants. */
 struct sp_map_insn {
     sp_map_fn *fn, *past;
     sp_map_link_fn *link; /* NULL: the instruction cannot be part of a chain */
     uint32_t out, a, b, c;
     uint32_t type, operands;
-    /* In a chain: `handed` of struct sp_map_link; and 1 if an instruction after the next one reads
-     * the result too. */
+    /* Only for chains. `handed`: see struct sp_map_link. `kept`: 1 if an instruction after the next
+     * one reads the result too. */
     uint32_t handed, kept;
 };
 
@@ -103,9 +107,10 @@ struct sp_map_job {
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
     uint32_t group, block; /* elements of a group and of a block */
-    uint32_t again;        /* elements by which a gathered pattern continues after its period */
+    /* number of elements of a gathered pattern that are stored again behind it */
+    uint32_t again;
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
-    uint32_t chained;      /* 1: the instructions run as a chain */
+    uint32_t chained;      /* 1: the instructions run as a chain (chain.c) */
     uint32_t copies;       /* 1: the only instruction copies an input */
     /* most elements of one call of sp_map_block. If `rows` is 1, a call also ends at the end of a
      * long row (at least SP_MAP_WHOLE_ROW). */
@@ -150,13 +155,14 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* Copies elements [at, at + count) from the contiguous `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Sets the members of a job from `group` to `copies`. To be called once its instructions and
- * operands are set. */
+/* Sets the members `group`, `copies` and all between them in struct sp_map_job. To be called once
+ * the job's instructions and operands are set. */
 void sp_map_choose_block(struct sp_map_job *job);
 /* Sets `chained`, and the members of the instructions that chains use. */
 void sp_map_choose_chain(struct sp_map_job *job);
 
-/* Where a slot's values lie: an input's block, or a register's current group. */
+/* Where the values of an instruction's operand lie. An input has the values of a block of elements;
+ * a register only those of the current group. */
 struct sp_map_slot {
     const char *at;
     /* bytes from element to element in the block; 0: `at` is the address of the current group */
@@ -164,7 +170,7 @@ struct sp_map_slot {
     uint32_t scalar; /* 1: a single value for all elements */
     char *copies;    /* memory for copies of a single value, for chains */
 };
-/* An instruction with the addresses of a block. */
+/* An instruction with the addresses of its operands and its result in one block. */
 struct sp_map_step {
     sp_map_fn *fn;
     uint32_t scalars, out_by, by[3];
@@ -188,9 +194,9 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * most job->block. With `past`, whole cache lines of `direct` are written with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns how many bytes of scratch memory the links of a chain need. */
+/* Returns how many bytes of scratch memory the steps of a chain (struct sp_map_link) need. */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
-/* Fills `to` with as many copies of a value as a link reads. */
+/* Fills `to` with as many copies of a value as one step of a chain reads. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
 /* Computes elements [done, end) of the block by a chain, as far as whole passes reach, and returns
  * the end of what it computed. With `past` it computes all of them with streaming stores; `to` must

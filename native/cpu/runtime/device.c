@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* TOUCH_NBYTES: 2 MiB, a huge page, which lies on one NUMA node */
+/* TOUCH_NBYTES: bytes that one task touches first. 2 MiB are a huge page, which lies on one NUMA
+ * node. */
 enum { MAX_THREADS = 1024, TOUCH_NBYTES = 2 << 20, PAGE = 4096 };
 
 uint32_t sp_cpu_isa_mask(void)

@@ -51,7 +51,8 @@ struct sp_job {
 };
 
 struct sp_cpu_queue {
-    /* referenced by the worker and by submissions that wait for this queue */
+    /* its reference count includes the worker, and submissions of other queues that wait for this
+     * queue */
     struct sp_queue common;
     struct sp_cpu *dev;
     struct sp_timeline timeline;

@@ -21,8 +21,9 @@ typedef int sp_routine_fn(const void *args, const struct sp_tile_plan *plan, str
 typedef void sp_task_fn(void *ctx, uint32_t index);
 void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tasks, uint32_t threads);
 uint32_t sp_pool_threads(const struct sp_pool *pool);
-/* Returns the number of threads that pay for work of `work_ns` ns on one core. `most` is the plan's
- * limit; 0: all threads. The number does not depend on the load, so neither do the results. */
+/* Returns how many threads are worth using for work that takes one core `work_ns` ns. `most` is the
+ * plan's limit; 0: all threads. The number does not depend on how busy the machine is, so results
+ * do not either. */
 uint32_t sp_pool_worth(const struct sp_pool *pool, uint32_t most, double work_ns);
 /* Returns how many of `threads` threads to use now: 1 if all workers sleep and waking them costs
  * more than the work. To be called once per job. */

@@ -19,8 +19,8 @@ static int sensible(uint32_t nodes, uint32_t threads, const uint32_t *node_of_th
 {
     if (nodes == 0 || nodes > MAX_NODES || threads == 0 || ncpus == 0 || ncpus > MAX_CPUS)
         return 0;
-    /* Nodes must not decrease from thread to thread, because threads_before counts one run of
-     * threads per node. */
+    /* Node numbers must not decrease from thread to thread, because threads_before assumes that the
+     * threads of a node are consecutive. */
     for (uint32_t i = 0; i < threads; i++)
         if (node_of_thread[i] >= nodes || (i && node_of_thread[i] < node_of_thread[i - 1]))
             return 0;

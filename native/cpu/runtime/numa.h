@@ -15,7 +15,8 @@ struct sp_places {
     _Atomic int refused; /* -errno of the last pinning that failed; 0: none failed */
 };
 
-/* Copies the caller's lists. Returns NULL with *error set to -EINVAL or -ENOMEM. */
+/* Makes a struct with copies of the lists `node_of_thread` and `node_of_cpu`. On failure returns
+ * NULL and sets *error to -EINVAL or -ENOMEM. */
 struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
                                  const uint32_t *node_of_cpu, int *error);
 void sp_places_free(struct sp_places *places);

@@ -144,7 +144,7 @@ static void *worker(void *arg)
         }
         uint32_t now = atomic_load(&pool->sequence);
         if (now != seen) {
-            seen = now; /* a job was published, so check the door again before sleeping */
+            seen = now; /* a job was published, so check `door` again before sleeping */
             continue;
         }
         if (atomic_load(&pool->stop))

@@ -20,8 +20,8 @@ struct sp_worker {
  * next job is divided in the same way, these threads work again on the memory that they touched
  * first. One node has one share. */
 struct sp_share {
-    /* 64 bits wide, because every thread draws once past the end, and must not wrap the number
-     * around */
+    /* Index of the next task of this share. Every thread adds to it once more when no task is left.
+     * The number has 64 bits, so that these additions never wrap around. */
     _Alignas(64) _Atomic uint64_t next;
     uint64_t end;
 };

@@ -167,7 +167,8 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 {
     uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
-    /* with 0, because launch returns a failure to its caller, and the queue must not keep it too */
+    /* Record success even if rc is an error: the launch returns the error to its caller, so the
+     * queue must not report it a second time. */
     note(q, value, start_ns, 0);
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
     /* sequentially consistent: orders the store of NULL before the load of `peeking` */

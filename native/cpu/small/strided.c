@@ -1,8 +1,8 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension and src's densest dimension form a plane. A plane is copied row by row. If a
- * copy by rows would access neither side in order, the plane is copied by tiles. The other two
- * dimensions count planes. */
+ * The last dimension forms a plane with the dimension that has the smallest stride in src. A plane
+ * is copied row by row, or by tiles if its rows are closer together than its columns in src. The
+ * other two dimensions count planes. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/transpose.h"
@@ -19,8 +19,9 @@ sp_routine_fn sp_strided_u64_ref;
 /* A tile is at least a cache line of elements high and wide. A task copies whole blocks. */
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
-/* A block of a plane, with the byte distances of rows and columns on each side. src is densest from
- * row to row; dst is usually dense from column to column. */
+/* A block of a plane, with the distances in bytes between its rows and between its columns, in dst
+ * and in src. Of the dimensions other than columns, rows are the closest together in src. In dst,
+ * columns are usually contiguous. */
 struct block {
     char *dst;
     const char *src;
@@ -28,8 +29,8 @@ struct block {
     int64_t dst_row, dst_column, src_row, src_column;
 };
 
-/* Copies a block of elements of one size. Copies by tiles if src is denser from row to row, else
- * row by row. Four loads precede their stores. */
+/* Copies a block of elements of one size. Copies by tiles if rows are closer together than columns
+ * in src, else row by row. Loads four elements before it stores them. */
 #define MOVE(T)                                                                                                        \
     static void row_##T(char *to, int64_t to_step, const char *from, int64_t from_step, uint32_t n)                    \
     {                                                                                                                  \
@@ -85,7 +86,8 @@ struct job {
     /* argument structs of other sizes differ only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
-    /* dimensions that count planes, and the dimension of rows; dimension 3 has the columns */
+    /* `outer`: the two dimensions that count planes. `row`: the dimension of a plane's rows.
+     * Dimension 3 has the columns. */
     uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
     uint64_t blocks, each; /* blocks in all, blocks per task */
@@ -140,8 +142,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* Returns the distance of a dimension's elements. A dimension of one element counts as infinitely
- * far, because its stride has no effect. */
+/* Returns the distance of a dimension's elements. For a dimension of one element this is the
+ * largest number, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

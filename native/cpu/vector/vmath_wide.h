@@ -36,7 +36,8 @@ static inline uint64_t sp_bits_of_f64(double d)
  * result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    /* e**-760 is 0, and the two factors that make 2**n still have exponents for it */
+    /* e**-760 is 0 in a double. A smaller x would give the two factors of 2**n exponents that a
+     * double cannot hold. */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
@@ -344,7 +345,7 @@ static inline int sp_odd_power_f64(double x, double y)
 }
 #endif
 
-/* Computes the sigmoid with an error of at most 2.5 ulp, in the way of sp_sigmoid_f32. */
+/* Computes the sigmoid with an error of at most 2.5 ulp, by the method of sp_sigmoid_f32. */
 static inline double sp_sigmoidv_f64(double x)
 {
     const double e = sp_expv_f64(x < 0.0 ? x : -x);

@@ -15,7 +15,8 @@
  * would need a separate library and a function of the dynamic loader. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;
-static int has_key; /* 0 if the process has no key left; PTHREAD_KEYS_MAX allows 1024 */
+/* 0 if words_key could not be made: a process has at most PTHREAD_KEYS_MAX (1024) keys */
+static int has_key;
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 _Thread_local void *sp_cuda_current __attribute__((tls_model("initial-exec")));
 _Thread_local void *sp_cuda_theirs __attribute__((tls_model("initial-exec")));

@@ -115,9 +115,9 @@ extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-ex
  * reference). Launches, copies and event records on our own streams are safe in every mode. */
 void sp_cuda_relax(void);
 void sp_cuda_restore(void);
-/* Restores the thread's capture mode and the other library's context. Every function that Python
- * calls ends with this. If no context was current before, ours stays current for our next call, as
- * with the runtime API. */
+/* Restores the thread's capture mode, and the current context if it was another library's. Every
+ * function that Python calls ends with this. If no context was current before, the context of our
+ * device stays current for the next call. The CUDA runtime API does the same. */
 static inline void sp_cuda_leave(void)
 {
     if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))

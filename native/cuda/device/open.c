@@ -245,7 +245,8 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
-    sp_cuda_relax(); /* the failed attempt has restored the thread's capture mode */
+    /* the failed attempt to open the device has left relaxed capture mode, so enter it again */
+    sp_cuda_relax();
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0) {
         reset(ordinal, device);

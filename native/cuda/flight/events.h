@@ -5,7 +5,7 @@
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event);
 void sp_cuda_events_drop(struct sp_cuda_queue *q);
-/* Returns the CLOCK_MONOTONIC time in ns at which a timed event ended. May keep `*event` as the new
- * anchor and store the old anchor there. */
+/* Returns the CLOCK_MONOTONIC time in ns at which a timed event ended. If the anchor is old, the
+ * device keeps this event as its new anchor, and `*event` receives the event of the old one. */
 uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event);
 #endif

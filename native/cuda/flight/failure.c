@@ -1,4 +1,4 @@
-/* Handles failures of a queue's work: keeps their texts, and ends all work of a lost device. */
+/* Handles failures of a queue's work: keeps the error texts, and ends all work of a lost device. */
 #include "failure.h"
 #include "cuda/device/lost.h"
 #include "cuda/memory/kernel.h"

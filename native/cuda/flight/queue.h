@@ -39,7 +39,7 @@ struct sp_cuda_flight {
     void *staging; /* page-locked memory for copies whose ranges overlap */
     uint64_t staging_nbytes;
     struct sp_cuda_slot *slots, *last; /* slots of a transfer, oldest first */
-    /* bytes of an open download that the driver has not been given yet */
+    /* number of bytes of a download that the driver has not been given yet */
     uint64_t rest_nbytes;
     uint64_t rest_src;
     char *rest_out;
@@ -85,8 +85,8 @@ struct sp_cuda_queue {
      * lost */
     _Atomic uint64_t good;
     uint64_t marked;       /* newest value that the event of a flight covers */
-    /* The newest value when a query last found the stream busy with launches that no event covers;
-     * otherwise 0. */
+    /* If the last query found the stream busy with launches that no event covers: the newest
+     * submitted value at that time. Otherwise 0. */
     uint64_t asked;
     /* time in ns since which the driver has returned only errors; 0 if its last answer was no
      * error */
@@ -110,7 +110,8 @@ static inline uint64_t sp_cuda_reached_so_far(const struct sp_cuda_queue *q)
     return atomic_load(&q->reached);
 }
 
-/* Marks that the queue has no open download any more. */
+/* Marks that the queue has no open download any more. A download is open until the driver has been
+ * given all its pieces. */
 static inline void sp_cuda_not_open(struct sp_cuda_queue *q)
 {
     if (q->open)

@@ -3,8 +3,8 @@
 #define SP_CUDA_SUBMISSION_H
 #include "queue.h"
 
-/* Takes the end event of a flight. On a timing queue, also records the start event. Returns 0 or
- * -errno. */
+/* Gives a flight its end event, from the queue's pool. On a timing queue, also records the start
+ * event. Returns 0 or -errno. */
 int sp_cuda_flight_begin(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc);
 /* Appends a flight to the queue's list of flights, and returns its timeline value. */

@@ -14,13 +14,13 @@ enum {
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
      * nothing. */
     FEW_CHANNELS = 16,
-    /* With at most this many tiles of output channels, packing a panel costs more than it saves.
-     * Then x is read in place, if each input plane is one long row. The micro-kernel's steps must
-     * also be long enough to hide L2's latency. On Zen 4 steps of 14 x 2 vectors of 64 bytes are
-     * long enough. Steps of 6 x 2 vectors of 32 bytes are not. If x is read in place, stretches of
-     * pixels are short: nothing is copied, and the sums soon evict prefetched lines from L2.
-     * FEWEST_TILES replaces FEW_TILES if there are fewer than SOME_TERMS terms, because each call
-     * of the micro-kernel is short then. */
+    /* FEW_TILES: with at most this many tiles of output channels, packing a panel costs more than
+     * it saves. x is then read in place, under two more conditions. Each input plane is one long
+     * row, and the micro-kernel's steps are long enough to hide L2's latency. On Zen 4 steps of 14
+     * x 2 vectors of 64 bytes are long enough; steps of 6 x 2 vectors of 32 bytes are not.
+     * FEWEST_TILES is the limit if there are fewer than SOME_TERMS terms, because each call of the
+     * micro-kernel is short then. Where x is read in place, stretches of pixels are short: nothing
+     * is copied, and the sums soon evict prefetched lines from L2. */
     FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,
@@ -67,7 +67,7 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_max_i64(sp_min_i64(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    /* stretches of equal size */
+    /* cut the plane into stretches of equal size */
     task->piece.columns = sp_ceil_div(sp_ceil_div(plane, sp_ceil_div(plane, columns)), wide) * wide;
     task->pieces = sp_ceil_div(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;

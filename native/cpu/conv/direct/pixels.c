@@ -134,7 +134,8 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
     const int64_t most = resident < 1 ? 1 : sp_min_i64(resident, MOST_RESIDENT);
-    /* Divide the blocks into sets of equal size, because each set reads all of x. */
+    /* Each set of blocks reads all of x. So make as few sets as possible, and make them equally
+     * large. */
     work.resident = sp_ceil_div(work.blocks, sp_ceil_div(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;

@@ -61,8 +61,8 @@ struct sp_conv_pass {
 };
 typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
 
-/* Distances from channel to channel, row to row and column to column. Those of x are in floats,
- * those of packed weights (w) in rows of lanes. */
+/* Distances from channel to channel, row to row and column to column. Distances in x are in floats.
+ * Those in packed weights (w) are in rows that have a float for each lane of a block. */
 struct sp_conv_memory {
     int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
 };
@@ -98,7 +98,9 @@ struct sp_conv_strip {
     int64_t apart; /* floats from the first vector of pixels to the second */
     /* prefetch distance in y to later sums; the address may be any; 0: no prefetch */
     int64_t later;
-    int64_t repeat; /* number of repetitions; each advances by one or two vectors of pixels */
+    /* how often the function repeats the strip; each time it advances by one or two vectors of
+     * pixels */
+    int64_t repeat;
     /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. The
      * address may be any. */
     const float *ahead;
@@ -132,8 +134,8 @@ struct sp_conv_strips {
     int64_t rows;
     /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
     int is_aliased;
-    /* The fields below are for panels (direct/panels.inc), whose pieces are parts of the output
-     * plane as one long row. */
+    /* The members below are for panels (direct/panels.inc). There the output plane counts as one
+     * long row, and a piece is a part of it. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
     int64_t panel; /* floats from panel to panel */
@@ -144,7 +146,8 @@ struct sp_conv_strips {
     int is_row;            /* 1: each input plane is one long row, as the output plane is */
     int in_place;          /* 1: x itself is read, without packed panels */
     int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
-    const int64_t *no_tap; /* the offset of a single tap: points to a zero */
+    /* points to 0, the offset of the only tap of a strip that reads panels */
+    const int64_t *no_tap;
 };
 
 struct sp_conv_kernel {

@@ -123,7 +123,8 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
 {
     const struct sp_wino *const wino = work->wino;
     const int64_t wide = sp_min_i64(work->wide, end - first);
-    const int64_t panel_m = group->products * wino->panel; /* floats of one panel in m */
+    /* number of floats of one panel in `m` */
+    const int64_t panel_m = group->products * wino->panel;
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
         return -ENOMEM;

@@ -42,9 +42,10 @@ struct sp_wino {
     int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
-/* The matrix products of a part. A row of v is a tile in part 0, and an output pixel in part 3. In
- * part 1 it is an output column of a tile, in part 2 an output row of a tile. Columns and rows
- * outside the image are left out. The rows of a tile are neighbours, columns innermost.
+/* The matrix products of a part. A part has the even or the odd pixels in each dimension (see
+ * above). A row of v is a tile in part 0, and an output pixel in part 3. In part 1 it is an output
+ * column of a tile, in part 2 an output row of a tile. Columns and rows outside the image are left
+ * out. The rows of a tile are neighbours, columns innermost.
  *
  * v is [matrix][channel block][row][lane]. m is [row][product][column of the panel], with a product
  * for each matrix. If a part has 64 matrices, m has a gap behind each row, so that rows use
@@ -52,15 +53,15 @@ struct sp_wino {
 struct sp_wino_part {
     int64_t rows, stride; /* stride: floats from matrix to matrix in v */
     float *v;
-    int64_t m;        /* products of one panel column in the parts before this part */
-    int64_t products; /* products from row to row in m */
+    int64_t m;        /* number of products that earlier parts have for one column of a panel */
+    int64_t products; /* distance between rows of m, counted in products */
 };
 
-/* A group: tiles [first, first + count), and the memory of their parts. */
+/* A group: tiles [first, first + count), and the memory for their matrix products. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
-    int64_t products; /* products of one panel column in all parts */
+    int64_t products; /* number of products that all parts have for one column of a panel */
     struct sp_wino_part part[SP_WINO_PARTS];
 };
 
@@ -68,13 +69,12 @@ static inline int64_t sp_wino_points_of(const struct sp_wino *wino, int odd)
 {
     return odd ? 1 : wino->points;
 }
-/* Returns the number of weight matrices of a part. */
+/* Returns the number of weight matrices of part `part` of the convolution (struct sp_wino_part). */
 static inline int64_t sp_wino_matrices(const struct sp_wino *wino, int part)
 {
     return sp_wino_points_of(wino, part >> 1) * sp_wino_points_of(wino, part & 1);
 }
-/* Returns the number of a part's rows that belong to tiles before `tile`, counted over all
- * tiles. */
+/* Returns how many rows of v in part `part` belong to tiles before `tile`, over all images. */
 static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t tile)
 {
     const struct sp_conv *const v = wino->conv;
@@ -151,12 +151,14 @@ struct sp_wino_ahead {
     int64_t n[3], step[3], at[3];
     int64_t inner;
 };
-/* Lists the input lines of tiles [first, first + count); none if these tiles are past the last
- * one. */
+/* Lists the cache lines that the input of tiles [first, first + count) occupies; none if these
+ * tiles are past the last one. */
 struct sp_wino_ahead sp_wino_ahead_input(const struct sp_wino *wino, int64_t first, int64_t count);
-/* Lists the output lines of tiles [first, first + count) in output channels [o, o + channels). */
+/* Lists the cache lines of the output of tiles [first, first + count) in output channels [o, o +
+ * channels). */
 struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t first, int64_t count, int64_t o,
                                           int64_t channels);
-/* Gives the next address to prefetch, which must not be read. Returns 0 when there are no more. */
+/* Stores in `*line` the next address to prefetch. The address may lie outside the image, so it must
+ * not be read. Returns 0 when no address is left. */
 int sp_wino_prefetch_next(struct sp_wino_ahead *ahead, const float **line);
 #endif
