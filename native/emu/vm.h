@@ -92,8 +92,8 @@ void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, st
  * filled. */
 uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* sp_emu_in returns the offset of `va` in the TLB's unit, sp_emu_left the bytes from `va` to the
- * unit's end. */
+/* The pages of a TLB have 1 << tlb->bits bytes. sp_emu_in returns the offset of `va` in its page,
+ * sp_emu_left the number of bytes from `va` to the page's end. */
 static inline uint64_t sp_emu_in(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     return va & ((UINT64_C(1) << tlb->bits) - 1);
@@ -103,8 +103,9 @@ static inline uint64_t sp_emu_left(const struct sp_emu_tlb *tlb, uint64_t va)
     return (UINT64_C(1) << tlb->bits) - sp_emu_in(tlb, va);
 }
 
-/* Returns the host address of `va` for one access within the TLB's unit, or NULL with the fault
- * filled. A writer calls sp_emu_writes before the write and sp_emu_wrote after it. */
+/* Returns the host address of `va`, or NULL with the fault filled. The address is good for one
+ * access that stays in the page (1 << tlb->bits bytes) of `va`. A writer calls sp_emu_writes before
+ * the write and sp_emu_wrote after it. */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
     uint64_t page = va >> tlb->bits;
@@ -178,7 +179,8 @@ uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void 
 /* Reads the `nbytes` bytes at `va` again, and returns what sp_emu_poison_of returns for them. The
  * read must be permitted. Its alignment may be any. */
 uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access);
-/* Poisons the dword at an aligned `va` that was just written. No effect if marks are not kept. */
+/* Poisons the dword at an aligned `va` that was just written. No effect if the card keeps no marks
+ * of poisoned pages. */
 void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
 /* Marks the page of `to` if the page of `from` may be poisoned. Call it after a copy of bytes
  * between two ranges that were just looked up. */

@@ -151,7 +151,8 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* Returns the error of a call that has made no struct: `rc`, or -ENOMEM if `rc` is 0. */
+/* Leaves the context after the struct for the memory could not be made. Returns the error: `rc`, or
+ * -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();

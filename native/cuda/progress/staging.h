@@ -4,8 +4,8 @@
 #include "cuda/flight/queue.h"
 
 enum {
-    /* A piece takes 0.1 ms or more over the bus. The calls for a piece take only some
-     * microseconds. */
+    /* A transfer is copied in pieces of this size. A piece takes 0.1 ms or more over the bus. The
+     * driver calls for a piece take only some microseconds. */
     SP_CUDA_PIECE_NBYTES = 4 << 20,
     /* slots of one transfer: the host copies one, the device copies one, one waits */
     SP_CUDA_SLOTS = 3

@@ -1,9 +1,10 @@
 /* The struct of the egl device, private to native/egl.
  *
- * `lock` guards the list of jobs, the requests, the pool and the ledgers of the queues. Only the
- * owner thread calls GL and uses the fields marked "owner thread". Callers write one set of fields,
- * the owner thread another. The members `apart_...` keep these sets in separate cache lines,
- * because each line that moves between cores costs a launch 40 ns or more. */
+ * `lock` guards the list of jobs, the requests, the pool of unused buffers, and each queue's ledger
+ * (times and errors of its jobs). Only the owner thread calls GL and uses the fields marked "owner
+ * thread". Callers write one set of fields, the owner thread another. The members `apart_...` keep
+ * these sets in separate cache lines, because each line that moves between cores costs a launch 40
+ * ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "core/progress.h"

@@ -57,8 +57,8 @@ const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t 
 /* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
  * GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: returns the piece of GL2 that a TLB entry points to. sp_cache_entry returns the TLB
- * entry of an address, or NULL. */
+/* For code.c: sp_cache_grain returns the piece of memory in GL2 that the TLB entry `e` points to.
+ * sp_cache_entry returns the TLB entry of an address, or NULL. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Returns the valid copy of piece `line` in the cache `d`, or NULL. */

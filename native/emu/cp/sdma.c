@@ -25,8 +25,8 @@ struct sdma {
     } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
 };
 
-/* Returns an open span that conflicts with an access, or NULL. A read conflicts with writes, a
- * write with reads and writes. */
+/* Returns an open span (one touched since the last ordering packet) that conflicts with an access,
+ * or NULL. A read conflicts with writes, a write with reads and writes. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
@@ -46,7 +46,8 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Adds a span to the open ones. Consecutive pieces of one long copy stay one span. */
+/* Adds a range to the open spans: those touched since the last ordering packet. Consecutive pieces
+ * of one long copy stay one span. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)

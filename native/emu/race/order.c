@@ -8,8 +8,8 @@
 
 enum { DEPTH = 4, STEPS = 4096 };
 
-/* A release. A hash table has all releases by address and group. The releases of one address also
- * form a list, the newest first. */
+/* A store or atomic with which a wave may release its earlier accesses. A hash table has all
+ * releases by address and group. The releases of one address also form a list, the newest first. */
 struct sp_release {
     uint64_t va, who, when;
     struct sp_release *chain, *older;

@@ -45,9 +45,11 @@ struct sp_look {
     uint32_t lds;
     struct sp_mark now;
     uint32_t clash; /* 1 if lanes may store to the same bytes */
-    uint32_t dwords; /* mask of the gathered whole dwords of the line that are not yet checked */
-    uint64_t line;  /* number of the gathered line: address >> SP_LINE_BITS */
-    unsigned __int128 bytes; /* mask of the gathered bytes of the line that do not fill a dword */
+    /* mask of whole dwords of `line` that lanes touch and that are not yet checked */
+    uint32_t dwords;
+    uint64_t line;  /* the memory line (128 bytes) that is being checked: address >> SP_LINE_BITS */
+    /* mask of bytes of `line` that lanes touch without touching the whole dword */
+    unsigned __int128 bytes;
 };
 /* Checks the accesses of all lanes. Returns 0, or w->stop if the wave must stop. */
 int sp_look_at_lanes(struct sp_look *k);

@@ -199,7 +199,8 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    /* with short slices, waves that share scratch because of this flaw disturb each other */
+    /* With this flaw, waves share scratch memory. Switching waves after few instructions lets them
+     * disturb each other. */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {

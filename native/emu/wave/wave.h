@@ -11,7 +11,8 @@
 enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128,
        SP_ORIGINS = 32, SP_SRC_SCC = 253, SP_SCC_UNDEFINED = 2 };
 
-/* Result of a handler. 0: the next instruction follows. Any other value leaves the loop. */
+/* Result of the function that executes an instruction. 0: the wave goes on with its next
+ * instruction. Any other value ends sp_wave_run. */
 enum sp_wave_stop {
     SP_WAVE_GO = 0,
     SP_WAVE_END,     /* s_endpgm */
@@ -180,7 +181,8 @@ void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t 
  * sp_wave_undefined_bits returns the undefined bits of a lane, or of an SGPR. */
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg);
 uint32_t sp_wave_undefined_bits(const struct sp_wave *w, uint32_t reg, uint32_t lane);
-/* Returns the number of the origin of an undefined register, or 0. */
+/* Returns the number of the struct sp_origin that says why a register is undefined; 0: there is
+ * none. */
 uint8_t sp_wave_origin_of(const struct sp_wave *w, uint32_t reg);
 /* Returns why a register is undefined, as a text that follows the register's name. */
 const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes);

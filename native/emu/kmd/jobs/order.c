@@ -53,8 +53,8 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* Returns those accounts in `jobs` that were neither freed nor reused after submission number
- * `pushed`. */
+/* `jobs` has a bit for each of some accounts at the time of submission number `pushed`. Returns the
+ * bits of those accounts that still belong to the same jobs: they were neither freed nor reused. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -111,9 +111,9 @@ static int may_meet(const struct account *mine, const struct account *other, con
 }
 
 /* Returns true if the job may begin while packets of the last job of its ring are still under way.
- * The kernel waits for the pipeline if the job depends on a job of the same ring. It also waits
- * when it flushes TLBs, which new mappings do not need (amdgpu_vm_bo_update: flush_tlb = clear).
- * This emulator ignores waits for a TLB flush. */
+ * The kernel driver makes the job wait for the end of these packets if the job depends on a job of
+ * the same ring. It also does so when it flushes TLBs, which new mappings do not need
+ * (amdgpu_vm_bo_update: flush_tlb = clear). This emulator ignores waits for a TLB flush. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {
     const struct account *mine = account_of(job), *all = job->machine->accounts->at;

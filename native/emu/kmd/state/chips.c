@@ -33,7 +33,8 @@
     .virtual_address_max = UINT64_C(0x800000000000), .virtual_address_alignment = 4096, .pte_fragment_size = 2 << 20, \
     .gart_page_size = 4096, .high_va_offset = UINT64_C(0xffff800000000000), .wave_front_size = 32,                   \
     .gs_vgt_table_depth = 32, .gs_prim_buffer_depth = 1792, .max_gs_waves_per_vgt = 32
-/* No kernel reports cache sizes of gfx10.3, because the discovery tables of gfx10.3 have none. */
+/* No version of the kernel driver reports cache sizes of gfx10.3, because the discovery tables of
+ * gfx10.3 have none. */
 #define GFX10_3 COMMON, .ce_ram_size = 65536, .gc_double_offchip_lds_buf = 1, .num_shader_visible_vgprs = 1024
 #define GFX11(vgprs, l2_kib)                                                                                        \
     COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
