@@ -64,7 +64,7 @@ static int remember(struct sdma *s, struct span with)
 }
 
 /* Checks a read of `nbytes` at `*src` (unless `src` is NULL) and a write at `dst` against the open
- * spans. */
+ * spans (those touched since the last ordering packet). */
 static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
 {
     struct span to = {dst, dst + nbytes, 1}, from = {0};

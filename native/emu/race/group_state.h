@@ -97,8 +97,7 @@ struct sp_race_pair {
     uint64_t at, pc;   /* address of the access, and pc of the earlier access */
     uint64_t group;    /* number of the group of the earlier access */
     uint32_t wave, wrote, lane;
-    /* what would have put the two accesses in order, as text: "s_barrier" or "release and
-     * acquire" */
+    /* what would have put the two accesses in order, as text: for example "release and acquire" */
     const char *expected;
 };
 int sp_race_found(struct sp_wave *w, const struct sp_inst *i, const struct sp_race_pair *pair);

@@ -1,5 +1,5 @@
-/* Races in memory: accesses of waves of one or several groups. Lines are in pages, which are found
- * by address. */
+/* Races in memory: accesses of waves of one or several groups. The records of a memory line (struct
+ * sp_line) are in pages (struct sp_race_page), which a hash table finds by address. */
 #include "shadow.h"
 #include "emu/wave/operand.h"
 

@@ -87,7 +87,8 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
     w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
     w->s[SP_SRC_NULL] = 0;
-    /* On gfx10 and later M0 and VCC are not initialised, but waves may save them. */
+    /* From gfx10 on, a launch sets neither M0 nor VCC, but programs may save them. So an emulator
+     * that is not strict treats every SGPR as defined. */
     if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
 }
 

@@ -85,10 +85,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` gets the accounts of all earlier jobs of this queue: whoever waits for this job's
-     * fence comes after those jobs, too. This job itself may begin before they end. But it comes
-     * after all jobs that its predecessor has waited for: these ended before the predecessor
-     * began. */
+    /* `queue` becomes the mask of the accounts of all earlier jobs of this queue. A job that waits
+     * for this job's fence comes after those jobs, too. This job itself may begin before they end.
+     * But it comes after all jobs that its predecessor in the queue has waited for: these ended
+     * before the predecessor began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {

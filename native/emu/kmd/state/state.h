@@ -276,11 +276,11 @@ struct kmd_machine {
 const struct kmd_chip *kmd_chip(const char *name, size_t length);
 /* Returns the name of the i-th chip, or NULL after the last one. */
 const char *kmd_chip_name(uint32_t i);
-/* Changes a chip's facts to those that a kernel of this version reports. */
+/* Changes a chip's facts to those that a kernel driver of this KMS version reports. */
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor);
 
-/* card_text.c: reads a card's chip and kernel from its text and the machine's options. Returns
- * -EINVAL with the reason in `why`. */
+/* card_text.c: reads a card's chip and its KMS version from the text that describes the card and
+ * from the machine's options. Returns 0, or -EINVAL with the reason in `why`. */
 int kmd_card_read(const char *text, const struct sp_emu_options *options, struct kmd_chip *chip, uint32_t *kms_minor, char *why,
                   size_t room);
 
