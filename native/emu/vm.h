@@ -3,9 +3,9 @@
  * access pages through a view of the job and a TLB of their own thread.
  *
  * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware itself
- * extends bit 47. The kernel programs page tables as if there were no hole between the halves
- * (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK). Mesa's si_compute.c passes pointers to the upper half
- * with bits 63:48 clear. */
+ * extends bit 47. The kernel driver programs page tables as if there were no hole between the
+ * halves (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK). Mesa's si_compute.c passes pointers to the
+ * upper half with bits 63:48 clear. */
 #ifndef SP_EMU_VM_H
 #define SP_EMU_VM_H
 #include "fault.h"

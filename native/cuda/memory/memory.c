@@ -269,7 +269,7 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
     return m->host;
 }
 
-/* Makes the file that exports ALONE memory, at the first export. */
+/* Makes the file that exports memory of kind SP_CUDA_ALONE, at the first export. */
 static int make_file(struct sp_cuda_memory *m)
 {
     int fd = sp_cuda_ipc_export(m->dev, m->address, m->nbytes);

@@ -19,8 +19,8 @@
 
 enum { PLACES = 12, UNDER_WAY_MOST = 8, PLACES_ALL = (1 << PLACES) - 1 };
 
-/* A place in the list, with its packet. The place becomes free when the packet has ended and no
- * pending packet needs the packet's log. */
+/* A place in the list of started packets, with the packet that it holds. The place becomes free
+ * when the packet has ended and no pending packet needs the log of its accesses. */
 struct late {
     struct sp_log log;
     const struct sp_packet *desc;

@@ -95,7 +95,7 @@ static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword
     return 0;
 }
 
-/* --- replacing and splitting marks --- */
+/* --- marks (struct sp_mark, the record of an earlier access): replacing and splitting them --- */
 /* Replaces the mark of an earlier access to a memory line by the mark of a new access. Returns
  * false if the two marks must be kept apart, one for each dword of the line. */
 static bool put(struct sp_mark *m, const struct sp_mark *new)

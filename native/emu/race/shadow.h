@@ -25,7 +25,9 @@ struct sp_marks {
 struct sp_line {
     struct sp_marks all;
     struct sp_marks *dword; /* SP_LINE_DWORDS elements */
-    uint32_t apart;         /* 1: the marks in `dword` are valid; 0: those in `all` */
+    /* 1: each dword of the line has its own marks, in `dword`; 0: `all` has the marks of the
+     * line */
+    uint32_t apart;
     uint32_t epoch;         /* for LDS: lds_epoch of the last access */
 };
 struct sp_race_page {

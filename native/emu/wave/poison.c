@@ -9,7 +9,7 @@ static void begin(struct sp_wave *w)
     if (w->origins) return;
     memset(w->why, 0, sizeof w->why);
     memset(w->poison, 0, sizeof w->poison);
-    w->origins = 1; /* number 0 means that there is no origin */
+    w->origins = 1; /* number 0 stands for "no origin" (no struct sp_origin) */
 }
 
 /* Records that the instruction at w->pc made a register poison, as a struct sp_origin. Returns that

@@ -110,7 +110,8 @@ struct sp_wave {
     uint32_t poison_by_lane;
     /* 1 while alu_poison.c tries values of undefined operands, which may be read then */
     uint32_t spreading;
-    /* number of origins; 0: no register holds poison, and the members after `v` are invalid */
+    /* number of elements in use in `origin` (where poison came from), with element 0; 0: no
+     * register holds poison, and the members after `v` are invalid */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
@@ -174,8 +175,8 @@ void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 /* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
  * of the struct sp_origin that stands for instruction `i`. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
-/* Poisons all bits of `lanes`, with the origin `why`, and clears the poison of the lanes `defined`.
- * An SGPR has no lanes. */
+/* Poisons all bits of `lanes`, and clears the poison of the lanes `defined`. `why` is the number of
+ * the struct sp_origin that says where the poison came from. An SGPR has no lanes. */
 void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why);
 /* sp_wave_undefined_lanes returns the undefined or never written lanes of a VGPR.
  * sp_wave_undefined_bits returns the undefined bits of a lane, or of an SGPR. */

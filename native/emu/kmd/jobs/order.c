@@ -14,8 +14,8 @@ struct account {
     enum state state;
     uint64_t queue;  /* id of the job's queue, unique among all contexts; 0: the account is free */
     uint64_t before; /* a bit for each account whose job precedes this one */
-    /* how many submissions the machine had seen when the job was submitted, and when the job
-     * ended */
+    /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
+     * end. */
     uint64_t pushed, ended;
     int blind;              /* 1: the job has begun without logging its accesses */
     /* checks the accesses of the thread that runs the job; NULL: no thread runs it */

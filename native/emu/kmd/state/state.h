@@ -248,7 +248,8 @@ struct kmd_injection {
 
 struct kmd_machine {
     struct kmd_ops *ops;
-    uint32_t generation; /* fork generation of the process that opened the machine */
+    /* sp_fork_generation() (number of forks) of the process that opened the machine */
+    uint32_t generation;
     struct sp_emu_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signalled when a fence signals, or a syncobj gets a fence */

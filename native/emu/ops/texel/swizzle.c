@@ -32,7 +32,8 @@ static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *te
     return text + 1;
 }
 
-/* Adds the terms of one text of a table: the text after the first `skip` texts. */
+/* Adds the terms of one equation. `text` is a table of equations, each ended by a semicolon; `skip`
+ * is the number of the equation, counted from 0. */
 static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
     while (skip) skip -= *text++ == ';';
