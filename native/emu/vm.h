@@ -126,7 +126,8 @@ static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
 }
 
 /* sp_cache_check returns -EFAULT, with a fault that names the cache, if `got`, just read at `va`,
- * is stale. sp_cache_writes and sp_cache_wrote announce a write. No effect without caches. */
+ * is stale. Call sp_cache_writes before a write and sp_cache_wrote after it; they mark the bytes as
+ * dirty in GL2, and update the copies in the writer's own caches. No effect without caches. */
 int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);

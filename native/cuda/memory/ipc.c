@@ -110,8 +110,8 @@ int sp_cuda_ipc_is(int fd)
     return read_file(fd, &p);
 }
 
-/* Returns 0 if this device can open the exported memory. Otherwise records a text and returns
- * -ENXIO. */
+/* Returns 0 if this device can open the exported memory. Otherwise records the reason as text
+ * (sp_cu_say) and returns -ENXIO. */
 static int check(const struct sp_cuda *dev, const struct passport *p, uint64_t nbytes)
 {
     pthread_once(&once, draw_process_id);

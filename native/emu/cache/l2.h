@@ -32,7 +32,7 @@ struct sp_l2;
 struct sp_l2 *sp_l2_new(void);
 void sp_l2_free(struct sp_l2 *l2);
 /* Call sp_l2_job_begins and sp_l2_job_ends when a job of the card begins or ends. The end writes
- * GL2 back, as the kernel's fence does. */
+ * GL2 back, as the kernel driver's fence packet does. */
 void sp_l2_job_begins(struct sp_l2 *l2);
 void sp_l2_job_ends(struct sp_l2 *l2);
 /* Returns the cached piece of memory with number `line`, fetched if it is absent or invalid.

@@ -39,7 +39,8 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
  * the stored dwords as poison in memory. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *touched);
 
-/* Returns the bit number of a dword in this wave's scratch. */
+/* Returns the number of the bit in w->scratch_written that stands for a dword of a lane's
+ * scratch. */
 static inline uint64_t sp_scratch_bit(const struct sp_wave *w, uint64_t offset, uint32_t lane)
 {
     return offset / 4 * w->lanes + lane;

@@ -43,7 +43,8 @@ int sp_watch_fault(struct sp_emu_exec *x);
  * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch
  * forgets all other jobs. */
 void sp_watch_wait_met(struct sp_watch *watch);
-/* Call it when the thread writes a value for other jobs and the CPU. Their accesses come after the
- * thread's earlier ones, so the log of the thread's job is emptied. */
+/* Call it when the thread writes a value that other jobs or the CPU wait for. What they access
+ * after the wait cannot conflict with what the thread accessed before the write. So the log of the
+ * thread's job is emptied. */
 void sp_watch_signalled(struct sp_watch *watch);
 #endif

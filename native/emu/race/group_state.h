@@ -110,6 +110,7 @@ uint64_t sp_order_now(const struct sp_races *races);
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
 /* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);
-/* Returns true if all accesses of `before` precede those of `now`. */
+/* `before` and `now` are identities of accesses, as sp_race_who() returns them. Returns true if the
+ * accesses of `before` precede those of `now`. */
 bool sp_order_is(struct sp_races *races, uint64_t before, uint64_t now);
 #endif

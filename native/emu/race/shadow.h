@@ -65,8 +65,9 @@ void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* Orders an atomic access after the write that it has seen. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
-/* Waits for host threads that may have reported the store `m` and not made it yet. The wait for a
- * thread ends when the thread reports another access or leaves the group of `m`, or after 0.1 s. */
+/* Waits for host threads that may have recorded the store of mark `m` but not yet written it to
+ * memory. The wait for a thread ends when the thread reports another access or leaves the group of
+ * `m`, or after 0.1 s. */
 void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
 /* Returns the host address that a store will change, or NULL. For a load the result only says
  * whether there is memory. */

@@ -121,7 +121,7 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
-/* Returns the number of bytes for one bit per dword of scratch. */
+/* Returns the number of bytes of a bitmap with one bit per dword of a wave's scratch. */
 static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
 
 /* Fills the registers that hardware does not initialise. On hardware they hold the values of an

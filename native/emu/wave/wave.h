@@ -172,8 +172,9 @@ int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
-/* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
- * of the struct sp_origin that stands for instruction `i`. */
+/* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin records that
+ * instruction `i` made a register poison, and returns the number of the struct sp_origin that says
+ * so. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
 /* Poisons all bits of `lanes`, and clears the poison of the lanes `defined`. `why` is the number of
  * the struct sp_origin that says where the poison came from. An SGPR has no lanes. */

@@ -68,10 +68,10 @@ static int place(struct kmd_bo *bo)
 
 enum { FRESH_MOST = 16 << 20 };
 
-/* Fills a new BO. TTM gives zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM
- * has data of other processes, unless the caller asked to clear it. Linux clears all VRAM from 6.11
- * on ("always allocate cleared VRAM for GEM allocations"). Of a large BO only the beginning is
- * poisoned. */
+/* Fills a new BO with poison if it could hold foreign data on a real card. A BO in GTT could not:
+ * TTM zeroes its pages (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM has data of other
+ * processes, unless the caller asked to clear it. Linux clears all VRAM from 6.11 on ("always
+ * allocate cleared VRAM for GEM allocations"). Of a large BO only the beginning is poisoned. */
 static void fill(struct kmd_bo *bo)
 {
     bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);

@@ -20,11 +20,12 @@ enum kmd_kms {
     KMD_KMS_FAULT = 55,         /* INFO GPUVM_FAULT */
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */
     /* GPU addresses begin at 0x10000, and more of them are reserved at the end. The change came
-     * with Linux 6.9 and has no KMS version of its own; 6.9 has version 58 at most. */
+     * with Linux 6.9, which has version 58 at most. */
     KMD_KMS_LOW_VA = 58,
     /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags for coherent memory */
     KMD_KMS_WIPE = 59,
-    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, so 59 or earlier */
+    /* All VRAM is cleared. The change came with Linux 6.11, which has version 59 at most. */
+    KMD_KMS_CLEARED = 59,
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
     KMD_KMS_DEFAULT = 54
