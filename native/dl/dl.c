@@ -38,7 +38,8 @@ static void clear(const struct sp_dl_library *lib)
         memcpy(lib->symbols[i].slot, &none, sizeof none);
 }
 
-/* Fills the table. Returns the name of a required symbol that is missing, or NULL if none is. */
+/* Fills the library's table of function pointers. Returns the name of a required symbol that is
+ * missing, or NULL if none is. */
 static const char *resolve(const struct sp_dl_library *lib, void *handle)
 {
     for (size_t i = 0; i < lib->nsymbols; i++) {

@@ -3,9 +3,9 @@
  * access pages through a view of the job and a TLB of their own thread.
  *
  * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware itself
- * extends bit 47. The kernel programs page tables as if there were no hole between the halves
- * (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK). Mesa's si_compute.c passes pointers to the upper half
- * with bits 63:48 clear. */
+ * extends bit 47. The kernel driver programs page tables as if there were no hole between the
+ * halves (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK). Mesa's si_compute.c passes pointers to the
+ * upper half with bits 63:48 clear. */
 #ifndef SP_EMU_VM_H
 #define SP_EMU_VM_H
 #include "fault.h"
@@ -92,8 +92,8 @@ void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, st
  * filled. */
 uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* sp_emu_in returns the offset of `va` in the TLB's unit, sp_emu_left the bytes from `va` to the
- * unit's end. */
+/* The pages of a TLB have 1 << tlb->bits bytes. sp_emu_in returns the offset of `va` in its page,
+ * sp_emu_left the number of bytes from `va` to the page's end. */
 static inline uint64_t sp_emu_in(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     return va & ((UINT64_C(1) << tlb->bits) - 1);
@@ -103,8 +103,9 @@ static inline uint64_t sp_emu_left(const struct sp_emu_tlb *tlb, uint64_t va)
     return (UINT64_C(1) << tlb->bits) - sp_emu_in(tlb, va);
 }
 
-/* Returns the host address of `va` for one access within the TLB's unit, or NULL with the fault
- * filled. A writer calls sp_emu_writes before the write and sp_emu_wrote after it. */
+/* Returns the host address of `va`, or NULL with the fault filled. The address is good for one
+ * access that stays in the page (1 << tlb->bits bytes) of `va`. A writer calls sp_emu_writes before
+ * the write and sp_emu_wrote after it. */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
     uint64_t page = va >> tlb->bits;
@@ -125,7 +126,8 @@ static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
 }
 
 /* sp_cache_check returns -EFAULT, with a fault that names the cache, if `got`, just read at `va`,
- * is stale. sp_cache_writes and sp_cache_wrote announce a write. No effect without caches. */
+ * is stale. Call sp_cache_writes before a write and sp_cache_wrote after it; they mark the bytes as
+ * dirty in GL2, and update the copies in the writer's own caches. No effect without caches. */
 int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
@@ -178,7 +180,8 @@ uint64_t sp_emu_poison_of(const struct sp_emu_tlb *tlb, uint64_t va, const void 
 /* Reads the `nbytes` bytes at `va` again, and returns what sp_emu_poison_of returns for them. The
  * read must be permitted. Its alignment may be any. */
 uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, uint32_t access);
-/* Poisons the dword at an aligned `va` that was just written. No effect if marks are not kept. */
+/* Poisons the dword at an aligned `va` that was just written. No effect if the card keeps no marks
+ * of poisoned pages. */
 void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
 /* Marks the page of `to` if the page of `from` may be poisoned. Call it after a copy of bytes
  * between two ranges that were just looked up. */

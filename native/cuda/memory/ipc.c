@@ -92,7 +92,8 @@ int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
-    /* Without the mark a reader learns of the freed memory only if the driver detects it. */
+    /* Marks the memory as freed in its file. If this fails, a process that imports the memory
+     * learns of it only if the driver detects it. */
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
         return;
 }
@@ -109,8 +110,8 @@ int sp_cuda_ipc_is(int fd)
     return read_file(fd, &p);
 }
 
-/* Returns 0 if this device can open the exported memory. Otherwise records a text and returns
- * -ENXIO. */
+/* Returns 0 if this device can open the exported memory. Otherwise records the reason as text
+ * (sp_cu_say) and returns -ENXIO. */
 static int check(const struct sp_cuda *dev, const struct passport *p, uint64_t nbytes)
 {
     pthread_once(&once, draw_process_id);

@@ -151,7 +151,8 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* Returns the error of a call that has made no struct: `rc`, or -ENOMEM if `rc` is 0. */
+/* Leaves the context after the struct for the memory could not be made. Returns the error: `rc`, or
+ * -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();
@@ -268,7 +269,7 @@ void *sp_cuda_host(const struct sp_cuda_memory *m)
     return m->host;
 }
 
-/* Makes the file that exports ALONE memory, at the first export. */
+/* Makes the file that exports memory of kind SP_CUDA_ALONE, at the first export. */
 static int make_file(struct sp_cuda_memory *m)
 {
     int fd = sp_cuda_ipc_export(m->dev, m->address, m->nbytes);

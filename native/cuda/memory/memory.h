@@ -8,7 +8,9 @@ struct sp_cuda_memory {
     _Atomic uint32_t refs;
     uint32_t kind;
     uint32_t flags; /* set of enum sp_cuda_memory_flag */
-    int fd;         /* file of SHARED memory, or of exported ALONE memory; otherwise -1 */
+    /* descriptor of the file of memory of kind SP_CUDA_SHARED, or of exported memory of kind
+     * SP_CUDA_ALONE; otherwise -1 */
+    int fd;
     uint64_t address;
     uint64_t nbytes;
     uint64_t pinned_nbytes; /* bytes taken from the page-locked pool */

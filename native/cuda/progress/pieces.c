@@ -91,7 +91,8 @@ static void end_download(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void
 int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     void *last;
-    /* number of pieces so far; its limit bounds the time of a caller that only queries progress */
+    /* Number of pieces of the transfer that this call has copied. The limit SP_CUDA_SLOTS bounds
+     * the time of a caller that only queries progress. */
     uint32_t count = 0;
     while (f->slots && f->slots->out && f->slots->event) {
         struct sp_cuda_slot *slot = f->slots;

@@ -163,7 +163,8 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
         found = r->record;
         nbytes = r->nbytes;
     }
-    /* Which record of a list is running is unknown. So the first record stands for all. */
+    /* It is unknown which record of a list of commands is running. So `running_at` points to the
+     * first record for as long as the list runs. */
     if (found) {
         out->running_at = value == reached + 1 ? 0 : nbytes;
         out->running_ns = value == reached + 1 && since ? sp_clock_ns() - since : 0;

@@ -26,7 +26,7 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
     /* the loss of the device may have freed the slot */
     if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return rc;
-    if (rc) { /* an event that was not recorded says nothing about this piece */
+    if (rc) { /* the event was not recorded, so it cannot show when this piece has ended */
         sp_cuda_event_give(q, 0, slot->event);
         slot->event = NULL;
     }

@@ -4,13 +4,14 @@
 #include "cuda/flight/queue.h"
 
 enum {
-    /* A piece takes 0.1 ms or more over the bus. The calls for a piece take only some
-     * microseconds. */
+    /* A transfer is copied in pieces of this size. A piece takes 0.1 ms or more over the bus. The
+     * driver calls for a piece take only some microseconds. */
     SP_CUDA_PIECE_NBYTES = 4 << 20,
     /* slots of one transfer: the host copies one, the device copies one, one waits */
     SP_CUDA_SLOTS = 3
 };
-/* Records an event after the work of this slot's piece on the stream. Returns 0 or -errno. */
+/* Records the slot's event on the stream. The event shows when the copy of the slot's piece has
+ * ended, so call it after that copy was submitted. Returns 0 or -errno. */
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream);
 /* Makes the queue's transfer stream, and allocates GPU memory through which bytes pass between that
  * stream and the queue's stream. Returns 1, or 0 if the copy must use the queue's stream alone. The

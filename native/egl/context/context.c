@@ -49,9 +49,9 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
     snprintf(node->extensions, sizeof node->extensions, "%s", extensions ? extensions : "");
 }
 
-/* Fork generation + 1 of the process that first initialised EGL; 0 before that. The driver's
- * threads exist only in that process. In a forked child the first dispatch would wait for these
- * threads for ever (llvmpipe does). */
+/* 1 + sp_fork_generation() (the number of forks behind a process) of the process that first
+ * initialised EGL. 0 before that. The driver's threads exist only in that process. In a forked
+ * child the first dispatch would wait for these threads for ever (llvmpipe does). */
 static _Atomic uint32_t home;
 
 static int is_forked_child(void)

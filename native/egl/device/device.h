@@ -1,9 +1,10 @@
 /* The struct of the egl device, private to native/egl.
  *
- * `lock` guards the list of jobs, the requests, the pool and the ledgers of the queues. Only the
- * owner thread calls GL and uses the fields marked "owner thread". Callers write one set of fields,
- * the owner thread another. The members `apart_...` keep these sets in separate cache lines,
- * because each line that moves between cores costs a launch 40 ns or more. */
+ * `lock` guards the list of jobs, the requests, the pool of unused buffers, and each queue's ledger
+ * (times and errors of its jobs). Only the owner thread calls GL and uses the fields marked "owner
+ * thread". Callers write one set of fields, the owner thread another. The members `apart_...` keep
+ * these sets in separate cache lines, because each line that moves between cores costs a launch 40
+ * ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "core/progress.h"
@@ -90,7 +91,8 @@ struct sp_egl {
     struct sp_egl_request *requests, *last_request;
 
     char apart_owner[SP_EGL_APART];
-    /* last published job; only the owner thread changes it, under the device's lock */
+    /* last job whose end was published to its timeline; only the owner thread changes this member,
+     * under the device's lock */
     struct sp_egl_job *head;
     /* number of published jobs; callers wait for this number to grow if too many jobs are in
      * flight */
@@ -98,7 +100,8 @@ struct sp_egl {
     _Atomic uint32_t rests;       /* an enum sp_egl_rest */
     _Atomic int owner_core;       /* CPU core on which the owner thread last took jobs */
 
-    char apart_seldom[SP_EGL_APART]; /* separates the members that the owner thread polls */
+    /* separates the members that the owner thread polls from those that it writes */
+    char apart_seldom[SP_EGL_APART];
     _Atomic uint32_t has_requests;
     /* Number of callers that wait for a timeline value. While there are any, the owner thread
      * closes an open batch at once. */

@@ -16,7 +16,8 @@ enum {
     MOST_SPARE = 1024, /* most finished jobs that are kept for reuse */
     TRIES = 100
 };
-/* longest wait of one call for room; core/ then checks for Ctrl-C and calls again */
+/* Longest time in ns that one call waits while too many jobs are in flight. The caller in
+ * native/core then checks for Ctrl-C and calls again. */
 static const uint64_t FLOOD_NS = 100000000;
 
 int sp_egl_jobs_room(struct sp_egl *dev)

@@ -32,7 +32,7 @@ int sp_egl_jobs_room(struct sp_egl *dev);
 /* Returns a job with room for `nbytes` of records, or NULL without memory. The caller holds the
  * device's lock. */
 struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes);
-/* The caller holds the device's lock. */
+/* Appends a job to the device's list of jobs. The caller holds the device's lock. */
 void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);
 /* Publishes the end of all jobs up to `last`. Returns the number of queues that were freed. For
  * each freed queue the owner thread drops one reference to the device. */

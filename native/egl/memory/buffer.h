@@ -22,7 +22,7 @@ struct sp_egl_buffer {
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    /* owner thread: number of the run that last copied the shadow to the buffer */
+    /* owner thread: number of the job run that last copied `shadow` to the buffer */
     uint64_t touched;
     /* owner thread: value of the device's `barriers` when a dispatch last used the buffer */
     uint64_t used_since;

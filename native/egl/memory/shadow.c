@@ -93,7 +93,9 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        dev->runs++; /* a new run number, so that each later use copies its shadow in again */
+        /* `shadow` was just copied back. A new run number makes each later use copy it to the
+         * buffer again. */
+        dev->runs++;
     }
     b->touched = dev->runs;
     dev->touched[dev->ntouched++] = b;

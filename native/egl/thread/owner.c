@@ -74,8 +74,8 @@ static void read_times(struct sp_egl *dev, struct sp_egl_job *job)
     job->end_ns = sp_egl_query_ns(dev, job->end);
 }
 
-/* Publishes the oldest batch and returns 1 if its fence is passed within `timeout_ns`. Otherwise
- * returns 0. */
+/* If the GL fence of the oldest batch signals within `timeout_ns`, publishes to the timelines that
+ * its jobs have ended, and returns 1. Otherwise returns 0. */
 static int poll_oldest(struct sp_egl *dev, uint64_t timeout_ns)
 {
     struct sp_egl_batch *batch = &dev->batches[dev->first_batch];
@@ -153,9 +153,9 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 }
 
 /* Returns the next job, or NULL to close the batch. A fence costs more than a small job, and
- * publishing disturbs callers that launch. So an open batch waits a little for another job, unless
- * a caller waits for the batch or no job may join the batch. The owner thread waits by spinning, or
- * by a nap if other threads need the core. */
+ * publishing the end of a batch disturbs callers that launch. So an open batch waits a little for
+ * another job, unless a caller waits for the batch or no job may join the batch. The owner thread
+ * waits by spinning, or by a nap if other threads need the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);

@@ -8,7 +8,8 @@
 
 /* Cache actions of a GCR_CNTL or of a wave's instruction. */
 enum { SP_GCR_GLI_INV = 1, SP_GCR_GLK_INV = 2, SP_GCR_GLV_INV = 4, SP_GCR_GL1_INV = 8, SP_GCR_GL2_INV = 16, SP_GCR_GL2_WB = 32,
-       /* EMIT_MEM_SYNC: the kernel emits GCR_CNTL 0xC3B1, which has all six actions */
+       /* For EMIT_MEM_SYNC, the kernel driver emits GCR_CNTL 0xC3B1, which has all six cache
+        * actions. */
        SP_GCR_MEM_SYNC = 63 };
 enum { SP_CACHE_I, SP_CACHE_K, SP_CACHE_V, SP_CACHE_1, SP_CACHES_ABOVE };
 
@@ -31,7 +32,7 @@ struct sp_l2;
 struct sp_l2 *sp_l2_new(void);
 void sp_l2_free(struct sp_l2 *l2);
 /* Call sp_l2_job_begins and sp_l2_job_ends when a job of the card begins or ends. The end writes
- * GL2 back, as the kernel's fence does. */
+ * GL2 back, as the kernel driver's fence packet does. */
 void sp_l2_job_begins(struct sp_l2 *l2);
 void sp_l2_job_ends(struct sp_l2 *l2);
 /* Returns the cached piece of memory with number `line`, fetched if it is absent or invalid.

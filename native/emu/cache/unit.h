@@ -57,14 +57,14 @@ const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t 
 /* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
  * GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: returns the piece of GL2 that a TLB entry points to. sp_cache_entry returns the TLB
- * entry of an address, or NULL. */
+/* For code.c: sp_cache_grain returns the piece of memory in GL2 that the TLB entry `e` points to.
+ * sp_cache_entry returns the TLB entry of an address, or NULL. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
-/* Returns the valid copy of piece `line` in the cache `d`, or NULL. */
+/* Returns the valid copy, in the cache `d`, of the piece of memory with number `line`, or NULL. */
 uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line);
-/* Returns the copy of piece `line` in the cache `d`. If there is none, makes it from the bytes at
- * `from`. Returns `from` itself if memory is short. */
+/* Returns the copy, in the cache `d`, of the piece of memory with number `line`. If there is none,
+ * makes it from the bytes at `from`. Returns `from` itself if memory is short. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
 /* A stale read, as a fault describes it. */
 struct sp_stale {

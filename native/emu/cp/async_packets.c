@@ -19,8 +19,8 @@
 
 enum { PLACES = 12, UNDER_WAY_MOST = 8, PLACES_ALL = (1 << PLACES) - 1 };
 
-/* A place in the list, with its packet. The place becomes free when the packet has ended and no
- * pending packet needs the packet's log. */
+/* A place in the list of started packets, with the packet that it holds. The place becomes free
+ * when the packet has ended and no pending packet needs the log of its accesses. */
 struct late {
     struct sp_log log;
     const struct sp_packet *desc;
@@ -92,9 +92,9 @@ void sp_async_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* Chooses the log that records further accesses: with `beside` the log of the packet at `place`,
- * else none. A packet needs no log if no other packet may run at the same time. Dispatches with
- * scratch are not logged either (emu/order/README.md). */
+/* Chooses the log that records the accesses from now on. If `beside` is 1, that is the log of the
+ * packet at `place`; if it is 0, there is none. A packet needs no log if no other packet may run at
+ * the same time. Dispatches with scratch are not logged either (emu/order/README.md). */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
@@ -165,8 +165,9 @@ static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 
 enum role { AT_ONCE, STARTED, BY_ITSELF, WAITS_FOR_WAVES, WAITS_FOR_DMA, WAITS_FOR_PIPE };
 
-/* Returns the role of a packet in the list. `*kind` receives the event by which later packets wait
- * for the packet's end. */
+/* Returns how the command processor executes the packet at cp->p: at once, started in the list
+ * `late`, or after a wait. `*kind` receives the event by which later packets wait for the packet's
+ * end. */
 static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
 {
     const uint32_t *p = cp->p;

@@ -7,7 +7,8 @@ enum { SP_IP_GFX = 0, SP_IP_COMPUTE = 1, SP_IP_DMA = 2 };
 /* Alignment of an IB's start, and multiple of its length, in bytes, as INFO HW_IP_INFO reports
  * them. */
 enum { SP_IB_START = 32, SP_IB_SIZE = 32, SP_IB_START_DMA = 256, SP_IB_SIZE_DMA = 4 };
-/* AMDGPU_IB_FLAG_PREAMBLE: the kernel may skip the IB while the context stays the same */
+/* AMDGPU_IB_FLAG_PREAMBLE: the kernel driver may skip the IB if the last job on the ring came from
+ * the same context */
 enum { SP_IB_PREAMBLE = 2 };
 
 /* One hardware queue. Its registers keep their values from job to job, even across processes. */
@@ -26,7 +27,8 @@ struct sp_emu_hwq {
 void sp_emu_hwq_reset(struct sp_emu_hwq *q, uint32_t ip);
 /* Begins a job. `owner` identifies the context (never 0). For a new owner, all registers hold
  * foreign values, as after a reset. For the same owner, values from preamble IBs stay valid,
- * because the kernel skips these IBs. All other registers must be programmed again in each job. */
+ * because the kernel driver skips these IBs. All other registers must be programmed again in each
+ * job. */
 void sp_emu_hwq_begin(struct sp_emu_hwq *q, uint64_t owner);
 
 struct sp_emu_ib {

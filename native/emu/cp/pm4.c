@@ -36,8 +36,8 @@ static int pred_exec(struct sp_cp *cp)
 
 /* Checks the address of an IB. Every IB, even a nested or chained one, starts at a multiple of the
  * alignment that INFO HW_IP_INFO reports. The size of an IB may be any number of dwords, although
- * INFO says 32 bytes: the kernel tests each ring with an IB of 5 dwords (Linux gfx_v10_0.c and
- * gfx_v11_0.c, ring_test_ib). */
+ * INFO says 32 bytes: the kernel driver tests each ring with an IB of 5 dwords (Linux gfx_v10_0.c
+ * and gfx_v11_0.c, ring_test_ib). */
 static int check_start(struct sp_cp *cp, uint64_t va, uint32_t ndw)
 {
     if (sp_cp_lenient(cp, SP_LENIENT_PADDING) || va % SP_IB_START == 0)

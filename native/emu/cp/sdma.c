@@ -25,8 +25,8 @@ struct sdma {
     } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
 };
 
-/* Returns an open span that conflicts with an access, or NULL. A read conflicts with writes, a
- * write with reads and writes. */
+/* Returns an open span (one touched since the last ordering packet) that conflicts with an access,
+ * or NULL. A read conflicts with writes, a write with reads and writes. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
@@ -46,7 +46,8 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Adds a span to the open ones. Consecutive pieces of one long copy stay one span. */
+/* Adds a range to the open spans: those touched since the last ordering packet. Consecutive pieces
+ * of one long copy stay one span. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
@@ -63,7 +64,7 @@ static int remember(struct sdma *s, struct span with)
 }
 
 /* Checks a read of `nbytes` at `*src` (unless `src` is NULL) and a write at `dst` against the open
- * spans. */
+ * spans (those touched since the last ordering packet). */
 static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
 {
     struct span to = {dst, dst + nbytes, 1}, from = {0};
@@ -195,10 +196,10 @@ static int execute(struct sdma *s)
     }
 }
 
-/* Returns the name of a packet that is reserved for the kernel's ring, or NULL. Such packets reach
- * registers, page tables and the GPU's own state. The engine ends a user's IB at them ("SRBM_WRITE
- * command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq). Numbers:
- * navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
+/* Returns the name of a packet that only the kernel driver's own ring may use, or NULL. Such
+ * packets reach registers, page tables and the GPU's own state. The engine ends a user's IB at them
+ * ("SRBM_WRITE command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq).
+ * Numbers: navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
 static const char *privileged(uint32_t code)
 {
     static const struct { uint32_t op; char name[12]; } all[] = {

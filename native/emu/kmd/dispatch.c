@@ -1,5 +1,5 @@
-/* Finds the handler of an ioctl request as the kernel's drm_ioctl does: by number alone. The
- * caller's struct may be shorter or longer than the one known here. */
+/* Finds the handler of an ioctl request as Linux's drm_ioctl does: by number alone. The caller's
+ * struct may be shorter or longer than the one known here. */
 #include "dispatch.h"
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"

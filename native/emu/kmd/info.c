@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { MOST_REGISTERS = 128, GB_ADDR_CONFIG = 0x263e, GRBM_STATUS = 0x2004 };
-/* size of HW_IP_INFO with userq_num_slots, which newer kernels have; its value is 0 here */
+/* size of HW_IP_INFO with userq_num_slots, which newer kernel drivers have; its value is 0 here */
 enum { HW_IP_NBYTES_USERQ = 40 };
 
 union answer {
@@ -89,7 +89,7 @@ static int registers(const struct kmd_card *card, const struct drm_amdgpu_info *
         return -EINVAL;
     for (uint32_t i = 0; i < count; i++) {
         if (first + i != GB_ADDR_CONFIG && first + i != GRBM_STATUS)
-            return -EFAULT; /* the register is not on the kernel's list of readable ones */
+            return -EFAULT; /* the register is not on the kernel driver's list of readable ones */
         out[i] = first + i == GB_ADDR_CONFIG ? card->chip.gb_addr_config : 0;
     }
     return (int)(count * 4);
@@ -164,8 +164,8 @@ static int last_fault(const struct kmd_card *card, struct drm_amdgpu_info_gpuvm_
     return sizeof(*out);
 }
 
-/* Returns the number of bytes of DEV_INFO that a kernel of this version knows. The struct has grown
- * at its end. */
+/* Returns the size of struct drm_amdgpu_info_device (the reply to DEV_INFO) in a kernel driver of
+ * this KMS version. The struct has grown at its end. */
 static int device_nbytes(uint32_t kms_minor)
 {
     size_t end = kms_minor < KMD_KMS_MIN_CLOCKS ? offsetof(struct drm_amdgpu_info_device, min_engine_clock)

@@ -17,7 +17,7 @@ struct kmd_ops {
     struct sp_kmd_ops table;
     struct kmd_machine *machine; /* atomic; NULL after the end of the machine */
     uint32_t inside;             /* atomic: number of calls that are using `machine` */
-    /* next struct in the list of all; the list lets a leak checker find them */
+    /* next struct in the list `all`; the list lets a leak checker find every struct */
     struct kmd_ops *next;
 };
 static struct kmd_ops *all;
@@ -64,8 +64,8 @@ static int call_close(void *self, int fd)
     return rc;
 }
 
-/* Makes the kernel's checks before a BO is mapped: the file has a handle of the BO, and the range
- * is inside the BO. */
+/* Checks what the kernel driver checks before a BO is mapped: the file has a handle of the BO, and
+ * the range is inside the BO. */
 static int check_bo_range(const struct kmd_file *file, uint64_t offset, uint64_t nbytes, const struct kmd_bo **out)
 {
     for (uint32_t i = 0; i < file->bos.capacity; i++) {

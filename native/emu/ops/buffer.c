@@ -100,7 +100,8 @@ int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t 
     return (int)w->stop;
 }
 
-/* Ends a load that may have read poison, or whose data go to LDS. */
+/* The last step of a load that may have read poison, or whose data go to LDS: records which
+ * registers or LDS bytes are poison. */
 SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside,
                      const uint32_t *for_lds)
 {

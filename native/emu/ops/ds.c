@@ -92,7 +92,8 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
     return sp_race_lds(w, i, kind, &a, true);
 }
 
-/* Ends a load that read unwritten dwords. */
+/* The last step of a load that read unwritten dwords: writes the results, and marks the registers
+ * that received such dwords as poison. */
 SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t offset, uint32_t nbytes,
                     uint32_t (*r)[SP_LANES])
 {

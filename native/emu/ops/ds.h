@@ -17,8 +17,8 @@ struct sp_ds_data {
 };
 int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const uint32_t *at, uint32_t offset,
                 uint32_t nbytes, const struct sp_ds_data *data);
-/* Counts a store in LGKM_CNT. The counter includes instructions without a result, and it tells
- * whether a load is complete. */
+/* Counts a store in LGKM_CNT. LGKM_CNT also counts instructions without a result, so a wait for a
+ * load needs the number of stores too. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* Returns one of the two offsets of an instruction with two addresses, in bytes. OFFSET0 and
  * OFFSET1 count elements, or blocks of 64 elements. `unit` is the size of one such element or block

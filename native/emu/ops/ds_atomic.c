@@ -43,7 +43,8 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     return 0;
 }
 
-/* X(name of the operation, type, operation, bytes, sources, swapped) */
+/* X(name, type, operation, bytes, sources, swapped) of the instructions DS_<name>_<type> and
+ * DS_<name>_RTN_<type>. The operation is SP_ATOMIC_<operation>. */
 #define ATOMICS(X)                                                                                                    \
     X(ADD, U32, ADD, 4, 1, false) X(SUB, U32, SUB, 4, 1, false) X(RSUB, U32, RSUB, 4, 1, false)                       \
     X(INC, U32, INC, 4, 1, false) X(DEC, U32, DEC, 4, 1, false) X(MIN, I32, SMIN, 4, 1, false)                        \

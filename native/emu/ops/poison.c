@@ -91,8 +91,8 @@ void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords
                               sp_wave_origin(w, i, SP_FROM_MEMORY, va[__builtin_ctzll(undefined)]));
 }
 
-/* Ends a store of undefined registers. A dword is poison as a whole: poison of single bytes or
- * halves is not tracked. */
+/* Records which dwords in memory are poison after a store of undefined registers. A dword is poison
+ * as a whole: poison of single bytes or halves is not tracked. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *t)
 {
     w->poison_seen = 0;

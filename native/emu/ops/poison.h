@@ -21,8 +21,8 @@ struct sp_touched {
     uint64_t slot;
 };
 
-/* Ends a load after w->poison_seen was set: some of its `dwords` registers from `dst` on may be
- * poison. */
+/* Call it for a load that has set w->poison_seen. Marks those of its `dwords` registers from `dst`
+ * on as poison that received poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
 /* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin
@@ -32,13 +32,15 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
 /* Returns the number of the origin of poison that a load found at `at`. If memory was written after
  * a cache fetched it, the stale cache is the origin. */
 uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
-/* Ends a load of texels: marks all registers of the lanes `undefined` as poison. The origin is the
- * texel of the first such lane. */
+/* Call it for a load of texels. Marks all registers of the lanes `undefined` as poison. The origin
+ * is the texel of the first such lane. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
-/* Ends a store of the register `src` and the following ones, which hold undefined values. */
+/* Call it for a store of register `src` and the following ones, which hold undefined values. Marks
+ * the stored dwords as poison in memory. */
 void sp_poison_stored(struct sp_wave *w, uint32_t src, const struct sp_touched *touched);
 
-/* Returns the bit number of a dword in this wave's scratch. */
+/* Returns the number of the bit in w->scratch_written that stands for a dword of a lane's
+ * scratch. */
 static inline uint64_t sp_scratch_bit(const struct sp_wave *w, uint64_t offset, uint32_t lane)
 {
     return offset / 4 * w->lanes + lane;

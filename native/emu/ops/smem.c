@@ -19,8 +19,8 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
-/* Returns how a scalar load reads. GLC makes the load bypass the scalar cache, and also GL1 where a
- * vector load bypasses it. */
+/* Returns how a scalar load goes through the caches, as SP_VM_* bits. GLC makes the load bypass the
+ * scalar cache, and also GL1 where a vector load bypasses it. */
 static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;

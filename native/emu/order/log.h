@@ -29,8 +29,9 @@ struct sp_watch {
     uint64_t va;     /* address of the first conflict */
     char found[224]; /* text of the first conflict; empty if there is none */
 };
-/* Sets the log of the thread's job. NULL ends the job and removes all other jobs from the watch.
- * While the job runs, other threads may add jobs to the watch (sp_watch_add). */
+/* Makes `job` the log that records the accesses of the thread's job. With NULL nothing records
+ * them, and all other jobs are removed from the watch. While the job runs, other threads may add
+ * jobs to the watch (sp_watch_add). */
 void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
 void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
 /* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no
@@ -42,7 +43,8 @@ int sp_watch_fault(struct sp_emu_exec *x);
  * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch
  * forgets all other jobs. */
 void sp_watch_wait_met(struct sp_watch *watch);
-/* Call it when the thread writes a value for other jobs and the CPU. Their accesses come after the
- * thread's earlier ones, so the log of the thread's job is emptied. */
+/* Call it when the thread writes a value that other jobs or the CPU wait for. What they access
+ * after the wait cannot conflict with what the thread accessed before the write. So the log of the
+ * thread's job is emptied. */
 void sp_watch_signalled(struct sp_watch *watch);
 #endif

@@ -115,8 +115,8 @@ static uint32_t leniency(const char *mode)
     return bits;
 }
 
-/* Returns "2.5" seconds as nanoseconds, or 0 if `text` is not a number. It does not use strtod,
- * because strtod's decimal point depends on the program's locale. */
+/* Converts a text such as "2.5" from seconds to nanoseconds. Returns 0 if `text` is not a number.
+ * It does not use strtod, because strtod's decimal point depends on the program's locale. */
 static uint64_t nanoseconds(const char *text)
 {
     const uint64_t second = 1000000000;
@@ -256,7 +256,7 @@ static int real_ioctl(int fd, unsigned long request, void *argument, int *rc)
     return ops != NULL;
 }
 
-/* The second parameter has glibc's type; the kernel looks at 32 bits of it. */
+/* The second parameter has glibc's type; Linux looks at 32 bits of it. */
 SP_HOOK int ioctl(int fd, unsigned long request, ...)
 {
     va_list rest;

@@ -25,13 +25,14 @@ int sp_preload_card(int fd);
 /* record.c: returns the part of SPARKLE_EMU (`wanted`) that names chips. With "record:CHIPS" that
  * part follows the colon. NULL for "record": real cards are recorded. */
 const char *sp_preload_recorded(const char *wanted);
-/* sp_preload_record begins the recording that SPARKLE_EMU requests. It records the calls of
- * `machine`, or of the real kernel if `machine` is NULL. Returns 0 or -errno. */
+/* sp_preload_record begins the recording that SPARKLE_EMU requests. It records the calls to
+ * `machine`, or to the real kernel driver if `machine` is NULL. Returns 0 or -errno. */
 struct sp_kmd_ops;
 int sp_preload_record(const struct sp_kmd_ops *machine);
 /* Returns the path of the recording: SPARKLE_RECORD, or the default. */
 const char *sp_preload_record_path(void);
-/* Returns the calls that record, or NULL if there is no recording. */
+/* Returns the functions that make each call of `struct sp_kmd_ops` and record it, or NULL if there
+ * is no recording. */
 const struct sp_kmd_ops *sp_preload_record_ops(void);
 /* Tells the recorder that a descriptor was opened or is about to be closed, so that it forgets the
  * descriptor's former node. */

@@ -99,8 +99,8 @@ void sp_preload_record_forget(int fd)
     errno = kept;
 }
 
-/* Tells the recorder first, because the number of the descriptor may be used again for another
- * file. */
+/* Makes the recorder forget the descriptor before it is closed: once it is closed, its number may
+ * stand for another file. */
 SP_HOOK int close(int fd)
 {
     sp_preload_record_forget(fd);

@@ -47,8 +47,8 @@ struct sp_race_wave {
      * scratch) */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
-    /* number of stores after a release, as in `who`; 1 if the wave has released since its last
-     * store */
+    /* `turn`: number of stores after a release, as sp_race_who() contains it. `released`: 1 if the
+     * wave has released since its last store. */
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;
@@ -63,7 +63,8 @@ struct sp_race_group {
     const char *(*name_at)(struct sp_wave *w, uint64_t pc);
     uint32_t first[3], count[2], wgp_mode;
     uint32_t barriers;  /* number of barriers that the present group has passed */
-    /* number of the present group + 1, as in `who`; `group` and `told` are atomic */
+    /* Number of the present group + 1, as in the upper half of sp_race_who(). Threads access
+     * `group` and `told` atomically. */
     uint64_t group;
     uint64_t told;      /* number of accesses to memory that this thread has reported */
     uint32_t lds_epoch; /* increases by one at a barrier, and by two from group to group */
@@ -96,7 +97,8 @@ struct sp_race_pair {
     uint64_t at, pc;   /* address of the access, and pc of the earlier access */
     uint64_t group;    /* number of the group of the earlier access */
     uint32_t wave, wrote, lane;
-    const char *expected; /* the order that is missing, as text */
+    /* what would have put the two accesses in order, as text: for example "release and acquire" */
+    const char *expected;
 };
 int sp_race_found(struct sp_wave *w, const struct sp_inst *i, const struct sp_race_pair *pair);
 /* Returns 0, or a fault if two lanes of a store write different values to the same bytes. */
@@ -108,6 +110,7 @@ uint64_t sp_order_now(const struct sp_races *races);
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
 /* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);
-/* Returns true if all accesses of `before` precede those of `now`. */
+/* `before` and `now` are identities of accesses, as sp_race_who() returns them. Returns true if the
+ * accesses of `before` precede those of `now`. */
 bool sp_order_is(struct sp_races *races, uint64_t before, uint64_t now);
 #endif

@@ -1,5 +1,5 @@
-/* Races in memory: accesses of waves of one or several groups. Lines are in pages, which are found
- * by address. */
+/* Races in memory: accesses of waves of one or several groups. The records of a memory line (struct
+ * sp_line) are in pages (struct sp_race_page), which a hash table finds by address. */
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
@@ -79,9 +79,10 @@ static void saw(struct sp_race_wave *me, const struct sp_race_group *r, uint64_t
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* Records what an access learns from the last write, `write`. A load that may be atomic goes into
- * the wave's list of seen values, because `write` may be a release. An atomic that replaces a store
- * as the last write records the store's release now, because the store's mark is lost. */
+/* Records an order that an access sets up by reading the value of the last write, `write`. If the
+ * access is a load that may be atomic, its address goes into the wave's list `seen`: `write` may be
+ * a release, and the load its acquire. If the access is an atomic after a plain store, the store's
+ * release is recorded now, because the atomic replaces the store's mark. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {
     bool atomic = write->how & SP_MARK_ATOMIC;

@@ -8,8 +8,8 @@
 
 enum { DEPTH = 4, STEPS = 4096 };
 
-/* A release. A hash table has all releases by address and group. The releases of one address also
- * form a list, the newest first. */
+/* A store or atomic with which a wave may release its earlier accesses. A hash table has all
+ * releases by address and group. The releases of one address also form a list, the newest first. */
 struct sp_release {
     uint64_t va, who, when;
     struct sp_release *chain, *older;
@@ -131,7 +131,8 @@ static bool reaches(struct sp_races *races, uint64_t before, uint64_t now, uint6
             if (r->when <= a->when && covers(r->who, before)) return true;
         struct sp_place_of_releases *place = depth ? place_at(races, a->va, false) : NULL;
         for (struct sp_release *r = place ? place->newest : NULL; r; r = r->older) {
-            if (++*steps > STEPS) return true; /* too many steps to prove that there is no order */
+            /* too many steps to search for an order: the accesses count as ordered */
+            if (++*steps > STEPS) return true;
             if (r->when > a->when || sp_who_group(r->who) == sp_who_group(now)) continue;
             if (reaches(races, before, r->who, r->when, depth - 1, steps)) return true;
         }

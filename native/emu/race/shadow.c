@@ -1,7 +1,8 @@
 #include "shadow.h"
 #include "emu/wave/operand.h"
 
-/* number of lines that are gathered at once; neighbouring lanes mostly share one */
+/* Number of memory lines (128 bytes each) for which the touched dwords are collected before they
+ * are checked. Neighbouring lanes mostly touch the same line. */
 enum { GATHERED = 4 };
 
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
@@ -94,9 +95,9 @@ static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword
     return 0;
 }
 
-/* --- replacing and splitting marks --- */
-/* Replaces the mark of a line by a new one. Returns false if the line's dwords must keep separate
- * marks. */
+/* --- marks (struct sp_mark, the record of an earlier access): replacing and splitting them --- */
+/* Replaces the mark of an earlier access to a memory line by the mark of a new access. Returns
+ * false if the two marks must be kept apart, one for each dword of the line. */
 static bool put(struct sp_mark *m, const struct sp_mark *new)
 {
     uint32_t differ = m->how ^ new->how;

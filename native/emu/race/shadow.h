@@ -25,7 +25,9 @@ struct sp_marks {
 struct sp_line {
     struct sp_marks all;
     struct sp_marks *dword; /* SP_LINE_DWORDS elements */
-    uint32_t apart;         /* 1: the marks in `dword` are valid; 0: those in `all` */
+    /* 1: each dword of the line has its own marks, in `dword`; 0: `all` has the marks of the
+     * line */
+    uint32_t apart;
     uint32_t epoch;         /* for LDS: lds_epoch of the last access */
 };
 struct sp_race_page {
@@ -45,9 +47,11 @@ struct sp_look {
     uint32_t lds;
     struct sp_mark now;
     uint32_t clash; /* 1 if lanes may store to the same bytes */
-    uint32_t dwords; /* mask of the gathered whole dwords of the line that are not yet checked */
-    uint64_t line;  /* number of the gathered line: address >> SP_LINE_BITS */
-    unsigned __int128 bytes; /* mask of the gathered bytes of the line that do not fill a dword */
+    /* mask of whole dwords of `line` that lanes touch and that are not yet checked */
+    uint32_t dwords;
+    uint64_t line;  /* the memory line (128 bytes) that is being checked: address >> SP_LINE_BITS */
+    /* mask of bytes of `line` that lanes touch without touching the whole dword */
+    unsigned __int128 bytes;
 };
 /* Checks the accesses of all lanes. Returns 0, or w->stop if the wave must stop. */
 int sp_look_at_lanes(struct sp_look *k);
@@ -61,8 +65,9 @@ void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
 /* Orders an atomic access after the write that it has seen. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
-/* Waits for host threads that may have reported the store `m` and not made it yet. The wait for a
- * thread ends when the thread reports another access or leaves the group of `m`, or after 0.1 s. */
+/* Waits for host threads that may have recorded the store of mark `m` but not yet written it to
+ * memory. The wait for a thread ends when the thread reports another access or leaves the group of
+ * `m`, or after 0.1 s. */
 void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
 /* Returns the host address that a store will change, or NULL. For a load the result only says
  * whether there is memory. */

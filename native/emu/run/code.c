@@ -168,7 +168,8 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    /* sp_code_fill decodes at w->pc: so far perhaps only another thread has run this instruction */
+    /* This thread may not have decoded the instruction yet, because another thread ran it.
+     * sp_code_fill decodes the instruction at w->pc. */
     w->pc = pc;
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;

@@ -87,7 +87,8 @@ static void initial_sgprs(const struct worker *k, struct sp_wave *w)
     w->s[SP_EXEC + 1] = (uint32_t)(w->exec >> 32);
     w->sgpr_ready[SP_EXEC] = w->sgpr_ready[SP_EXEC + 1] = w->sgpr_ready[SP_SRC_NULL] = 1;
     w->s[SP_SRC_NULL] = 0;
-    /* On gfx10 and later M0 and VCC are not initialised, but waves may save them. */
+    /* From gfx10 on, a launch sets neither M0 nor VCC, but programs may save them. So an emulator
+     * that is not strict treats every SGPR as defined. */
     if (!w->strict) memset(w->sgpr_ready, 1, sizeof w->sgpr_ready);
 }
 
@@ -120,7 +121,7 @@ static void initial_vgprs(const struct worker *k, struct sp_wave *w, const uint3
     w->active = (uint32_t)__builtin_popcountll(active);
 }
 
-/* Returns the number of bytes for one bit per dword of scratch. */
+/* Returns the number of bytes of a bitmap with one bit per dword of a wave's scratch. */
 static size_t scratch_marks(uint64_t scratch_wave) { return (size_t)(scratch_wave / 4 + 63) / 64 * 8; }
 
 /* Fills the registers that hardware does not initialise. On hardware they hold the values of an
@@ -199,7 +200,8 @@ static bool release_barrier(struct worker *k)
 static int run_group(struct worker *k)
 {
     uint32_t live = k->group.waves;
-    /* with short slices, waves that share scratch because of this flaw disturb each other */
+    /* With this flaw, waves share scratch memory. Switching waves after few instructions lets them
+     * disturb each other. */
     uint32_t slice = sp_emu_flaw(k->launch->x->chip, SP_FLAW_SCRATCH) ? SHORT_SLICE : SLICE;
     while (live) {
         for (uint32_t n = 0; n < k->group.waves; n++) {

@@ -79,10 +79,10 @@ static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm
     }
 }
 
-/* Completes the loads that a wait covers. Both counters count a FLAT load, so its registers are
- * ready after a wait for each of them. After the first wait, the load is treated as an SMEM or VMEM
- * load, which waits only for the other counter. A register whose halves are loaded separately is
- * ready after the later load. */
+/* Completes the loads that a wait for one counter covers: VMCNT (`vm`) or LGKMCNT. Both counters
+ * count a FLAT load, so its registers are ready only after a wait for each counter. After the first
+ * of the two waits, the load's kind changes to one that only the other counter counts. A register
+ * whose halves are loaded separately is ready after the later load. */
 static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 {
     for (uint32_t n = 0; n < w->pending_count;) {

@@ -9,11 +9,12 @@ static void begin(struct sp_wave *w)
     if (w->origins) return;
     memset(w->why, 0, sizeof w->why);
     memset(w->poison, 0, sizeof w->poison);
-    w->origins = 1; /* number 0 means that there is no origin */
+    w->origins = 1; /* number 0 stands for "no origin" (no struct sp_origin) */
 }
 
-/* Returns the number of a new origin. Each instruction has one origin. If the list of origins is
- * full, the new origin overwrites the list's last one. */
+/* Records that the instruction at w->pc made a register poison, as a struct sp_origin. Returns that
+ * struct's number in w->origin. Each instruction has one. If the list is full, the new struct
+ * overwrites the last one. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at)
 {
     uint32_t n = 1;

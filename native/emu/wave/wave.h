@@ -11,7 +11,8 @@
 enum { SP_VCC = 106, SP_EXEC = 126, SP_LANES = 64, SP_SGPRS = 128, SP_VGPRS = 256, SP_PENDING = 128,
        SP_ORIGINS = 32, SP_SRC_SCC = 253, SP_SCC_UNDEFINED = 2 };
 
-/* Result of a handler. 0: the next instruction follows. Any other value leaves the loop. */
+/* Result of the function that executes an instruction. 0: the wave goes on with its next
+ * instruction. Any other value ends sp_wave_run. */
 enum sp_wave_stop {
     SP_WAVE_GO = 0,
     SP_WAVE_END,     /* s_endpgm */
@@ -109,7 +110,8 @@ struct sp_wave {
     uint32_t poison_by_lane;
     /* 1 while alu_poison.c tries values of undefined operands, which may be read then */
     uint32_t spreading;
-    /* number of origins; 0: no register holds poison, and the members after `v` are invalid */
+    /* number of elements in use in `origin` (where poison came from), with element 0; 0: no
+     * register holds poison, and the members after `v` are invalid */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
@@ -170,17 +172,19 @@ int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes);
 void sp_wave_overtaken(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 
-/* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin returns the number
- * of the struct sp_origin that stands for instruction `i`. */
+/* poison.c: registers that hold poison. `reg` is an operand code. sp_wave_origin records that
+ * instruction `i` made a register poison, and returns the number of the struct sp_origin that says
+ * so. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at);
-/* Poisons all bits of `lanes`, with the origin `why`, and clears the poison of the lanes `defined`.
- * An SGPR has no lanes. */
+/* Poisons all bits of `lanes`, and clears the poison of the lanes `defined`. `why` is the number of
+ * the struct sp_origin that says where the poison came from. An SGPR has no lanes. */
 void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t defined, uint8_t why);
 /* sp_wave_undefined_lanes returns the undefined or never written lanes of a VGPR.
  * sp_wave_undefined_bits returns the undefined bits of a lane, or of an SGPR. */
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg);
 uint32_t sp_wave_undefined_bits(const struct sp_wave *w, uint32_t reg, uint32_t lane);
-/* Returns the number of the origin of an undefined register, or 0. */
+/* Returns the number of the struct sp_origin that says why a register is undefined; 0: there is
+ * none. */
 uint8_t sp_wave_origin_of(const struct sp_wave *w, uint32_t reg);
 /* Returns why a register is undefined, as a text that follows the register's name. */
 const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t nbytes);

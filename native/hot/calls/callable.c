@@ -18,8 +18,8 @@ static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
 
 struct hot_callable {
     PyObject_HEAD
-    /* the Python function, called with this object first; keys in the call table name it as
-     * `site` */
+    /* the Python function, called with this object as its first argument; it is the `site` of its
+     * keys in the call table */
     PyObject *function;
     /* the call table of a plan; NULL: the table of the device, which is the first argument */
     PyObject *table;

@@ -21,7 +21,8 @@ bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
 
 /* plant.c: starts and stops the thread of a stuck data bit. */
 int kmd_stuck_start(struct kmd_card *card);
-/* Call kmd_stuck_stop with `closing` of the machine set, and without the machine's lock. */
+/* Stops that thread and waits for its end. Set the machine's `closing` before the call, and do not
+ * hold the machine's lock. */
 void kmd_stuck_stop(struct kmd_card *card);
 
 /* reset.c */

@@ -44,7 +44,8 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    /* A corruption is counted in run.c, when a job has changed a dword. */
+    /* A planned corruption is not done yet: run.c counts it in planned_done, once a job has changed
+     * a dword that can be corrupted. */
     if (what->action != SP_EMU_DO_CORRUPT)
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);

@@ -56,7 +56,8 @@ static int add_user_fence(struct kmd_cs *cs, const struct drm_amdgpu_cs_chunk_fe
         return -EINVAL;
     if (bo->nbytes != KMD_PAGE || chunk->offset > KMD_PAGE - 8 || bo->userptr)
         return -EINVAL;
-    /* the kernel has BUG_ON(addr & 0x7) in gfx_v10_0_ring_emit_fence and similar functions */
+    /* the kernel driver has BUG_ON(addr & 0x7) in gfx_v10_0_ring_emit_fence and similar
+     * functions */
     if (chunk->offset % 8)
         return -EINVAL;
     if (cs->job->fence_bo)

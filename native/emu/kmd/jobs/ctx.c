@@ -82,8 +82,8 @@ static int alloc(struct kmd_file *file, int32_t priority, union drm_amdgpu_ctx *
                  priority == AMDGPU_CTX_PRIORITY_LOW || priority == AMDGPU_CTX_PRIORITY_HIGH ||
                  priority == AMDGPU_CTX_PRIORITY_VERY_HIGH;
     uint32_t id;
-    /* Old programs left garbage in the priority field; the kernel treats an unknown priority as
-     * NORMAL. */
+    /* Old programs left garbage in the priority field; the kernel driver treats an unknown priority
+     * as NORMAL. */
     if (!valid)
         priority = AMDGPU_CTX_PRIORITY_NORMAL;
     if (priority > AMDGPU_CTX_PRIORITY_NORMAL && !card->machine->options.sys_nice)

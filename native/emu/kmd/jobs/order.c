@@ -14,8 +14,8 @@ struct account {
     enum state state;
     uint64_t queue;  /* id of the job's queue, unique among all contexts; 0: the account is free */
     uint64_t before; /* a bit for each account whose job precedes this one */
-    /* how many submissions the machine had seen when the job was submitted, and when the job
-     * ended */
+    /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
+     * end. */
     uint64_t pushed, ended;
     int blind;              /* 1: the job has begun without logging its accesses */
     /* checks the accesses of the thread that runs the job; NULL: no thread runs it */
@@ -53,8 +53,8 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* Returns those accounts in `jobs` that were neither freed nor reused after submission number
- * `pushed`. */
+/* `jobs` has a bit for each of some accounts at the time of submission number `pushed`. Returns the
+ * bits of those accounts that still belong to the same jobs: they were neither freed nor reused. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -85,10 +85,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` gets the accounts of all earlier jobs of this queue: whoever waits for this job's
-     * fence comes after those jobs, too. This job itself may begin before they end. But it comes
-     * after all jobs that its predecessor has waited for: these ended before the predecessor
-     * began. */
+    /* `queue` becomes the mask of the accounts of all earlier jobs of this queue. A job that waits
+     * for this job's fence comes after those jobs, too. This job itself may begin before they end.
+     * But it comes after all jobs that its predecessor in the queue has waited for: these ended
+     * before the predecessor began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -111,9 +111,9 @@ static int may_meet(const struct account *mine, const struct account *other, con
 }
 
 /* Returns true if the job may begin while packets of the last job of its ring are still under way.
- * The kernel waits for the pipeline if the job depends on a job of the same ring. It also waits
- * when it flushes TLBs, which new mappings do not need (amdgpu_vm_bo_update: flush_tlb = clear).
- * This emulator ignores waits for a TLB flush. */
+ * The kernel driver makes the job wait for the end of these packets if the job depends on a job of
+ * the same ring. It also does so when it flushes TLBs, which new mappings do not need
+ * (amdgpu_vm_bo_update: flush_tlb = clear). This emulator ignores waits for a TLB flush. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {
     const struct account *mine = account_of(job), *all = job->machine->accounts->at;

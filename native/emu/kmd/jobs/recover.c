@@ -9,7 +9,7 @@
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error)
 {
     struct kmd_card *card = ring->card;
-    /* the kernel never reports -EFAULT here; the text of the fault says what happened */
+    /* the kernel driver never reports -EFAULT here; the text of the fault says what happened */
     (void)error;
     if (job->recovery == SP_EMU_RECOVER_SOFT) {
         card->reset_counter++; /* amdgpu_ring_soft_recovery counts as a reset */

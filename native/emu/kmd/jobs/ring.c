@@ -1,6 +1,6 @@
 /* The scheduler. Entities queue jobs. The thread of each hardware ring runs the jobs of its
  * entities in turn; it takes the next job whose dependencies have signalled. An entity without jobs
- * moves to the least busy ring, as in the kernel. */
+ * moves to the least busy ring, as in the kernel driver. */
 #include "jobs.h"
 #include "order.h"
 #include "emu/cache/unit.h"
@@ -95,8 +95,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         delay_randomly(ring);
-    /* As in the kernel (amdgpu_ib_schedule), the word of the FENCE chunk is written first. Then the
-     * kernel's own fence signals, with the interrupt. */
+    /* As in the kernel driver (amdgpu_ib_schedule), the word of the FENCE chunk is written first.
+     * Then the driver's own fence signals, with the interrupt. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         delay_randomly(ring);

@@ -6,8 +6,9 @@
 
 enum { MOST_PAGES = 1 << 14 }; /* most pages of a mapping that are checked */
 
-/* Finds the pages whose offset in the BO has the bit of the flawed line set. Maps in their place
- * the pages whose offset differs only in this bit. */
+/* Imitates a card with a broken address line (SP_FLAW_LINE): one bit of each offset in a BO is
+ * lost. Every page at an offset with this bit set is replaced by the page at the offset without
+ * it. */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes)
 {
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&bo->card->chip.core, SP_FLAW_LINE);

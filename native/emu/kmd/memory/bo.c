@@ -45,8 +45,9 @@ static void uncharge(struct kmd_bo *bo)
     bo->domain = 0;
 }
 
-/* Chooses a BO's heap in the kernel's order: as requested, then without CPU_ACCESS_REQUIRED, then
- * in GTT. Each change is kept in the BO, so that GEM_OP reports it later. */
+/* Chooses a BO's heap as the kernel driver does. It tries the requested heaps, then does so without
+ * CPU_ACCESS_REQUIRED, then tries GTT too. Each change is kept in the BO, so that GEM_OP reports it
+ * later. */
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;
@@ -67,10 +68,10 @@ static int place(struct kmd_bo *bo)
 
 enum { FRESH_MOST = 16 << 20 };
 
-/* Fills a new BO. TTM gives zeroed pages to GTT (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM
- * has data of other processes, unless the caller asked to clear it. Linux clears all VRAM from 6.11
- * on ("always allocate cleared VRAM for GEM allocations"). Of a large BO only the beginning is
- * poisoned. */
+/* Fills a new BO with poison if it could hold foreign data on a real card. A BO in GTT could not:
+ * TTM zeroes its pages (ttm_bo_type_device: TTM_TT_FLAG_ZERO_ALLOC). VRAM has data of other
+ * processes, unless the caller asked to clear it. Linux clears all VRAM from 6.11 on ("always
+ * allocate cleared VRAM for GEM allocations"). Of a large BO only the beginning is poisoned. */
 static void fill(struct kmd_bo *bo)
 {
     bool kept = !(bo->card->machine->options.lenient & SP_LENIENT_UNINITIALISED);

@@ -124,7 +124,7 @@ int kmd_do_bo_list(struct kmd_file *file, void *data)
         return create(file, &in, args);
     case AMDGPU_BO_LIST_OP_DESTROY:
         list = kmd_idr_remove(&file->lists, in.list_handle);
-        kmd_bo_list_put(list); /* the kernel, too, ignores an unknown handle */
+        kmd_bo_list_put(list); /* the kernel driver, too, ignores an unknown handle */
         return 0;
     case AMDGPU_BO_LIST_OP_UPDATE:
         return update(file, &in);

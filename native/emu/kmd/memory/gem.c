@@ -12,7 +12,7 @@ static struct kmd_bo *find(struct kmd_file *file, uint32_t handle)
     return kmd_idr_get(&file->bos, handle);
 }
 
-/* Returns the BO flags that user space may set under the card's version of the kernel. */
+/* Returns the BO flags that user space may set, by the card's KMS version. */
 static uint64_t settable(const struct kmd_card *card)
 {
     uint64_t mask = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | AMDGPU_GEM_CREATE_NO_CPU_ACCESS |

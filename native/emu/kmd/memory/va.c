@@ -17,8 +17,8 @@ static int check_range(const struct kmd_file *file, uint64_t va, uint64_t nbytes
     return nbytes > top || (va & CANONICAL) > top - nbytes ? -EINVAL : 0;
 }
 
-/* Checks the size of a range. The operation UNMAP does not call this, because the kernel does not
- * check the size there. */
+/* Checks the size of a range. The operation UNMAP does not call this, because the kernel driver
+ * does not check the size there. */
 static int check_size(const struct kmd_file *file, uint64_t va, uint64_t nbytes)
 {
     uint64_t low_end = file->card->chip.info.virtual_address_max;

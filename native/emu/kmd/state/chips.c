@@ -7,7 +7,7 @@
  * No replies of gfx1035, gfx1102 and gfx1103 are known. Their units, engines, device and PCI
  * revision come from kernel logs of such machines. Family and external_rev come from Linux nv.c and
  * soc21.c, caches from kfd_crat.c, clocks and memory from publications. A clock of 0 is not a gap:
- * real kernels report 0 for APUs. A chip has as many SDMA rings as Linux has SDMA instances.
+ * real kernel drivers report 0 for APUs. A chip has as many SDMA rings as Linux has SDMA instances.
  *
  * These values have no source and are chosen: the disabled units of an RX 6800 XT; GB_ADDR_CONFIG
  * of gfx1035, gfx1102 and gfx1103, after chips with as many pipes and packers; the num_tcc_blocks
@@ -27,13 +27,14 @@
     .cp_feature = feature, .me = me_, .pfp = pfp_, .mec = mec_, .rlc = rlc_, .sdma = sdma_
 
 /* Facts that are the same on every chip of both generations. kmd_chip_of_kernel sets those that
- * depend on the kernel's version. */
+ * depend on the KMS version. */
 #define COMMON                                                                                                       \
     .gpu_counter_freq = 100000, .num_hw_gfx_contexts = 8, .pcie_gen = 4, .pcie_num_lanes = 16,                       \
     .virtual_address_max = UINT64_C(0x800000000000), .virtual_address_alignment = 4096, .pte_fragment_size = 2 << 20, \
     .gart_page_size = 4096, .high_va_offset = UINT64_C(0xffff800000000000), .wave_front_size = 32,                   \
     .gs_vgt_table_depth = 32, .gs_prim_buffer_depth = 1792, .max_gs_waves_per_vgt = 32
-/* No kernel reports cache sizes of gfx10.3, because the discovery tables of gfx10.3 have none. */
+/* No version of the kernel driver reports cache sizes of gfx10.3, because the discovery tables of
+ * gfx10.3 have none. */
 #define GFX10_3 COMMON, .ce_ram_size = 65536, .gc_double_offchip_lds_buf = 1, .num_shader_visible_vgprs = 1024
 #define GFX11(vgprs, l2_kib)                                                                                        \
     COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
@@ -151,9 +152,9 @@ const struct kmd_chip *kmd_chip(const char *name, size_t length)
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor)
 {
     struct drm_amdgpu_info_device *info = &chip->info;
-    /* AMDGPU_VA_RESERVED_*: the kernel reserves 2 MiB at either end of the address space. From
-     * KMD_KMS_LOW_VA on, it reserves 64 KiB at the lower end, and CSA, SEQ64 and trap handler at
-     * the upper end. A BC-250 on Linux 6.18 reports ...ffbf0000 as high_va_max. */
+    /* AMDGPU_VA_RESERVED_*: the kernel driver reserves 2 MiB at either end of the address space.
+     * From KMD_KMS_LOW_VA on, it reserves 64 KiB at the lower end, and CSA, SEQ64 and trap handler
+     * at the upper end. A BC-250 on Linux 6.18 reports ...ffbf0000 as high_va_max. */
     info->virtual_address_offset = kms_minor < KMD_KMS_LOW_VA ? 0x200000 : 0x10000;
     info->high_va_max = kms_minor < KMD_KMS_LOW_VA  ? UINT64_C(0xffffffffffe00000)
                         : kms_minor < KMD_KMS_USERQ ? UINT64_C(0xffffffffffbfe000)

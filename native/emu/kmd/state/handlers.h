@@ -1,6 +1,6 @@
-/* One function for each ioctl of ioctls.def. `data` is the kernel's copy of the argument. It is as
- * long as the larger of the caller's struct and the one known here, with zeros after the caller's
- * bytes. The machine is locked during the call. */
+/* One function for each ioctl of ioctls.def. `data` is the emulated kernel driver's copy of the
+ * caller's struct. It is as long as the larger of the caller's struct and the one known here, with
+ * zeros after the caller's bytes. The machine is locked during the call. */
 #ifndef SP_EMU_KMD_HANDLERS_H
 #define SP_EMU_KMD_HANDLERS_H
 #include "state.h"

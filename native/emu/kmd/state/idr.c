@@ -1,5 +1,5 @@
-/* Handles: small integers from 1. A new object gets the lowest free one, as in the kernel. So a
- * stale handle soon names another object. */
+/* Handles: small integers from 1. A new object gets the lowest free one, as in the kernel driver.
+ * So a stale handle soon names another object. */
 #include "state.h"
 
 #include <string.h>

@@ -14,15 +14,18 @@ enum kmd_kms {
     KMD_KMS_PCIE = 51,          /* DEV_INFO: pcie_gen, pcie_num_lanes, which were padding */
     KMD_KMS_CACHES = 52,        /* DEV_INFO: tcp_cache_size to enabled_rb_pipes_mask_hi; CONFORMANT_TRUNC_COORD */
     KMD_KMS_SHADOW = 53,        /* DEV_INFO: shadow_size to csa_alignment */
-    /* INFO MAX_IBS; the patch of April 2023 has no KMS version of its own, so 54 or earlier */
+    /* INFO MAX_IBS. The patch of April 2023 has no KMS version of its own. Kernels of version 54
+     * have it; earlier ones may. */
     KMD_KMS_MAX_IBS = 54,
     KMD_KMS_FAULT = 55,         /* INFO GPUVM_FAULT */
     KMD_KMS_DCC = 58,           /* GEM_CREATE_GFX12_DCC */
-    /* addresses begin at 0x10000, and more is reserved at the end: Linux 6.9, so 58 or earlier */
+    /* GPU addresses begin at 0x10000, and more of them are reserved at the end. The change came
+     * with Linux 6.9, which has version 58 at most. */
     KMD_KMS_LOW_VA = 58,
     /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags for coherent memory */
     KMD_KMS_WIPE = 59,
-    KMD_KMS_CLEARED = 59,       /* all VRAM is cleared: Linux 6.11, so 59 or earlier */
+    /* All VRAM is cleared. The change came with Linux 6.11, which has version 59 at most. */
+    KMD_KMS_CLEARED = 59,
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
     KMD_KMS_DEFAULT = 54

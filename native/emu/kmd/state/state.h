@@ -51,8 +51,8 @@ struct kmd_bo {
     uint32_t refs;
     struct kmd_card *card;
     uint64_t nbytes;
-    /* Offset in the memfd, or for a userptr a number without memory. No later BO gets the same
-     * offset, so the offset identifies the memory for caches. */
+    /* Offset in the machine's memfd. A userptr has an offset too, although its memory is not in the
+     * memfd. No later BO gets the same offset, so the caches identify memory by it. */
     uint64_t offset;
     uint8_t *host;
     /* a byte per page: nonzero if poison may be in the page (vm.h); NULL: not tracked */
@@ -235,7 +235,7 @@ struct kmd_token { /* a descriptor that was handed out; its inode identifies it 
     struct kmd_bo *bo;
     struct kmd_syncobj *syncobj;
     struct kmd_fence *fence;
-    bool told; /* sync_file: true when it has been made readable */
+    bool told; /* sync_file: true once the byte that makes its descriptor readable was sent */
 };
 
 struct kmd_trace;
@@ -248,7 +248,8 @@ struct kmd_injection {
 
 struct kmd_machine {
     struct kmd_ops *ops;
-    uint32_t generation; /* fork generation of the process that opened the machine */
+    /* sp_fork_generation() (number of forks) of the process that opened the machine */
+    uint32_t generation;
     struct sp_emu_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signalled when a fence signals, or a syncobj gets a fence */
@@ -276,19 +277,19 @@ struct kmd_machine {
 const struct kmd_chip *kmd_chip(const char *name, size_t length);
 /* Returns the name of the i-th chip, or NULL after the last one. */
 const char *kmd_chip_name(uint32_t i);
-/* Changes a chip's facts to those that a kernel of this version reports. */
+/* Changes a chip's facts to those that a kernel driver of this KMS version reports. */
 void kmd_chip_of_kernel(struct kmd_chip *chip, uint32_t kms_minor);
 
-/* card_text.c: reads a card's chip and kernel from its text and the machine's options. Returns
- * -EINVAL with the reason in `why`. */
+/* card_text.c: reads a card's chip and its KMS version from the text that describes the card and
+ * from the machine's options. Returns 0, or -EINVAL with the reason in `why`. */
 int kmd_card_read(const char *text, const struct sp_emu_options *options, struct kmd_chip *chip, uint32_t *kms_minor, char *why,
                   size_t room);
 
 /* harvest.c */
 /* Returns the number of shader engines with working units. */
 uint32_t kmd_engines(struct drm_amdgpu_info_device *info);
-/* kmd_harvest_engines turns off all but `left` engines. kmd_harvest_units turns off pairs of units
- * until `left` (even) are on. */
+/* kmd_harvest_engines turns off all but `left` shader engines. kmd_harvest_units turns off WGPs
+ * (pairs of CUs) until only `left` CUs are on; `left` is even. */
 void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left);
 void kmd_harvest_units(struct drm_amdgpu_info_device *info, uint32_t left);
 /* Computes cu_active_number from cu_bitmap. */
@@ -343,8 +344,8 @@ void kmd_leave(struct kmd_machine *machine);
 /* Waits for any change of fences and syncobjs. Returns -ETIME at the deadline; -ENODEV if the
  * machine closes or the card (NULL: none) is removed. */
 int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, uint64_t deadline_ns);
-/* Converts a timeout of the kernel to a deadline. The kernel's type is signed; negative means no
- * timeout. */
+/* Converts the timeout of an ioctl to a deadline. The kernel driver reads it as a signed number; a
+ * negative one means to wait for ever. */
 uint64_t kmd_deadline(uint64_t timeout);
 
 /* trace.c: the trace, which has a lock of its own. */

@@ -10,8 +10,8 @@ enum { LINES = 4096, LINE_NBYTES = 240 };
 
 struct kmd_trace {
     pthread_mutex_t lock;
-    /* numbers of the oldest line in the ring and of the next new line, counted from the
-     * beginning */
+    /* number of the oldest line that is still in `line`, and of the line that will be written next;
+     * the trace's first line has number 0 */
     uint64_t first, end;
     char line[LINES][LINE_NBYTES];
 };

@@ -123,8 +123,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            /* out of memory: with one more in `missing` the joined fence never signals, and the
-             * fences that it depends on drop it */
+            /* Out of memory. `missing` counts the fences that `joined` still waits for. With one
+             * too many, `joined` never signals, and the fences that it waits for free it. */
             joined->missing++;
             kmd_fence_put(joined);
             return NULL;

@@ -90,7 +90,7 @@ int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fenc
     if (syncobj->count) {
         const struct kmd_point *last = &syncobj->point[syncobj->count - 1];
         parts[1] = last->fence;
-        /* points out of order: the kernel, too, never lets a timeline go back */
+        /* The points come out of order. As in the kernel driver, a timeline never goes back. */
         if (last->value > value)
             value = last->value;
     }

@@ -6,8 +6,8 @@
 #include "format.h"
 #include "emu/ops/half.h"
 
-/* Formats that only images have, from number 0x80 (gfx10) or 0x40 (gfx11) on. A row of 0 bits is
- * not modelled. */
+/* Formats that only images have, from number 0x80 (gfx10) or 0x40 (gfx11) on. A row of 0 bits
+ * stands for a format that is not modelled. */
 static const struct sp_format_row only_images[] = {
     {{8}, SP_NUMBER_SRGB},
     {{8, 8}, SP_NUMBER_SRGB},

@@ -12,8 +12,8 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     struct sp_equation *e = &m->equation;
     if (m->mode == 0) return true;
     if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
-    /* Depth images with several levels are not modelled: because of HTILE, their levels enter the
-     * tail like those of wider texels. */
+    /* Depth images with several levels are not modelled. Because of HTILE, their mip tail begins at
+     * the level at which that of an image with wider texels would begin. */
     if ((m->mode & 3) == 0 && m->levels > 1) return false;
     m->block[0] = (e->block - m->texel + 1) / 2;
     m->block[1] = e->block - m->texel - m->block[0];

@@ -3,11 +3,11 @@
  * compares offsets that the library computed.
  *
  * In standard (S) and display (D) blocks, a pattern gives the low bits of an offset: the place in a
- * micro block of 256 bytes. Above the pattern, the coordinates give one bit each in turn. In _X
- * modes the first bits above it, from bit 8 on, are pipe bits. Each pipe bit is combined by
- * exclusive or with coordinate bits that follow in the turn, and some also with slice bits. Render
- * (R) and depth (Z) blocks have a table. Not modelled: _T, depth blocks of gfx10, blocks of
- * variable size, more than one sample. */
+ * micro block of 256 bytes. Each offset bit above the pattern is one coordinate bit: the axes take
+ * turns, and each gives its next bit. In _X modes the first offset bits above the pattern, from bit
+ * 8 on, are pipe bits. Each pipe bit is combined by exclusive or with later coordinate bits of this
+ * sequence, and some also with slice bits. Render (R) and depth (Z) blocks have a table. Not
+ * modelled: _T, depth blocks of gfx10, blocks of variable size, more than one sample. */
 #include "swizzle.h"
 
 #include <stddef.h>
@@ -32,7 +32,8 @@ static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *te
     return text + 1;
 }
 
-/* Adds the terms of one text of a table: the text after the first `skip` texts. */
+/* Adds the terms of one equation. `text` is a table of equations, each ended by a semicolon; `skip`
+ * is the number of the equation, counted from 0. */
 static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
     while (skip) skip -= *text++ == ';';
@@ -57,10 +58,10 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* Adds terms to the pipe bits of an _X mode: the coordinate bits that follow those of the pipe bits
- * in `order`, in reverse. Each pipe bit gets one of them in thin blocks, two in thick blocks. In
- * thin blocks the last pipe bits (the packer bits) also get slice bits, the first of them the
- * highest slice bit. */
+/* Adds terms to the pipe bits of an _X mode. `order` lists coordinate bits; its first entries
+ * belong to the pipe bits. The added terms are the entries after these, the last one first. Each
+ * pipe bit gets one of these terms in thin blocks, two in thick blocks. In thin blocks the last
+ * pipe bits (the packer bits) also get slice bits, the first of them the highest slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;

@@ -6,14 +6,14 @@
 
 enum { SP_SWIZZLE_BITS = 18 };
 
-/* swizzle_table.c: texts of equations, by configuration of the chip, then by the logarithm of a
- * texel's bytes. */
+/* swizzle_table.c: equations in text form. They are ordered by the chip's configuration, then by
+ * the logarithm of a texel's bytes. */
 extern const char sp_swizzle_render_gfx10[], sp_swizzle_render_gfx11[], sp_swizzle_render256_gfx11[];
 
 struct sp_equation {
     uint32_t block;                      /* logarithm to base 2 of a block's bytes */
     bool thick;                          /* true if blocks have a depth */
-    /* true if low bits of the image's address take part in the exclusive or */
+    /* true if low bits of the image's address are combined with a texel's offset by exclusive or */
     bool xored;
     uint16_t mask[SP_SWIZZLE_BITS][3];   /* for each offset bit: masks of the bits of x, y and z */
 };
