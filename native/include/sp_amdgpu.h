@@ -95,8 +95,8 @@ void sp_amdgpu_close(struct sp_amdgpu *dev);
 
 struct sp_amdgpu_counts {
     uint64_t submissions;
-    uint64_t jobs; /* CS ioctls */
-    uint64_t dma_jobs; /* CS ioctls for the copy ring */
+    uint64_t jobs; /* number of CS ioctls */
+    uint64_t dma_jobs; /* number of CS ioctls for the copy ring */
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
@@ -190,12 +190,12 @@ struct sp_amdgpu_template {
     uint32_t dwords[96];
     uint32_t rsrc2_at;
     uint32_t tmpring_at;
-    uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: scratch address >> 8 */
-    uint32_t scratch_resource_at; /* words 0 and 1 of scratch's buffer resource */
-    uint32_t scratch_address_at;  /* 64-bit scratch address */
-    uint32_t start_at;            /* START_X..Z and the NUM_THREAD_X..Z behind them */
+    uint32_t scratch_base_at;     /* index of SCRATCH_BASE_LO, then HI: scratch address >> 8 */
+    uint32_t scratch_resource_at; /* index of words 0 and 1 of scratch's buffer resource */
+    uint32_t scratch_address_at;  /* index of the 64-bit scratch address */
+    uint32_t start_at;            /* index of START_X..Z, which NUM_THREAD_X..Z follow */
     uint32_t kernarg_at;
-    uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
+    uint32_t dims_at; /* index of the dispatch's dimensions x, y, z; the initiator follows */
     uint32_t max_threads;
     uint32_t required_size[3]; /* 0: any size */
     uint32_t lds_nbytes;
@@ -214,8 +214,8 @@ int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *templ
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
 /* Returns the number of threads per job when the kernel's grids are cut into jobs now. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
-/* Gives the template that the kernel was loaded with. Returns 0, or -EINVAL if `k` is not a
- * kernel. */
+/* Gives the template (a dispatch's packets) that the kernel was loaded with. Returns 0, or -EINVAL
+ * if `k` is not a kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
 /* Opens a queue. Returns 0 or -errno: -EOPNOTSUPP for SP_QUEUE_TIMING on a GPU whose clock is
@@ -262,9 +262,10 @@ uint64_t sp_amdgpu_reached(void *queue);
  * a fault (sp_amdgpu_fault has details), -ECANCELED for the fault of another submission, -ENODEV if
  * the device is lost. */
 int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
-/* Sends the other jobs of a submission of which some jobs were sent, without waiting for its end.
- * Returns 0 when all jobs are sent, even if the submission failed; -EAGAIN if some were sent in the
- * given time, -ETIMEDOUT if none was; -EINVAL or -ECHILD as sp_amdgpu_wait. */
+/* Sends the rest of the jobs of a submission that was sent in part (SP_AMDGPU_BEGUN). Does not wait
+ * until the submission ends. Returns 0 when all jobs are sent, even if the submission failed;
+ * -EAGAIN if some were sent in the given time, -ETIMEDOUT if none was; -EINVAL or -ECHILD as
+ * sp_amdgpu_wait. */
 int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity,

@@ -33,7 +33,8 @@ struct sp_functions {
     /* Checks a dispatch record. Returns the error that a launch would return, or a number >= 0,
      * which a prepared launch keeps as a hint. The caller holds the queue's lock. */
     int (*check)(const void *queue, const void *record, size_t nbytes);
-    /* Drops one reference; the last one frees the queue. The caller must not hold the lock. */
+    /* Drops one reference; the last one frees the queue. The caller must not hold the queue's
+     * lock. */
     void (*unref)(void *queue);
     /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held. They
      * wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a third of a

@@ -40,7 +40,7 @@ struct sp_record_bo {
     int unheld;         /* 1: the file already says that this BO's memory is not recorded */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
-    /* the BO's mapping, and the bytes that were recorded last */
+    /* map: the BO's memory, mapped into this process. held: its bytes as they were last recorded */
     unsigned char *map;
     unsigned char *held;
 };

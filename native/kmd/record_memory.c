@@ -70,7 +70,7 @@ void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node)
 {
     while (node->bos)
         sp_record_bo_drop(r, node, node->bos->handle);
-    while (node->maps) { /* maps of partial residency name no BO */
+    while (node->maps) { /* the maps that are left belong to no BO: maps of partial residency */
         struct sp_record_map *map = node->maps;
         node->maps = map->next;
         free(map);

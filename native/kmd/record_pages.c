@@ -1,5 +1,5 @@
-/* Records the memory of BOs as it changes. `held` is a copy that equals what the file says so
- * far. */
+/* Records the memory of BOs as it changes. A BO's `held` has the bytes that the file has for the BO
+ * so far. */
 #include "record.h"
 
 #include <stdlib.h>

@@ -227,8 +227,8 @@ static int has_source(const struct hot_row *row, const struct hot_patch *p, PyOb
     return p->flags & HOT_POINTER ? hot_is(value, &hot_pointers) : is_array(value);
 }
 
-/* Returns 1 if patches and numbers stay inside the record, the block of constants and the
- * values. */
+/* Returns 1 if the row is consistent. Each position and index in it must lie inside the record, the
+ * block of constants or the values. */
 static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
@@ -299,7 +299,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    /* pointers to numpy's memory that only the row keeps alive */
+    /* a pointer of the row may also lie in numpy's memory, which only the row keeps alive */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { MOST_S = 10000000 }; /* Python checks longer timeouts */
+enum { MOST_S = 10000000 }; /* seconds; core/fence.py handles longer timeouts */
 
 PyTypeObject *hot_fence_type;
 

@@ -228,7 +228,7 @@ def registers(
 ) -> dict[str, Any]:
     """Returns the elements of a SET packet that follow from its list of registers."""
     if not given:
-        raise head.error(f"{cls.NAME} names no register")
+        raise head.error(f"{cls.NAME}: expected at least one register, got none")
     space = cls.SPACE  # type: ignore[attr-defined]
     found = [(item, *register(space, item, gfx)) for item in given]
     limited = found[:1] if issubclass(cls, SetRegisters) else found

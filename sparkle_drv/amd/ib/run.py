@@ -104,7 +104,9 @@ def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
 
 
 def submitted(ibs: Sequence[Ib]) -> list[int]:
-    """Returns the numbers of the IBs that no other IB calls, or all if every IB is called."""
+    """Returns the indexes of the IBs that no other IB calls. If every IB is called, returns all
+    indexes.
+    """
     inner: set[int] = set()
     for number, ib in enumerate(ibs):
         for packet in ib.packets():

@@ -31,8 +31,8 @@ GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozens
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Returns whether the text must name the element. The header is never required: without flags
-    the packet's name determines it.
+    """Returns whether the text must name the element. The header is never required, because the
+    packet's name determines all of it except optional flags.
     """
     if name == "header":
         return False

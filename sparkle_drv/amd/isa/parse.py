@@ -19,7 +19,9 @@ _SIGN = re.compile(r"(-?)\s*(neg|abs|sext)\((.*)\)$")
 
 
 class Parser:
-    """Parses the operands of a line for one row of the table and one form."""
+    """Parses the operands of a line as those of one row of the instruction table. `second` is the
+    format of the dword that SRC0 asks for, or "" if SRC0 asks for none.
+    """
 
     def __init__(self, isa: Table, row: Row, second: str, labels: Mapping[str, int] | None) -> None:
         self.isa, self.row, self.labels = isa, row, labels

@@ -1,5 +1,6 @@
-"""A minimal GPU for tests of packets or shaders: memory with an address, a context, submission of
-dwords, waits with a limit. Everything goes through `Node.ioctl`: no backend is involved.
+"""A minimal GPU for tests of packets or shaders. It maps buffers at GPU addresses, makes a context,
+submits dwords, and waits for jobs with a time limit. Everything goes through `Node.ioctl`: no
+backend is involved.
 """
 
 from __future__ import annotations

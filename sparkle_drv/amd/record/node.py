@@ -1,5 +1,5 @@
-"""One node of a replay: its own objects in place of the recorded names, and the contents that its
-BOs should have.
+"""One node of a replay: the replay's handles by the recorded handles, and the contents that its BOs
+should have.
 """
 
 from __future__ import annotations

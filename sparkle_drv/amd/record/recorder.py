@@ -114,7 +114,8 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
 
 
 def around(ops: Any) -> Any:
-    """Returns calls that are recorded if a recording is active, otherwise `ops` itself.
+    """Wraps `ops`, the calls to a kernel driver, so that the active recording records them. Returns
+    `ops` itself if no recording is active.
 
     >>> calls = object()  # those of amd/kmd: open, ioctl, mmap
     >>> lowlevel.around(calls) is calls

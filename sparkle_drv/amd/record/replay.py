@@ -197,7 +197,8 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            # the argument holds an address, or the index of the syncobj that was signalled first
+            # not compared: the result is an address, or the index of the syncobj that was signalled
+            # first
             masked.update(range(len(there)))
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
@@ -393,7 +394,8 @@ def _filled_up(call: Call) -> Call:
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(
-            f"{call.name} cannot be request {call.request:x} with {len(call.before)} bytes"
+            f"{call.name}: expected a request like {known:#x} with an argument of its own size, "
+            f"got request {call.request:#x} with {len(call.before)} bytes"
         )
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
     return replace(call, before=call.before + missing, after=call.after + missing)
