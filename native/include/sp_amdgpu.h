@@ -47,12 +47,13 @@ int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* most bytes of scratch for one group in each shader engine */
+    /* limit of bytes of scratch memory, with one group in each shader engine */
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30
 };
 
 /* Dwords to copy into IBs. `va_at` is the index of the low dword of an address, whose high dword
- * follows. `value_at` is the index of a dword for a number. An index of 0 means that there is no
- * such dword. */
+ * follows. `value_at` is the index of the dword with the number that is written there or awaited
+ * there. An index of 0 means that there is no such dword. */
 struct sp_amdgpu_packets {
     uint32_t ndw;
     uint32_t dwords[96];
@@ -71,7 +72,7 @@ struct sp_amdgpu_setup {
     /* frequency of the GPU clock in kHz; 0: unknown, so nothing can be timed */
     uint32_t counter_khz;
     uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
-    /* initial threads of the jobs that a grid is cut into; 0: never cut */
+    /* initial number of threads in each job of a grid that is cut into jobs; 0: never cut */
     uint64_t job_threads;
     /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
@@ -104,7 +105,7 @@ struct sp_amdgpu_counts {
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
     uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
     uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
-    uint64_t direct_nbytes; /* bytes that the CPU read directly */
+    uint64_t direct_nbytes; /* bytes that the CPU read without a copy to GTT */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` is the sensor or IP,
@@ -201,7 +202,8 @@ struct sp_amdgpu_template {
     uint32_t lds_nbytes;
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
-    uint32_t dynamic_lds_at; /* offset + 1 of a __local pointer argument; 0: there is none */
+    /* 1 + offset in the kernarg segment of a __local pointer argument; 0: there is none */
+    uint32_t dynamic_lds_at;
     uint32_t dynamic_lds_align;
     uint32_t scratch_wave_nbytes;
     uint32_t ncopies;
@@ -212,7 +214,7 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
-/* Returns the number of threads per job when the kernel's grids are cut into jobs now. */
+/* Returns how many threads a job gets at present when a grid of the kernel is cut into jobs. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
 /* Gives the template (a dispatch's packets) that the kernel was loaded with. Returns 0, or -EINVAL
  * if `k` is not a kernel. */

@@ -276,8 +276,8 @@ struct sp_emu_caches {
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
 /* Adds `times` evictions to those that NUM_EVICTIONS reports for a card. */
 int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
-/* Gives the pages of userptrs that the kernel has walked for submissions to this card: all pages of
- * each listed userptr. */
+/* Gives how many pages of userptrs the emulated kernel driver has checked for submissions to this
+ * card: all pages of each listed userptr. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 

@@ -37,7 +37,8 @@ enum sp_refusal {
     SP_REFUSED_WORD, /* groups, group_size or shared is not made of the numbers that it must have */
     SP_REFUSED_AXES, /* no axis, or more than three axes */
     SP_REFUSED_NO_GROUPS,
-    SP_REFUSED_OWN_SIZE, /* the kernel computes its grid for groups of another size */
+    /* the grid follows from the arguments only for the kernel's own group size */
+    SP_REFUSED_OWN_SIZE,
     SP_REFUSED_GROUPS,
     SP_REFUSED_GROUP_SIZE,
     SP_REFUSED_THREADS,

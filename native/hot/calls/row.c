@@ -67,8 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the block of constants of this call as a bytes object, or NULL. A Python object can
- * outlive the call, which is needed if the launch waits for others. */
+/* Returns the block of constants of this call as a bytes object, or NULL. It is a Python object,
+ * because a launch that waits for others needs the block after the call. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);

@@ -46,7 +46,7 @@ struct hot_row {
     /* out: index of the value that is the result's destination, -1: none. brief: 1 if the call ends
      * before another thread could take the GIL */
     int out, brief;
-    const char *record, *block; /* zeros follow the record up to a whole HOT_CHUNK */
+    const char *record, *block; /* zeros follow the record up to a multiple of HOT_CHUNK bytes */
     Py_ssize_t record_nbytes, block_nbytes;
     const struct hot_patch *patches;
     const struct hot_number *numbers;

@@ -24,7 +24,7 @@ NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 
 def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
     """Returns the IBs of a text. `gfx` and `ip` are defaults for the IB statements. Raises
-    TextError.
+    TextError, with line and column, for a wrong statement.
 
     >>> lowlevel.parse("IB gfx=11 ip=compute\\nNOP payload=0\\n")[0].dwords
     (3221229568, 0)

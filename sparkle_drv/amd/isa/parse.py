@@ -71,7 +71,9 @@ class Parser:
         needs = operand.type == "h16"
         if bool(found.half) != needs and not (found.half and short):
             wanted = "with" if needs else "without"
-            raise AsmError(f"{piece.text}: expected a register {wanted} .l or .h", piece.column)
+            raise AsmError(
+                f"{piece.text}: expected a register {wanted} .l or .h at its end", piece.column
+            )
         if found.half == ".h":
             if short:
                 return found.code | 128
@@ -205,7 +207,7 @@ class Parser:
             ndw = len(line.names & {"offen", "idxen"})
             if off != (ndw == 0):
                 raise AsmError(
-                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs by offen and idxen",
+                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs (one each for offen and idxen)",
                     piece.column,
                 )
         elif self.row.format == "SCRATCH":

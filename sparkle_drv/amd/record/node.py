@@ -94,7 +94,9 @@ class Node:
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
         if end > bo.nbytes:
-            raise ValueError(f"expected at most {bo.nbytes} bytes of BO {write.bo}, got {end}")
+            raise ValueError(
+                f"BO {write.bo}: expected writes up to byte {bo.nbytes}, got one up to {end}"
+            )
         bo.held[write.at : end] = write.data
         if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
             view[write.at : end] = write.data

@@ -73,9 +73,9 @@ class _Made:
 
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
-    """Repeats the calls of a recording's text, in their order, in one thread. `open_node` returns
-    the calls and a descriptor for a node of the recording. Raises RecordingError if the text is no
-    recording, or if its lines contradict each other.
+    """Repeats the calls of a recording's text, in their order, in one thread. For each node of the
+    recording, `open_node` returns the functions of the seam (`struct sp_kmd_ops`) and a descriptor.
+    Raises RecordingError if the text is no recording, or if its lines contradict each other.
 
     >>> lowlevel.replay("# sparkle recording 1\\n", lowlevel.on_card)
     Outcome(calls=0, jobs=0, nodes=0, difference='', skipped=Counter())
@@ -287,7 +287,7 @@ class _Replay:
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
         if old not in names and call.rc >= 0:
-            raise _Skip(f"the recording does not make this {place.kind}")
+            raise _Skip(f"the recording has no call that made this {place.kind}")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
@@ -346,7 +346,7 @@ class _Replay:
         return entries
 
     def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
-        raise _Skip("only a display server makes this call")
+        raise _Skip("only a display server may make this call")
 
     def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
         """Returns id and contents of each chunk of a CS call, as recorded."""
@@ -389,7 +389,7 @@ def _filled_up(call: Call) -> Call:
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("this version does not know the call")
+        raise _Skip("this version of sparkle_drv does not know the call")
     # Compares type and number of the request, and the number of bytes that the request says
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
@@ -409,8 +409,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Returns the offsets of the argument's bytes that may differ from the recording: names that
-    the replay put there, unless the kernel overwrote them.
+    """Returns the offsets of the argument's bytes that may differ from the recording: values of the
+    replay's own, such as handles, unless the kernel driver overwrote them.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()

@@ -352,7 +352,7 @@ class Record:
         """
         places = cls.places(level(gfx))
         if name not in places:
-            raise KeyError(f"{cls.NAME} has no {name}: {', '.join(places)}")
+            raise KeyError(f"{cls.NAME} has no {name}; it has {', '.join(places)}")
         return places[name]
 
     @classmethod
