@@ -203,7 +203,8 @@ enum sp_emu_flaw {
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
     SP_FLAW_USERPTR,  /* a submission takes `a` ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
-    SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
+    /* the copy engine hangs at the GCR_REQ that the kernel driver emits for EMIT_MEM_SYNC */
+    SP_FLAW_MEM_SYNC,
     /* packets skip the invalidations of mask `a` (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
     SP_FLAW_GCR,
     /* a copy of the copy engine runs after the next copy, whatever packets are between them */

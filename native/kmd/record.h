@@ -97,7 +97,7 @@ void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, c
 size_t sp_record_gpu(struct sp_record *r, const struct sp_record_node *node, uint64_t va, void *out, size_t nbytes);
 
 /* record_args.c: the names of ioctls, and the memory that their arguments point to. The kernel
- * reads that memory (IN), writes it (OUT), or both. */
+ * driver reads that memory (IN), writes it (OUT), or both. */
 enum sp_record_way { SP_RECORD_IN = 1, SP_RECORD_OUT = 2 };
 struct sp_record_span {
     uint64_t address, nbytes;

@@ -132,8 +132,8 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
     return !given || !overlaps(row, c->record);
 }
 
-/* Keeps what an unfinished launch uses until it has ended. With `waits` it also waits. Returns 0,
- * or -1 with the exception of the wait. */
+/* Keeps the objects of an unfinished launch until the launch has ended. With `waits`, also waits
+ * for the launch. Returns 0, or -1 with the exception of the wait. */
 static int hold(const struct hot_row *row, const struct call *c, PyObject *const *values, size_t nvalues,
                 int64_t value, int waits)
 {
@@ -216,7 +216,7 @@ static int is_patched(const struct hot_row *row)
     return npointers == row->npatches;
 }
 
-/* Returns 1 if the source of a patch exists and is memory of the right kind. */
+/* Returns 1 if the source of a pointer argument exists and is memory of the right kind. */
 static int has_source(const struct hot_row *row, const struct hot_patch *p, PyObject *const *values, size_t nvalues)
 {
     if (p->source < HOT_FIXED || p->source >= (int32_t)nvalues)

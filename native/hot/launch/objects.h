@@ -91,7 +91,8 @@ struct hot_queue {
     /* `append` of core/retire.py's deque, the backend, and the backend's handle of this queue;
      * keep_alive.c appends entries with them */
     PyObject *keeping[3];
-    PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
+    /* containers; while one has items, a wait must also free memory or raise failures */
+    PyObject *pending[3];
     /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
      * changed its methods */
     struct sp_handle *handle;

@@ -8,7 +8,7 @@ The form is that of Linux amdgpu_dev_coredump.c. Only lines like these are read:
     Rptr: 0x140 Wptr: 0x140 RB mask: 7ff
     0x0 \t 0xc0032200                                a ring: byte offset and dword
     IB #0 0xffff800100041000 64 dw
-    0xc0004600                                       an IB; none if the kernel could not read it
+    0xc0004600                                       an IB; none if Linux could not read it
 
 A ring is read from its oldest dword on, which stands at the write pointer; a submission begins
 there. Rings of other engines (video, MES) hold no PM4 and no SDMA packets, so they are left out.

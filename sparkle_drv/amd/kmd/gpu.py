@@ -110,7 +110,7 @@ class Buffer:
             view[index + i] = value & 0xFFFFFFFF
 
     def close(self) -> None:
-        """Frees the buffer. The kernel keeps the memory for jobs that still use it."""
+        """Frees the buffer. The kernel driver keeps the memory for jobs that still use it."""
         if self._map is not None:
             self.node.munmap(self._map)
             self._map = None

@@ -25,7 +25,7 @@ from .args import Place, u32, u64
 from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
-NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel refused
+NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel driver refused
 MOST = 1 << 28  # limit of the bytes that a pointer points to; every real call has far fewer
 OpenNode = Callable[[read.Node], tuple[Any, int]]
 
@@ -384,8 +384,8 @@ class _Replay:
 
 def _filled_up(call: Call) -> Call:
     """Returns the call with an argument of the length that this version of the headers has. A
-    program that was built for an older kernel passes fewer bytes; the kernel takes the rest as
-    zeros (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
+    program that was built for an older Linux passes fewer bytes; Linux takes the rest as zeros
+    (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
