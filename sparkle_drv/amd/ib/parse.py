@@ -154,7 +154,7 @@ def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> d
         element = cls.ELEMENTS[name]
         if name in implied(cls) and name != "reg":
             raise item.key.error(
-                f"{cls.NAME}.{name} follows from the registers: name those instead"
+                f"{cls.NAME}.{name} is computed from the registers: name those instead"
             )
         where = f"{cls.NAME}.{name}"
         if isinstance(element, Tail):
@@ -226,7 +226,7 @@ def word_fields(
 def registers(
     cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
 ) -> dict[str, Any]:
-    """Returns the elements of a SET packet that follow from its list of registers."""
+    """Returns the elements of a SET packet that are computed from its list of registers."""
     if not given:
         raise head.error(f"{cls.NAME}: expected at least one register, got none")
     space = cls.SPACE  # type: ignore[attr-defined]

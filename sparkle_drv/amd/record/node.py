@@ -28,7 +28,7 @@ class Bo:
         # the memory of a userptr, which lives as long as this object; otherwise None
         self.own = view
         self.unheld = not nbytes  # whether the recording lacks the memory of this BO
-        self.written = False  # whether the whole BO has been written once
+        self.written = False  # whether the replay has written the whole BO once
 
     @functools.cached_property
     def held(self) -> bytearray:
