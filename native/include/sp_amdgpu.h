@@ -47,12 +47,13 @@ int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    SP_AMDGPU_SCRATCH_MOST = 1 << 30 /* most bytes of scratch for one group in each shader engine */
+    /* limit of bytes of scratch memory, with one group in each shader engine */
+    SP_AMDGPU_SCRATCH_MOST = 1 << 30
 };
 
 /* Dwords to copy into IBs. `va_at` is the index of the low dword of an address, whose high dword
- * follows. `value_at` is the index of a dword for a number. An index of 0 means that there is no
- * such dword. */
+ * follows. `value_at` is the index of the dword with the number that is written there or awaited
+ * there. An index of 0 means that there is no such dword. */
 struct sp_amdgpu_packets {
     uint32_t ndw;
     uint32_t dwords[96];
@@ -71,7 +72,7 @@ struct sp_amdgpu_setup {
     /* frequency of the GPU clock in kHz; 0: unknown, so nothing can be timed */
     uint32_t counter_khz;
     uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
-    /* initial threads of the jobs that a grid is cut into; 0: never cut */
+    /* initial number of threads in each job of a grid that is cut into jobs; 0: never cut */
     uint64_t job_threads;
     /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
@@ -95,8 +96,8 @@ void sp_amdgpu_close(struct sp_amdgpu *dev);
 
 struct sp_amdgpu_counts {
     uint64_t submissions;
-    uint64_t jobs; /* CS ioctls */
-    uint64_t dma_jobs; /* CS ioctls for the copy ring */
+    uint64_t jobs; /* number of CS ioctls */
+    uint64_t dma_jobs; /* number of CS ioctls for the copy ring */
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
@@ -104,7 +105,7 @@ struct sp_amdgpu_counts {
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
     uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
     uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
-    uint64_t direct_nbytes; /* bytes that the CPU read directly */
+    uint64_t direct_nbytes; /* bytes that the CPU read without a copy to GTT */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` is the sensor or IP,
@@ -190,18 +191,19 @@ struct sp_amdgpu_template {
     uint32_t dwords[96];
     uint32_t rsrc2_at;
     uint32_t tmpring_at;
-    uint32_t scratch_base_at;     /* SCRATCH_BASE_LO, HI: scratch address >> 8 */
-    uint32_t scratch_resource_at; /* words 0 and 1 of scratch's buffer resource */
-    uint32_t scratch_address_at;  /* 64-bit scratch address */
-    uint32_t start_at;            /* START_X..Z and the NUM_THREAD_X..Z behind them */
+    uint32_t scratch_base_at;     /* index of SCRATCH_BASE_LO, then HI: scratch address >> 8 */
+    uint32_t scratch_resource_at; /* index of words 0 and 1 of scratch's buffer resource */
+    uint32_t scratch_address_at;  /* index of the 64-bit scratch address */
+    uint32_t start_at;            /* index of START_X..Z, which NUM_THREAD_X..Z follow */
     uint32_t kernarg_at;
-    uint32_t dims_at; /* dispatch dimensions x, y, z, then the initiator */
+    uint32_t dims_at; /* index of the dispatch's dimensions x, y, z; the initiator follows */
     uint32_t max_threads;
     uint32_t required_size[3]; /* 0: any size */
     uint32_t lds_nbytes;
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
-    uint32_t dynamic_lds_at; /* offset + 1 of a __local pointer argument; 0: there is none */
+    /* 1 + offset in the kernarg segment of a __local pointer argument; 0: there is none */
+    uint32_t dynamic_lds_at;
     uint32_t dynamic_lds_align;
     uint32_t scratch_wave_nbytes;
     uint32_t ncopies;
@@ -212,10 +214,10 @@ struct sp_amdgpu_template {
 int sp_amdgpu_load(struct sp_amdgpu *dev, const struct sp_amdgpu_template *template_, const struct sp_signature *sig,
                    struct sp_amdgpu_memory *code, struct sp_amdgpu_kernel **out);
 void sp_amdgpu_unload(struct sp_amdgpu_kernel *k);
-/* Returns the number of threads per job when the kernel's grids are cut into jobs now. */
+/* Returns how many threads a job gets at present when a grid of the kernel is cut into jobs. */
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k);
-/* Gives the template that the kernel was loaded with. Returns 0, or -EINVAL if `k` is not a
- * kernel. */
+/* Gives the template (a dispatch's packets) that the kernel was loaded with. Returns 0, or -EINVAL
+ * if `k` is not a kernel. */
 int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_template *out);
 
 /* Opens a queue. Returns 0 or -errno: -EOPNOTSUPP for SP_QUEUE_TIMING on a GPU whose clock is
@@ -262,9 +264,10 @@ uint64_t sp_amdgpu_reached(void *queue);
  * a fault (sp_amdgpu_fault has details), -ECANCELED for the fault of another submission, -ENODEV if
  * the device is lost. */
 int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
-/* Sends the other jobs of a submission of which some jobs were sent, without waiting for its end.
- * Returns 0 when all jobs are sent, even if the submission failed; -EAGAIN if some were sent in the
- * given time, -ETIMEDOUT if none was; -EINVAL or -ECHILD as sp_amdgpu_wait. */
+/* Sends the rest of the jobs of a submission that was sent in part (SP_AMDGPU_BEGUN). Does not wait
+ * until the submission ends. Returns 0 when all jobs are sent, even if the submission failed;
+ * -EAGAIN if some were sent in the given time, -ETIMEDOUT if none was; -EINVAL or -ECHILD as
+ * sp_amdgpu_wait. */
 int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t timeout_ns);
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity);
 int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records, size_t capacity,

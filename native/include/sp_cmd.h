@@ -91,8 +91,8 @@ enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
  * native/core/extents.h runs the steps. */
 enum sp_extent_op {
     SP_EXTENT_PUSH = 1, /* saves the value for a later SP_EXTENT_POPPED, then loads the operand */
-    /* saves the value, then loads a span. Four steps have its operands n1, s1, n2, s2. The span is
-     * 0 if n1 or n2 is 0, else (n1-1)*s1 + (n2-1)*s2 + 1. */
+    /* saves the value, then loads a span: 0 if n1 or n2 is 0, else (n1-1)*s1 + (n2-1)*s2 + 1. The
+     * operands n1, s1, n2, s2 are those of this step and the next three. */
     SP_EXTENT_SPAN = 2,
     SP_EXTENT_ADD = 3,
     SP_EXTENT_SUB = 4, /* subtracts, but not below 0 */

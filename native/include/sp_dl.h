@@ -23,7 +23,7 @@ struct sp_dl_egl {
     char library[256];
     char report[2048];
     char devices[4096];
-    char extensions[4096]; /* client extensions */
+    char extensions[4096]; /* EGL's client extensions */
 };
 
 /* Return the default search order: names for the loader or paths, one a line. A `paths` of NULL

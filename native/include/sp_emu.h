@@ -78,8 +78,8 @@ struct sp_emu_machine;
  * are forbidden. */
 int sp_emu_machine_open(const char *const *chips, uint32_t count, const struct sp_emu_options *options,
                         struct sp_emu_machine **out);
-/* Checks the text of a card. Returns 0, or -EINVAL with one line in `why` that says what is wrong
- * and which names are known. */
+/* Checks the text that describes a card, as sp_emu_machine_open takes it. Returns 0, or -EINVAL
+ * with one line in `why` that says what is wrong and which names are known. */
 int sp_emu_check_card(const char *text, char *why, size_t nbytes);
 /* Adds a card to an open machine. Returns its index, -EINVAL or -ENOSPC. */
 int sp_emu_add_card(struct sp_emu_machine *machine, const char *text);
@@ -150,7 +150,7 @@ enum sp_emu_action {
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
-    uint64_t at;    /* counted from 1 */
+    uint64_t at;    /* number of the first ioctl or job that it changes; 1: the next one */
     uint64_t count; /* 0: the injection never ends */
     uint64_t nrs[4];
     uint64_t value;
@@ -203,7 +203,8 @@ enum sp_emu_flaw {
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
     SP_FLAW_USERPTR,  /* a submission takes `a` ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
-    SP_FLAW_MEM_SYNC, /* the copy engine hangs at the GCR_REQ that the kernel emits for EMIT_MEM_SYNC */
+    /* the copy engine hangs at the GCR_REQ that the kernel driver emits for EMIT_MEM_SYNC */
+    SP_FLAW_MEM_SYNC,
     /* packets skip the invalidations of mask `a` (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
     SP_FLAW_GCR,
     /* a copy of the copy engine runs after the next copy, whatever packets are between them */
@@ -257,10 +258,12 @@ struct sp_emu_fault_report {
 /* Kinds of bus traffic of a card with memory of its own: instructions, scalar loads (arguments),
  * packets, other reads, and writes. */
 enum sp_emu_bus { SP_BUS_CODE = 0, SP_BUS_SCALAR, SP_BUS_PACKETS, SP_BUS_DATA, SP_BUS_WRITTEN, SP_BUS_NOT };
-/* Counters of a card's caches. All are 0 if the card is lenient about caches. A fetch is 1 KiB. */
+/* Counters of a card's caches. All are 0 if the card is lenient about caches. GL2 fetches memory in
+ * pieces of 1 KiB. */
 struct sp_emu_caches {
     uint64_t invalidations[5]; /* of the instruction cache, scalar cache, vector L0, GL1, GL2 */
-    /* GL2 flushes by packets (GL2_WB) and EMIT_MEM_SYNC, without those of the kernel's fences */
+    /* GL2 flushes by packets (GL2_WB) and by EMIT_MEM_SYNC; flushes of the kernel driver's fences
+     * are not counted */
     uint64_t flushes;
     uint64_t write_backs;  /* flushes and fences that found dirty bytes */
     uint64_t written_back; /* bytes that GL2 wrote back to memory */
@@ -274,8 +277,8 @@ struct sp_emu_caches {
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
 /* Adds `times` evictions to those that NUM_EVICTIONS reports for a card. */
 int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
-/* Gives the pages of userptrs that the kernel has walked for submissions to this card: all pages of
- * each listed userptr. */
+/* Gives how many pages of userptrs the emulated kernel driver has checked for submissions to this
+ * card: all pages of each listed userptr. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 

@@ -4,8 +4,8 @@
 #define SP_EMU_ISA_ENTRY_H
 #include "sp_base.h"
 
-/* A decoded instruction: a copy of struct sp_inst (native/emu/isa/inst.h) without the members of
- * images. The members are wider here, so that every compiler lays them out alike. */
+/* A decoded instruction: a copy of struct sp_inst (native/emu/isa/inst.h) without the members for
+ * image instructions. The members are wider here, so that every compiler lays them out alike. */
 struct sp_emu_inst {
     uint32_t op, format, ndw, reserved;
     uint32_t dst, sdst, src[3], sbase, soffset;

@@ -18,7 +18,7 @@ struct sp_kmd_ops {
     int (*close)(void *self, int fd);
 };
 
-/* Returns the implementation that calls the real kernel. */
+/* Returns the implementation that calls the real kernel driver. */
 const struct sp_kmd_ops *sp_kmd_linux(void);
 
 /* Repeats ops->ioctl while it returns -EINTR or -EAGAIN, at most until `deadline_ns`

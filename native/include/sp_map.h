@@ -11,8 +11,8 @@
 #include "sp_base.h"
 
 enum sp_map_op {
-    SP_MAP_INPUT = 1, /* the operand is the index of the input */
-    SP_MAP_CONST = 2, /* the operand is the index of the constant */
+    SP_MAP_INPUT = 1, /* pushes an input; the operand is its index */
+    SP_MAP_CONST = 2, /* pushes a constant; the operand is its index */
     SP_MAP_ADD = 3,
     SP_MAP_SUB = 4,
     SP_MAP_MUL = 5,
@@ -79,8 +79,8 @@ struct sp_map_words {
     uint32_t a, b, c;
 };
 
-/* The folds of a fused map: none, or one result for each [outer, inner] of a map over [outer, n,
- * inner]. */
+/* Reductions that a fused map can apply, called folds here. A fold reduces a map over [outer, n,
+ * inner] along n to one result for each [outer, inner]. */
 enum sp_map_fold {
     SP_MAP_FOLD_NONE = 0,
     SP_MAP_FOLD_SUM = 1,

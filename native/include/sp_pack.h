@@ -10,9 +10,11 @@ struct sp_packing {
     uint32_t dims;               /* axes beyond these have size 1 */
     uint32_t is_routine;
     uint32_t most_groups[3];
-    /* number of grid axes that the kernel computes; 0: it cannot compute its grid */
+    /* number of grid axes whose sizes follow from the kernel's arguments; 0: the caller gives the
+     * grid */
     uint32_t ngrid;
-    uint32_t nsteps[3]; /* steps of each axis of the grid; they follow the signature's steps */
+    /* number of extent steps of each grid axis; they follow the signature's steps */
+    uint32_t nsteps[3];
     uint64_t most_threads; /* most threads in a group */
     uint64_t most_shared;
     struct sp_signature sig;
@@ -32,10 +34,11 @@ enum sp_refusal {
     SP_REFUSED_ELSEWHERE,
     SP_REFUSED_ELEMENTS,
     SP_REFUSED_READONLY,
-    SP_REFUSED_WORD, /* a word does not have the numbers that it must have */
+    SP_REFUSED_WORD, /* groups, group_size or shared is not made of the numbers that it must have */
     SP_REFUSED_AXES, /* no axis, or more than three axes */
     SP_REFUSED_NO_GROUPS,
-    SP_REFUSED_OWN_SIZE, /* the kernel computes its grid for groups of another size */
+    /* the grid follows from the arguments only for the kernel's own group size */
+    SP_REFUSED_OWN_SIZE,
     SP_REFUSED_GROUPS,
     SP_REFUSED_GROUP_SIZE,
     SP_REFUSED_THREADS,

@@ -30,10 +30,12 @@ struct sp_functions {
     uint64_t (*submitted)(const void *queue);
     uint64_t (*reached)(void *queue);
     int (*wait)(void *queue, uint64_t value, uint64_t timeout_ns);
-    /* Checks a dispatch record. Returns the error that a launch would return, or a number >= 0,
-     * which a prepared launch keeps as a hint. The caller holds the queue's lock. */
+    /* Checks a dispatch record. Returns the error that a launch would return. Otherwise returns a
+     * number >= 0 of the backend's own; a prepared launch keeps it for `run`. The caller holds the
+     * queue's lock. */
     int (*check)(const void *queue, const void *record, size_t nbytes);
-    /* Drops one reference; the last one frees the queue. The caller must not hold the lock. */
+    /* Drops one reference; the last one frees the queue. The caller must not hold the queue's
+     * lock. */
     void (*unref)(void *queue);
     /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held. They
      * wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a third of a

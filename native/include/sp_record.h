@@ -27,14 +27,17 @@ struct sp_record;
 int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct sp_record_options *options,
                    struct sp_record **out);
 /* Ends the recording. Returns 0, or -errno of the first write that failed (-EFBIG if max_nbytes was
- * reached). The recorder's ops go on making calls but record nothing. Writes the number of nodes
- * that are open through the ops to `*open` (may be NULL). */
+ * reached). The functions of sp_record_ops still pass calls on, but record nothing. `*open` (may be
+ * NULL) receives the number of amdgpu nodes that were opened through these functions and are still
+ * open. */
 int sp_record_stop(struct sp_record *record, uint32_t *open);
-/* Frees a recorder. To be called after sp_record_stop, when no caller has its ops any more. */
+/* Frees a recorder. To be called after sp_record_stop, when no caller uses the functions of
+ * sp_record_ops any more. */
 void sp_record_free(struct sp_record *record);
 const struct sp_kmd_ops *sp_record_ops(struct sp_record *record);
 /* Returns 0 while the recorder records, else the error that stopped it, as sp_record_stop does. */
 int sp_record_state(struct sp_record *record);
-/* Tells the recorder that descriptor `fd` was closed or opened anew without its ops. */
+/* Tells the recorder that descriptor `fd` was closed or opened anew by calls that did not go
+ * through sp_record_ops. */
 void sp_record_forget(struct sp_record *record, int fd);
 #endif

@@ -96,7 +96,8 @@ struct call {
     unsigned char in[ARGUMENT], out[ARGUMENT];
     struct sp_record_span spans[SP_RECORD_SPANS];
     uint32_t nspans;
-    struct sp_record_text was; /* bytes that the spans held before the call */
+    /* the memory that the ioctl's argument points to, as text, from before the call */
+    struct sp_record_text was;
 };
 
 static void add_span(struct sp_record_text *text, const struct sp_record_span *span, const char *way, uint64_t room)
@@ -267,7 +268,9 @@ int sp_record_open(const struct sp_kmd_ops *next, const char *path, const struct
     const struct sp_record_options given = options ? *options : (struct sp_record_options){.flags = 0};
     if (!next || !path || !*path || given.flags & ~(uint32_t)(SP_RECORD_MEMORY | SP_RECORD_SHARED))
         return -EINVAL;
-    uint32_t flags; /* a sandbox may forbid process_vm_readv, which every line needs */
+    /* read by process_vm_readv, as a test: the recorder needs that call, and a sandbox may forbid
+     * it */
+    uint32_t flags;
     if (sp_record_peek(&flags, (uintptr_t)&given.flags, sizeof flags) != sizeof flags)
         return -EPERM;
     struct sp_record *r = calloc(1, sizeof *r);

@@ -40,7 +40,7 @@ struct sp_record_bo {
     int unheld;         /* 1: the file already says that this BO's memory is not recorded */
     uint64_t nbytes;
     uint64_t user;      /* the program's address of a userptr, or 0 */
-    /* the BO's mapping, and the bytes that were recorded last */
+    /* map: the BO's memory, mapped into this process. held: its bytes as they were last recorded */
     unsigned char *map;
     unsigned char *held;
 };
@@ -75,7 +75,7 @@ struct sp_record {
 };
 
 /* record_node.c: returns the node of a descriptor, a new one if it is unknown. NULL: out of memory.
- * The pointer is valid while the lock is held. */
+ * The pointer is valid while the recorder's lock is held. */
 struct sp_record_node *sp_record_node_of(struct sp_record *r, int fd);
 /* Returns the node with this number. NULL: all descriptors of that node are closed. */
 struct sp_record_node *sp_record_node_numbered(const struct sp_record *r, int number);
@@ -96,7 +96,8 @@ void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, c
 /* Copies GPU memory from `va` on. Returns the number of bytes that were readable. */
 size_t sp_record_gpu(struct sp_record *r, const struct sp_record_node *node, uint64_t va, void *out, size_t nbytes);
 
-/* record_args.c: the names of ioctls, and the memory that their arguments point to. */
+/* record_args.c: the names of ioctls, and the memory that their arguments point to. The kernel
+ * driver reads that memory (IN), writes it (OUT), or both. */
 enum sp_record_way { SP_RECORD_IN = 1, SP_RECORD_OUT = 2 };
 struct sp_record_span {
     uint64_t address, nbytes;

@@ -1,5 +1,5 @@
-/* The recorder's file. A text is written as soon as it is complete, so that the file of a crashed
- * program has all calls until the crash. */
+/* The recorder's file. The text of each call is written as soon as it is complete, so that the file
+ * of a crashed program has all calls until the crash. */
 #define _GNU_SOURCE 1
 #include "record.h"
 

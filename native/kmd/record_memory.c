@@ -70,7 +70,7 @@ void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node)
 {
     while (node->bos)
         sp_record_bo_drop(r, node, node->bos->handle);
-    while (node->maps) { /* maps of partial residency name no BO */
+    while (node->maps) { /* the maps that are left belong to no BO: maps of partial residency */
         struct sp_record_map *map = node->maps;
         node->maps = map->next;
         free(map);
@@ -137,8 +137,8 @@ void *sp_record_bo_map(struct sp_record *r, const struct sp_record_node *node, c
     args.in.handle = bo->handle;
     if (bo->foreign || sp_kmd_ioctl(r->next, node->fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &args, 0) < 0)
         return MAP_FAILED;
-    /* Maps from the BO's beginning, because the kernel looks for a BO that begins exactly at the
-     * offset. */
+    /* Maps from the BO's beginning, because the kernel driver looks for a BO that begins exactly at
+     * the offset. */
     int64_t at = r->next->mmap(r->next->self, nbytes, PROT_READ, MAP_SHARED, node->fd, args.out.addr_ptr);
     return at < 0 && at >= -4095 ? MAP_FAILED : (void *)(uintptr_t)at;
 }

@@ -1,5 +1,5 @@
-/* Records the memory of BOs as it changes. `held` is a copy that equals what the file says so
- * far. */
+/* Records the memory of BOs as it changes. A BO's `held` has the bytes that the file has for the BO
+ * so far. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static int hold(struct sp_record *r, const struct sp_record_node *node, struct s
     return !bo->unheld;
 }
 
-/* Writes the changed grains of one page, neighbouring grains together. */
+/* Writes the changed parts of one page, in units of GRAIN bytes. Neighbouring units become one
+ * line. */
 static void page(struct sp_record *r, const struct sp_record_node *node, struct sp_record_bo *bo, uint64_t at,
                  const unsigned char *now, size_t nbytes, const char *who)
 {

@@ -1,5 +1,5 @@
-/* The one table of chips: the kernel's description of a chip, and the compiler's name for the chip.
- * The stepping in that name is not the revision of the IP version. */
+/* The one table of chips: the kernel driver's description of a chip, and the compiler's name for
+ * the chip. The stepping in that name is not the revision of the IP version. */
 #include "include/sp_amdgpu_target.h"
 
 #include <stddef.h>
@@ -19,9 +19,9 @@ static const struct {
     {VERSION(11, 5, 3), 1153},
 };
 
-/* For kernels that do not report the IP version (KMS before 3.48): ranges of external_rev. Linux
- * nv.c and soc21.c compute external_rev from chip and revision; Mesa's amdgpu_asic_addr.h has its
- * ranges. NV below 0x28 is gfx10.1, which is not supported. */
+/* For kernel drivers that do not report the IP version (KMS before 3.48): ranges of external_rev.
+ * Linux nv.c and soc21.c compute external_rev from chip and revision; Mesa's amdgpu_asic_addr.h has
+ * its ranges. NV below 0x28 is gfx10.1, which is not supported. */
 static const struct {
     uint32_t family;
     uint32_t first, end; /* range of external_rev */

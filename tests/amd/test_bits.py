@@ -107,5 +107,5 @@ def test_where_names_what_there_is():
     dwords = pm4.ReleaseMem.encode()
     place.patch(dwords, 0xFFFF800000001000)
     assert pm4.Packet.decode(dwords)[1]["addr"] == 0xFFFF800000001000
-    with pytest.raises(KeyError, match=r"no adr: header, .*event\.type"):
+    with pytest.raises(KeyError, match=r"no adr; it has header, .*event\.type"):
         pm4.ReleaseMem.where("adr")

@@ -170,7 +170,7 @@ def test_wave64_prints_masks_of_two():
         ),
         (11, "v_add_f32_sdwa v1, v2, v3", 1, 1, "takes no SDWA"),
         (10, "v_add_f32_e64_dpp v1, v2, v3 row_mirror", 1, 1, "takes no DPP16"),
-        (11, "buffer_load_b32 v1, v2, s[0:3], 0", 1, 21, "expected 0 VGPRs by offen and idxen"),
+        (11, "buffer_load_b32 v1, v2, s[0:3], 0", 1, 21, "expected 0 VGPRs (one each"),
         (11, "s_load_b32 s0, s[2:3], 0x200000", 1, 24, "expected -1048576..1048575"),
         (11, "image_load v0, v1, s[0:7]", 1, 1, "by name only"),
         (11, ".macro x", 1, 1, "no such directive: .macro"),

@@ -27,7 +27,7 @@ struct hot_key {
  * too many values or several constants, or numpy's array layout is not known. No call table has
  * such a call. */
 int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *words, struct hot_key *key);
-/* Adds the base class of constants and `call_key` to the module. Returns 0, or -1 with an
+/* Adds `call_key` and the base class of constants to the module. Returns 0, or -1 with an
  * exception. */
 int hot_keys(PyObject *module);
 /* Returns 1 if a value can be kept and compared later: None, a bool, int or str, or a tuple of such

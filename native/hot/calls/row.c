@@ -67,8 +67,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the block of constants of this call as a bytes object, or NULL. A Python object can
- * outlive the call, which is needed if the launch waits for others. */
+/* Returns the block of constants of this call as a bytes object, or NULL. It is a Python object,
+ * because a launch that waits for others needs the block after the call. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -132,8 +132,8 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
     return !given || !overlaps(row, c->record);
 }
 
-/* Keeps what an unfinished launch uses until it has ended. With `waits` it also waits. Returns 0,
- * or -1 with the exception of the wait. */
+/* Keeps the objects of an unfinished launch until the launch has ended. With `waits`, also waits
+ * for the launch. Returns 0, or -1 with the exception of the wait. */
 static int hold(const struct hot_row *row, const struct call *c, PyObject *const *values, size_t nvalues,
                 int64_t value, int waits)
 {
@@ -216,7 +216,7 @@ static int is_patched(const struct hot_row *row)
     return npointers == row->npatches;
 }
 
-/* Returns 1 if the source of a patch exists and is memory of the right kind. */
+/* Returns 1 if the source of a pointer argument exists and is memory of the right kind. */
 static int has_source(const struct hot_row *row, const struct hot_patch *p, PyObject *const *values, size_t nvalues)
 {
     if (p->source < HOT_FIXED || p->source >= (int32_t)nvalues)
@@ -227,8 +227,8 @@ static int has_source(const struct hot_row *row, const struct hot_patch *p, PyOb
     return p->flags & HOT_POINTER ? hot_is(value, &hot_pointers) : is_array(value);
 }
 
-/* Returns 1 if patches and numbers stay inside the record, the block of constants and the
- * values. */
+/* Returns 1 if the row is consistent. Each position and index in it must lie inside the record, the
+ * block of constants or the values. */
 static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
@@ -299,7 +299,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    /* pointers to numpy's memory that only the row keeps alive */
+    /* a pointer of the row may also lie in numpy's memory, which only the row keeps alive */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

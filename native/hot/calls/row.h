@@ -10,18 +10,19 @@ struct hot_patch {
     uint32_t address_at, covered_at; /* offsets in the record */
     int64_t offset;                  /* bytes from the first element of the source */
 };
-/* Sources that are no value of the call. HOT_FIXED: the record has the address. ops/calls/table.py
- * has the same numbers. */
+/* Sources of an address other than the call's values. HOT_RESULT: the result. HOT_BLOCK: the block
+ * of constants. HOT_FIXED: the record already has the address. ops/calls/table.py has the same
+ * numbers. */
 enum hot_source { HOT_RESULT = -1, HOT_BLOCK = -2, HOT_FIXED = -3 };
 /* HOT_SAME_PLACE: the argument may lie exactly where the result does. HOT_POINTER: the value is a
  * core.Array or Buffer. */
 enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 };
 
-/* A number of the call that the kernel reads from a block of constants. */
+/* A number among the values of the call. The kernel reads it from a block of constants. */
 struct hot_number {
     uint32_t value; /* index of the value in the call */
     uint32_t code;  /* format character as in Python's struct module */
-    uint32_t at;    /* offset in the block */
+    uint32_t at;    /* offset in the block of constants */
     uint32_t pad;
 };
 
@@ -45,7 +46,7 @@ struct hot_row {
     /* out: index of the value that is the result's destination, -1: none. brief: 1 if the call ends
      * before another thread could take the GIL */
     int out, brief;
-    const char *record, *block; /* zeros follow the record up to a whole HOT_CHUNK */
+    const char *record, *block; /* zeros follow the record up to a multiple of HOT_CHUNK bytes */
     Py_ssize_t record_nbytes, block_nbytes;
     const struct hot_patch *patches;
     const struct hot_number *numbers;

@@ -10,7 +10,7 @@ static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 
 struct hot_table {
     PyObject_HEAD
-    PyObject *rows; /* a list with WAYS places for each set; None: a free place */
+    PyObject *rows; /* a set-associative cache: WAYS places for each set; None: a free place */
     size_t nsets;   /* number of sets, a power of two */
     unsigned next;
 };
@@ -19,7 +19,8 @@ PyTypeObject *hot_table_type;
 
 /* ---- finding a row ---- */
 
-/* Returns where the set of a key begins in `rows`. A plan's table has only one set. */
+/* Returns the index in `rows` where the set begins that may hold a key. The table of a prepared
+ * call has only one set. */
 static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
 {
     uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;

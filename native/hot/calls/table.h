@@ -5,8 +5,8 @@
 
 extern PyTypeObject *hot_table_type;
 /* Runs a call by its row in a call table, and returns what hot_row_run returns, or NULL if there is
- * no row. `table` is the device's or a plan's, or NULL. A constant among the values has its own
- * table. */
+ * no row. `table` is that of the device or of a prepared call, or NULL. If a constant is among the
+ * values, its table is used instead. */
 PyObject *hot_table_call(PyObject *table, PyObject *site, PyObject *device, const uint64_t *epoch, PyObject *const *values,
                          size_t nvalues, int waits);
 #endif

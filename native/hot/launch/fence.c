@@ -9,11 +9,11 @@
 
 #include <stddef.h>
 
-enum { MOST_S = 10000000 }; /* Python checks longer timeouts */
+enum { MOST_S = 10000000 }; /* seconds; core/fence.py handles longer timeouts */
 
 PyTypeObject *hot_fence_type;
 
-/* The memory of a freed fence, for the next fence. Without it the call of a plan takes 5 ns more
+/* The memory of a freed fence, for the next fence. Without it a prepared call takes 5 ns more
  * (against.py). Free-threaded Python does not use it, because threads would need a lock for it. */
 static PyObject *spare;
 

@@ -10,7 +10,7 @@
 
 void hot_keep_alive(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
-    /* the entry has the form that RetireList.hold makes */
+    /* an entry of the retire list, in the form that RetireList.hold makes */
     PyObject *const all = hot_tuple_of(used, n);
     PyObject *const made = all ? Py_BuildValue("N[(OOL)]", all, q->keeping[1], q->keeping[2], (long long)value) : NULL;
     PyObject *const noted = made ? PyObject_CallFunctionObjArgs(q->keeping[0], made, NULL) : NULL;

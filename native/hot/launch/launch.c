@@ -45,7 +45,8 @@ __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t va
         hot_keep_alive(q, value, args, nargs);
 }
 
-/* Returns what hot_plain_launch returns for the arguments of a launch. */
+/* Calls hot_plain_launch with args[0] as the kernel and the other items of `args` as its
+ * arguments. */
 __attribute__((noinline, cold)) static PyObject *plain_of(PyObject *const *args, Py_ssize_t nargs, PyObject *const *words)
 {
     PyObject *const rest = hot_tuple_of(args + 1, nargs - 1);
@@ -109,8 +110,8 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
 }
 
 /* Submits, without a line of Python, a list of commands that was submitted to this queue before.
- * core/queue.py submits all other lists. The fence is made before the driver is called, because the
- * driver leaves cold caches. This saves 35 ns (amdgpu_submit.py). */
+ * core/queue.py submits all other lists. The fence is made before the driver runs, because the
+ * driver's code evicts Python's data from the CPU's caches. This saves 35 ns (amdgpu_submit.py). */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;

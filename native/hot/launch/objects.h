@@ -44,7 +44,8 @@ struct hot_storage {
 /* A pointer, the base of arrays and buffers. core/abi/elements.py has the bits of `elements`. */
 struct hot_pointer {
     PyObject_HEAD
-    /* a closed storage before `_begin` and after `_end`; the members below never change */
+    /* the storage of the memory; before `_begin` and after `_end`, one that is closed. `_begin`
+     * sets the members below, which then never change */
     PyObject *storage;
     unsigned long long elements, address, nbytes;
 };
@@ -87,10 +88,11 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* `append` of core/retire.py's deque, the backend, its handle of this queue: keep_alive.c makes
-     * entries of them */
+    /* `append` of core/retire.py's deque, the backend, and the backend's handle of this queue;
+     * keep_alive.c appends entries with them */
     PyObject *keeping[3];
-    PyObject *pending[3]; /* containers; while one is not empty, a wait has something to do */
+    /* containers; while one has items, a wait must also free memory or raise failures */
+    PyObject *pending[3];
     /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
      * changed its methods */
     struct sp_handle *handle;

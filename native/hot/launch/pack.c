@@ -28,7 +28,7 @@ static int check_device(const struct hot_pointer *p, const PyObject *device)
 static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObject *device, char *at, char *covered, unsigned *seen)
 {
     if (given == Py_None && arg->is_optional)
-        return 0; /* leaves the address 0 that the record has */
+        return 0; /* a null pointer: the record already has the address 0 */
     if (!hot_is(given, &hot_pointers))
         return SP_REFUSED_POINTER;
     const struct hot_pointer *const p = (const void *)given;

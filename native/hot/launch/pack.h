@@ -11,7 +11,8 @@ struct hot_record {
     _Alignas(16) char bytes[sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS];
     size_t nbytes;
     unsigned seen; /* bits of `elements` of all pointers in the record */
-    /* About a refusal: which argument, axis or word, and the number at fault. */
+    /* About a refusal: the index of the argument, axis or launch option (groups, group_size,
+     * shared), and the number at fault. */
     uint32_t index;
     uint64_t number;
 };

@@ -27,7 +27,7 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *newest; /* first in the list of idle blocks */
 static size_t limit_nbytes;
-static int limited; /* 1: a limit was set */
+static int limited; /* 1: limit_nbytes was set */
 
 static void take_lock(void)
 {
@@ -70,8 +70,8 @@ static void unmap(struct block *first)
     }
 }
 
-/* Removes the oldest idle blocks, beyond `nbytes` in total, from the list and returns them. The
- * caller holds the lock, and unmaps them after releasing it. */
+/* Keeps the newest idle blocks, up to `nbytes` in total. Removes the older blocks from the list and
+ * returns them. The caller holds the lock, and unmaps these blocks after releasing it. */
 static struct block *beyond(size_t nbytes)
 {
     struct block **at = &newest;

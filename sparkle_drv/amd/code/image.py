@@ -44,7 +44,7 @@ class Fixup:
     shift: int
 
     def bits(self, base: int) -> bytes:
-        """Returns the bytes of the number when the image is at address `base`."""
+        """Returns the bytes that the relocation stores when the image is at address `base`."""
         number = (self.value + (0 if self.relative else base)) >> self.shift
         return (number & ((1 << 8 * self.nbytes) - 1)).to_bytes(self.nbytes, "little")
 
@@ -96,7 +96,7 @@ def lay_out(elf: Elf) -> Image:
     for i, s in enumerate(elf.loads):
         if s.memsz < s.filesz:
             raise ImageError(
-                f"ELF: segment {i}: {s.filesz} bytes of the file fill {s.memsz} of memory"
+                f"ELF: segment {i}: expected at most {s.memsz} bytes in the file, got {s.filesz}"
             )
         if s.vaddr < end:
             raise ImageError(f"ELF: segment {i} at {s.vaddr:#x} overlaps the previous one")
@@ -147,7 +147,7 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
     value = r.addend
     if has_symbol:
         if r.symbol >= len(symbols):
-            raise ImageError(f"{where}: got symbol {r.symbol} of {len(symbols)} symbols")
+            raise ImageError(f"{where}: expected a symbol below {len(symbols)}, got {r.symbol}")
         symbol = symbols[r.symbol]
         if not 0 < symbol.section < 0xFF00:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")

@@ -118,8 +118,8 @@ class Kernarg:
 
 def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kernarg:
     """Returns the layout of a kernel's arguments. If `args` is given, checks the arguments against
-    these types of a signature ("f32*", "u32"). `printf` says that a kernel of the file prints: a
-    kernel with a printf buffer then raises ImageError.
+    these types of a signature ("f32*", "u32"). `printf` says whether any kernel of the file prints.
+    If so, raises ImageError for a kernel with a printf buffer.
     """
     explicit: list[Explicit] = []
     hidden: dict[str, tuple[int, int]] = {}

@@ -8,7 +8,7 @@ The form is that of Linux amdgpu_dev_coredump.c. Only lines like these are read:
     Rptr: 0x140 Wptr: 0x140 RB mask: 7ff
     0x0 \t 0xc0032200                                a ring: byte offset and dword
     IB #0 0xffff800100041000 64 dw
-    0xc0004600                                       an IB; none if the kernel could not read it
+    0xc0004600                                       an IB; none if Linux could not read it
 
 A ring is read from its oldest dword on, which stands at the write pointer; a submission begins
 there. Rings of other engines (video, MES) hold no PM4 and no SDMA packets, so they are left out.
@@ -93,7 +93,7 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
         elif (found := _QUEUE.match(line)) and int(found[1]) < len(IPS):
             ip = IPS[int(found[1])]
     if not parts:
-        raise TextError(1, 1, "this devcoredump has neither rings nor IBs: its kernel prints none")
+        raise TextError(1, 1, "this devcoredump has neither rings nor IBs: its Linux writes none")
     if gfx is None:
         raise ValueError("gfx: expected a value, because this devcoredump names none")
     return [part.ib(gfx) for part in parts]

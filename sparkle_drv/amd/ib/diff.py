@@ -23,8 +23,8 @@ from .run import Step, run
 from .shape import NOP, layout_of
 from .state import Event, State, Write, is_dispatch, play
 
-# Most differing packets that are matched by contents. More could take minutes, so these are matched
-# by name.
+# Limit of differing packets that are matched by contents. To match more could take minutes, so
+# beyond this limit packets are matched by name.
 MATCHED = 500
 
 

@@ -102,7 +102,7 @@ def _places(wanted: str) -> list[tuple[str, int]]:
 
 def read_value(text: str, register: regs.Register, gfx: int) -> int:
     """Reads a register's value from a text such as "0x8c" or "{USER_SGPR=6 TGID_X_EN=1}". Raises
-    ValueError.
+    ValueError for other text, an unknown field, or a value that does not fit.
 
     >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
     >>> lowlevel.read_value("0x40", register, 11)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from sparkle_drv.amd.tables import packet, pm4, sdma
 from sparkle_drv.amd.tables.bits import level
 
-IPS = ("gfx", "compute", "sdma")  # in the order of the kernel's HW_IP types
-# The queue of a ring, by the first letters of the kernel's name for that ring.
+IPS = ("gfx", "compute", "sdma")  # in the order of the kernel driver's HW_IP types
+# The queue of a ring, by the first letters of the kernel driver's name for that ring.
 RINGS = {"gfx": "gfx", "comp": "compute", "kiq": "compute", "sdma": "sdma"}
 MAX_DWORDS = 0xFFFFF  # the largest size that INDIRECT_BUFFER can name
 
@@ -71,8 +71,8 @@ def read_gfx(text: str) -> int:
 
 
 def read_ip(text: str) -> str:
-    """Returns the name in IPS of a queue type. `text` is that name, or the kernel's number of the
-    type.
+    """Returns the name in IPS of a queue type. `text` is that name, or the kernel driver's number
+    of the type.
     """
     names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
     if text not in names:

@@ -24,7 +24,7 @@ NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 
 def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
     """Returns the IBs of a text. `gfx` and `ip` are defaults for the IB statements. Raises
-    TextError.
+    TextError, with line and column, for a wrong statement.
 
     >>> lowlevel.parse("IB gfx=11 ip=compute\\nNOP payload=0\\n")[0].dwords
     (3221229568, 0)
@@ -154,7 +154,7 @@ def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> d
         element = cls.ELEMENTS[name]
         if name in implied(cls) and name != "reg":
             raise item.key.error(
-                f"{cls.NAME}.{name} follows from the registers: name those instead"
+                f"{cls.NAME}.{name} is computed from the registers: name those instead"
             )
         where = f"{cls.NAME}.{name}"
         if isinstance(element, Tail):
@@ -226,9 +226,9 @@ def word_fields(
 def registers(
     cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
 ) -> dict[str, Any]:
-    """Returns the elements of a SET packet that follow from its list of registers."""
+    """Returns the elements of a SET packet that are computed from its list of registers."""
     if not given:
-        raise head.error(f"{cls.NAME} names no register")
+        raise head.error(f"{cls.NAME}: expected at least one register, got none")
     space = cls.SPACE  # type: ignore[attr-defined]
     found = [(item, *register(space, item, gfx)) for item in given]
     limited = found[:1] if issubclass(cls, SetRegisters) else found

@@ -157,7 +157,8 @@ def _register_lines(packet: Decoded, gfx: int) -> Iterator[str]:
 
 
 def register_value(register: regs.Register | None, value: int, gfx: int) -> str:
-    """Returns "{FULL=64}" if the declared fields cover the whole value, otherwise the dword.
+    """Returns a register's value as fields, such as "{FULL=0x40}". Returns one number if the value
+    is 0, if the register is unknown or has one field, or if a set bit belongs to no field.
 
     >>> register = lowlevel.lookup("COMPUTE_NUM_THREAD_X", gfx=11)[0]
     >>> lowlevel.register_value(register, 64, 11)

@@ -34,8 +34,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Job:
-    """The job that rules check: every step in the order of execution, and the events among the
-    steps.
+    """The job that rules check. `steps` has the executed packets, in order. `events` has the steps
+    that are more than a register write.
     """
 
     ibs: Sequence[Ib]

@@ -69,8 +69,8 @@ def initiator(job: Job) -> Iterator[Said]:
 
 @rule("group-size", ERROR, "4.1")
 def group_size(job: Job) -> Iterator[Said]:
-    """A group must have 1 to 1024 threads. With PARTIAL_TG_EN the remainder must be 1 to the full
-    size.
+    """A group must have 1 to 1024 threads. With PARTIAL_TG_EN, the last group on each axis must
+    have 1 thread up to the size of a full group.
     """
     for event in job.dispatches:
         if any(f"COMPUTE_NUM_THREAD_{axis}" not in event.state for axis in "XYZ"):

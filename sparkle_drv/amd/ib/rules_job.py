@@ -14,7 +14,7 @@ from .state import is_dispatch
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
 PWS = -1  # stands for an address: the counter of the pixel wait sync
 # IBs are padded to a multiple of this many dwords: 32 bytes, as INFO reports for GFX and COMPUTE.
-# The kernel itself pads SDMA IBs to 32 bytes.
+# The kernel driver itself pads SDMA IBs to 32 bytes.
 PAD = 8
 
 

@@ -17,7 +17,7 @@ from sparkle_drv.amd.tables.packet import Decoded
 from .model import Ib
 
 MAX_DEPTH = 8
-MAX_REPEATS = 1 << 15  # limit of repeated packets, beyond four times the number of all dwords
+MAX_REPEATS = 1 << 15  # limit of executed packets, besides four for each dword of the input
 
 
 class TooLong(ValueError):
@@ -104,7 +104,9 @@ def find(ibs: Sequence[Ib], va: int) -> tuple[int, int] | None:
 
 
 def submitted(ibs: Sequence[Ib]) -> list[int]:
-    """Returns the numbers of the IBs that no other IB calls, or all if every IB is called."""
+    """Returns the indexes of the IBs that no other IB calls. If every IB is called, returns all
+    indexes.
+    """
     inner: set[int] = set()
     for number, ib in enumerate(ibs):
         for packet in ib.packets():
@@ -138,7 +140,9 @@ def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
 def _walk(
     ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
 ) -> Iterator[Step]:
-    """Yields the packets of a piece of an IB. A chained IB replaces the rest of that piece."""
+    """Yields the packets from dword `start` to `end` of IB `number`. A jump to a chained IB ends
+    them: the packets of that IB follow instead.
+    """
     seen = {*callers, (number, start)}
     while True:
         ib, jump = ibs[number], None

@@ -15,7 +15,7 @@ from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
 
 RAW, BYTES, IB, NOP = "RAW", "BYTES", "IB", "NOP"
 WRITERS = (SetRegisters, SetPairs, SetPairsPacked)
-# Elements of SET packets that follow from the packet's list of registers.
+# Elements of SET packets that are computed from the packet's list of registers.
 _IMPLIED = {
     SetRegisters: ("reg", "values"),
     SetPairs: ("pairs",),
@@ -31,8 +31,8 @@ GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozens
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Returns whether the text must name the element. The header is never required: without flags
-    the packet's name determines it.
+    """Returns whether the text must name the element. The header is never required, because the
+    packet's name determines all of it except optional flags.
     """
     if name == "header":
         return False
@@ -44,7 +44,7 @@ def required(name: str, element: Element, gfx: int) -> bool:
 
 
 def implied(cls: type[Record]) -> tuple[str, ...]:
-    """Returns the elements that follow from the registers of a SET packet."""
+    """Returns the elements that are computed from the registers of a SET packet."""
     return next((names for kind, names in _IMPLIED.items() if issubclass(cls, kind)), ())
 
 

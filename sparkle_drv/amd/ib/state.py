@@ -16,8 +16,8 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 
 @dataclass(frozen=True)
 class Write:
-    """A register and its new value. `index` is the field `index` of the SET packet: 3 means that
-    the kernel's CU mask is applied.
+    """A write of a register: the register and its new value. `index` is the field `index` of the
+    SET packet. With 3, the kernel driver's mask of usable CUs is applied to the value.
     """
 
     space: str

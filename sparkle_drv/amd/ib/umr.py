@@ -134,7 +134,7 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
 
 
 class _Slots:
-    """Collects the lines of the older form: dwords by the name of their ring."""
+    """Collects the lines of umr's older --ring output: the dwords of each ring."""
 
     def __init__(self) -> None:
         self.rings: dict[str, list[int]] = {}

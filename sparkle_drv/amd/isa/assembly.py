@@ -37,7 +37,7 @@ class _Item(NamedTuple):
     start: int
     address: int  # in dwords from the start of the program
     ndw: int
-    # final dwords of a directive, or of an instruction that names no label; otherwise ()
+    # the encoded dwords of the line, or () if they depend on a label
     data: tuple[int, ...]
 
 

@@ -53,7 +53,7 @@ def _calls(text: str, separators: str) -> list[tuple[str, str]]:
     text between the calls.
     """
     if re.sub(rf"[\s{separators}]", "", _CALL.sub("", text)):
-        raise ValueError(f"cannot read {text!r}")
+        raise ValueError(f"expected NAME(VALUE), or several of these, got {text!r}")
     return [(call[1], call[2]) for call in _CALL.finditer(text)]
 
 

@@ -24,8 +24,8 @@ _BY_NAME = {name: code for code, name in NAMED.items()}
 # names without "src_" too: shared_base, scc ...
 _BY_NAME |= {name[4:]: code for code, name in NAMED.items()}
 LITERAL, VGPR = 255, 256
-# The float constants, in the order of their operand codes, without the last one, 1/(2 pi). _BITS
-# adds that one and has the bits of all for each width.
+# The float constants in the order of their operand codes, except the last one, 1/(2 pi). _BITS has
+# the bit patterns of all float constants, by width in bits.
 _VALUES = [float(text) for text in FLOATS.values()][:-1]
 _BITS = {
     16: [int.from_bytes(struct.pack("<e", v), "little") for v in _VALUES] + [0x3118],

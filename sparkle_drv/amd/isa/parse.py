@@ -19,7 +19,9 @@ _SIGN = re.compile(r"(-?)\s*(neg|abs|sext)\((.*)\)$")
 
 
 class Parser:
-    """Parses the operands of a line for one row of the table and one form."""
+    """Parses the operands of a line as those of one row of the instruction table. `second` is the
+    format of the dword that SRC0 asks for, or "" if SRC0 asks for none.
+    """
 
     def __init__(self, isa: Table, row: Row, second: str, labels: Mapping[str, int] | None) -> None:
         self.isa, self.row, self.labels = isa, row, labels
@@ -69,7 +71,9 @@ class Parser:
         needs = operand.type == "h16"
         if bool(found.half) != needs and not (found.half and short):
             wanted = "with" if needs else "without"
-            raise AsmError(f"{piece.text}: expected a register {wanted} .l or .h", piece.column)
+            raise AsmError(
+                f"{piece.text}: expected a register {wanted} .l or .h at its end", piece.column
+            )
         if found.half == ".h":
             if short:
                 return found.code | 128
@@ -203,7 +207,7 @@ class Parser:
             ndw = len(line.names & {"offen", "idxen"})
             if off != (ndw == 0):
                 raise AsmError(
-                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs by offen and idxen",
+                    f"vaddr is {piece.text!r}, expected {ndw} VGPRs (one each for offen and idxen)",
                     piece.column,
                 )
         elif self.row.format == "SCRATCH":

@@ -86,7 +86,7 @@ def _scan_modifiers(text: str, at: int) -> list[Modifier]:
             continue
         match = _MODIFIER.match(text, at)
         if not match:
-            raise AsmError(f"cannot read {text[at:].strip()!r}", at + 1)
+            raise AsmError(f"expected a modifier, got {text[at:].strip()!r}", at + 1)
         found.append(Modifier(match[1], match[2] or "", at + 1))
         at = match.end()
     return found

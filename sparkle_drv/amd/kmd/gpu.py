@@ -1,5 +1,6 @@
-"""A minimal GPU for tests of packets or shaders: memory with an address, a context, submission of
-dwords, waits with a limit. Everything goes through `Node.ioctl`: no backend is involved.
+"""A minimal GPU for tests of packets or shaders. It maps buffers at GPU addresses, makes a context,
+submits dwords, and waits for jobs with a time limit. Everything goes through `Node.ioctl`: no
+backend is involved.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Buffer:
             view[index + i] = value & 0xFFFFFFFF
 
     def close(self) -> None:
-        """Frees the buffer. The kernel keeps the memory for jobs that still use it."""
+        """Frees the buffer. The kernel driver keeps the memory for jobs that still use it."""
         if self._map is not None:
             self.node.munmap(self._map)
             self._map = None

@@ -48,7 +48,7 @@ def pointer(data: Any) -> int:
 
 
 def linux() -> Any:
-    """Returns the `struct sp_kmd_ops *` that calls the real kernel."""
+    """Returns the `struct sp_kmd_ops *` that calls the real kernel driver."""
     return lib.sp_kmd_linux()
 
 
@@ -67,7 +67,7 @@ class Node:
         self.last = ""  # name of the newest ioctl
 
     def close(self) -> None:
-        """Closes the descriptor. A remaining mapping keeps the node open in the kernel."""
+        """Closes the descriptor. A remaining mapping keeps the node open in the kernel driver."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             check(self.ops.close(self.ops.self, fd), "close")

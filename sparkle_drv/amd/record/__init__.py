@@ -1,4 +1,5 @@
-"""Makes recordings of a driver's calls to the kernel, reads them, and replays them on a node.
+"""Makes recordings of a driver's calls to the kernel driver, reads them, and replays them on a
+node.
 
 `recorder.py` records our own runs (docs/recording.md has the file's form). `replay.py` repeats a
 recording, on an emulated or a real card. ib/ reads the streams inside a recording.

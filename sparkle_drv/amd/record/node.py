@@ -1,5 +1,5 @@
-"""One node of a replay: its own objects in place of the recorded names, and the contents that its
-BOs should have.
+"""One node of a replay: the replay's handles by the recorded handles, and the contents that its BOs
+should have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Bo:
         # the memory of a userptr, which lives as long as this object; otherwise None
         self.own = view
         self.unheld = not nbytes  # whether the recording lacks the memory of this BO
-        self.written = False  # whether the whole BO has been written once
+        self.written = False  # whether the replay has written the whole BO once
 
     @functools.cached_property
     def held(self) -> bytearray:
@@ -94,7 +94,9 @@ class Node:
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
         if end > bo.nbytes:
-            raise ValueError(f"expected at most {bo.nbytes} bytes of BO {write.bo}, got {end}")
+            raise ValueError(
+                f"BO {write.bo}: expected writes up to byte {bo.nbytes}, got one up to {end}"
+            )
         bo.held[write.at : end] = write.data
         if write.who == "cpu" and bo.written and (view := self.view(bo)) is not None:
             view[write.at : end] = write.data

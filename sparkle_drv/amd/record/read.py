@@ -112,7 +112,7 @@ class _Reader:
             yield from self._event(text, number)
 
     def flush(self) -> Iterator[Event]:
-        """Yields the call whose lines have ended."""
+        """Yields the ioctl that was being read. No more of its lines follow."""
         if self.call:
             call, self.call = self.call, None
             yield call
@@ -128,7 +128,9 @@ class _Reader:
         elif text.startswith(" out "):
             self.call.after = bytes.fromhex(text[5:])
         else:
-            raise ValueError("expected ' in', ' out' or ' at'")
+            raise ValueError(
+                f"expected a line that begins ' in', ' out' or ' at', got {text[:20]!r}"
+            )
 
     def _event(self, text: str, number: int) -> Iterator[Event]:
         if found := _CALL.match(text):

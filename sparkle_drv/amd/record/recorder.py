@@ -53,7 +53,7 @@ class Recorder:
         self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
         self._options.wait_ns = int(wait_s * 1e9)
         self._raw: dict[int, Any] = {}  # recorders, by the address of the calls that they wrap
-        # raises here if the path is not writable
+        # opens a recorder once, to raise here if the path is not writable
         lib.sp_record_free(self._open(lib.sp_kmd_linux()))
 
     def _open(self, ops: Any) -> Any:
@@ -114,7 +114,8 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Iterator[Recorder]
 
 
 def around(ops: Any) -> Any:
-    """Returns calls that are recorded if a recording is active, otherwise `ops` itself.
+    """Wraps `ops`, the calls to a kernel driver, so that the active recording records them. Returns
+    `ops` itself if no recording is active.
 
     >>> calls = object()  # those of amd/kmd: open, ioctl, mmap
     >>> lowlevel.around(calls) is calls

@@ -25,7 +25,7 @@ from .args import Place, u32, u64
 from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
-NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel refused
+NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel driver refused
 MOST = 1 << 28  # limit of the bytes that a pointer points to; every real call has far fewer
 OpenNode = Callable[[read.Node], tuple[Any, int]]
 
@@ -73,9 +73,9 @@ class _Made:
 
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
-    """Repeats the calls of a recording's text, in their order, in one thread. `open_node` returns
-    the calls and a descriptor for a node of the recording. Raises RecordingError if the text is no
-    recording, or if its lines contradict each other.
+    """Repeats the calls of a recording's text, in their order, in one thread. For each node of the
+    recording, `open_node` returns the functions of the seam (`struct sp_kmd_ops`) and a descriptor.
+    Raises RecordingError if the text is no recording, or if its lines contradict each other.
 
     >>> lowlevel.replay("# sparkle recording 1\\n", lowlevel.on_card)
     Outcome(calls=0, jobs=0, nodes=0, difference='', skipped=Counter())
@@ -197,7 +197,8 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            # the argument holds an address, or the index of the syncobj that was signalled first
+            # not compared: the result is an address, or the index of the syncobj that was signalled
+            # first
             masked.update(range(len(there)))
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
@@ -286,7 +287,7 @@ class _Replay:
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
         if old not in names and call.rc >= 0:
-            raise _Skip(f"the recording does not make this {place.kind}")
+            raise _Skip(f"the recording has no call that made this {place.kind}")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
@@ -345,7 +346,7 @@ class _Replay:
         return entries
 
     def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
-        raise _Skip("only a display server makes this call")
+        raise _Skip("only a display server may make this call")
 
     def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
         """Returns id and contents of each chunk of a CS call, as recorded."""
@@ -383,17 +384,18 @@ class _Replay:
 
 def _filled_up(call: Call) -> Call:
     """Returns the call with an argument of the length that this version of the headers has. A
-    program that was built for an older kernel passes fewer bytes; the kernel takes the rest as
-    zeros (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
+    program that was built for an older Linux passes fewer bytes; Linux takes the rest as zeros
+    (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
-        raise _Skip("this version does not know the call")
+        raise _Skip("this version of sparkle_drv does not know the call")
     # Compares type and number of the request, and the number of bytes that the request says
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(
-            f"{call.name} cannot be request {call.request:x} with {len(call.before)} bytes"
+            f"{call.name}: expected a request like {known:#x} with an argument of its own size, "
+            f"got request {call.request:#x} with {len(call.before)} bytes"
         )
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
     return replace(call, before=call.before + missing, after=call.after + missing)
@@ -407,8 +409,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Returns the offsets of the argument's bytes that may differ from the recording: names that
-    the replay put there, unless the kernel overwrote them.
+    """Returns the offsets of the argument's bytes that may differ from the recording: values of the
+    replay's own, such as handles, unless the kernel driver overwrote them.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()

@@ -102,7 +102,9 @@ class Place:
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
     def after(self, ndw: int) -> Place:
-        """Returns this place for a record that comes after `ndw` dwords, such as in a whole IB."""
+        """Returns the place of the value when `ndw` other dwords precede the record, as in a whole
+        IB.
+        """
         return Place(self.dw + ndw, self.lo, self.width, self.bias)
 
     def patch(self, dwords: list[int], value: int) -> None:
@@ -350,7 +352,7 @@ class Record:
         """
         places = cls.places(level(gfx))
         if name not in places:
-            raise KeyError(f"{cls.NAME} has no {name}: {', '.join(places)}")
+            raise KeyError(f"{cls.NAME} has no {name}; it has {', '.join(places)}")
         return places[name]
 
     @classmethod

@@ -16,7 +16,9 @@ def target(gfx: Any, device: Any) -> str:
 
 
 def words(gfx: Any, device: Any) -> str:
-    """Returns the kernel's name of the chip: its IP version, or its family if it has none."""
+    """Returns the chip as the kernel driver describes it: its IP version, or its family and
+    revision if it has no IP version.
+    """
     ip = gfx.ip_discovery_version
     if ip:
         return f"GC IP {ip >> 16}.{ip >> 8 & 0xFF}.{ip & 0xFF}"

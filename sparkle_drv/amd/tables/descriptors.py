@@ -22,7 +22,7 @@ class Structure(Record):
 
     @classmethod
     def encode(cls, *, gfx: float = 11, **values: Any) -> list[int]:
-        """Returns the dwords. A value that is not given is 0."""
+        """Returns the structure as dwords. A field that is not given is 0."""
         return cls.encode_elements(level(gfx), values)
 
     @classmethod

@@ -140,7 +140,7 @@ WRONG = {  # text -> line, column, part of the reason
     "INDIRECT_BUFFER addr=0x1002 control=0": (1, 22, "not a multiple of 4"),
     "INDIRECT_BUFFER addr=0x1000000000000 control=0": (1, 22, "not canonical"),
     "DISPATCH_DIRECT dim_x=-1 dim_y=1 dim_z=1 initiator=5": (1, 23, "0..0xffffffff"),
-    "SET_SH_REG": (1, 1, "names no register"),
+    "SET_SH_REG": (1, 1, "expected at least one register"),
     "SET_SH_REG COMPUTE_PGM_RSCR1=1": (1, 12, "did you mean COMPUTE_PGM_RSRC"),
     "SET_SH_REG COMPUTE_PGM_LO=0x100000000": (1, 27, "0..0xffffffff"),
     "SET_SH_REG COMPUTE_PGM_LO=1 COMPUTE_PGM_LO=1": (1, 29, "does not follow"),
