@@ -653,9 +653,9 @@ def init(
     settings.switch("profile", profile)
     shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
-        raise TypeError(f"validate: expected a share from 0 to 1, got {validate!r}")
+        raise TypeError(f"validate: expected a share from 0 to 1 of the results, got {validate!r}")
     if not 0 <= validate <= 1:
-        raise ValueError(f"validate: expected a share from 0 to 1, got {validate!r}")
+        raise ValueError(f"validate: expected a share from 0 to 1 of the results, got {validate!r}")
     if devices != "all" and not isinstance(devices, (list, tuple)):
         raise TypeError(f"devices: expected 'all' or a list of URIs, got {devices!r}")
     if not devices:

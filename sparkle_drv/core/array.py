@@ -63,14 +63,15 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.from_dlpack(given)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-            bits = _bfloat16_bits(given)  # by DLPack numpy cannot import bfloat16
+            bits = _bfloat16_bits(given)  # numpy cannot import bfloat16 by DLPack
             if bits is None:
                 raise TypeError(
                     f"{what}: expected a host array, its DLPack export says: {error}"
                 ) from error
             array = bits.view(bfloat16(what))
     else:
-        interface = getattr(given, "__array_interface__", None)  # read once: may run code
+        # Read only once: a property runs its owner's code each time.
+        interface = getattr(given, "__array_interface__", None)
         if interface is None:
             raise TypeError(
                 f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"

@@ -225,8 +225,8 @@ class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
         me=bits(31),
     )
     size_lo = U32(0xFFFFFFFF)  # in units of 256 B
-    # gfx10 reads eight bits of size_hi. The kernel writes 0xffffff, radeonsi 0x1ffffff (seen on
-    # gfx10.3).
+    # gfx10 reads eight bits of size_hi. The kernel driver writes 0xffffff, radeonsi 0x1ffffff (seen
+    # on gfx10.3).
     size_hi = Word(0xFFFFFF, value=bits(0, 24))
     base_lo = U32()
     base_hi = Word(value=bits(0, 23))

@@ -1,7 +1,7 @@
 """Registers of the AMD compute path: their addresses, fields, and the levels that have them.
 
-The sources of the byte addresses and fields of COMPUTE_* registers are Mesa (registers/*.json), the
-kernel (gc_*_offset.h) and PAL (gfx9_plus_merged_offset.h), which all agree. The graphics registers
+The sources of the byte addresses and fields of COMPUTE_* registers are Mesa (registers/*.json),
+Linux (gc_*_offset.h) and PAL (gfx9_plus_merged_offset.h), which all agree. The graphics registers
 at the end are those that RADV's preamble of a GFX queue writes. Their names and addresses are from
 Mesa (vulkan/si_cmd_buffer.c). They have no fields here: their names make a command stream readable
 and serve as an allow-list.

@@ -62,7 +62,7 @@ class AmdgpuBackend:
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
         """Opens the device of `fd`, a descriptor of a render node, which the backend then owns.
-        `slot` goes to DeviceInfo.
+        `slot` is the PCI address for DeviceInfo.
 
         Raises DeviceNotFound.
         """
@@ -296,8 +296,8 @@ class AmdgpuBackend:
         }
 
     def close(self) -> None:
-        """Closes the device; idempotent. The node is closed when its last queue and memory are
-        gone.
+        """Closes the device; idempotent. The render node is closed once the device's last queue and
+        memory are freed.
         """
         links.close(self)
         # Without ffi.release, since a call in progress in another thread keeps the device until it

@@ -74,7 +74,7 @@ def chip(facts: Any, what: str) -> Chip:
         )
     if not facts.accel_working or not facts.compute.available_rings:
         raise DeviceNotFound(
-            f"{what}: the kernel says that acceleration does not work; its log says why"
+            f"{what}: Linux says that acceleration does not work; see why in the kernel log"
         )
     return Chip(isa, targets.gfx_level(isa))
 

@@ -24,7 +24,7 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 log = logging.getLogger("sparkle_drv.cpu")
 
 URI = "cpu"
-_PAGES = 1 << 16  # bytes from which memory has pages of its own (native/cpu/runtime/alloc.c)
+_PAGES = 1 << 16  # an allocation of this size or more comes from mmap (native/cpu/runtime/alloc.c)
 _MUCH = 1 << 28  # `alloc` of more bytes checks that all allocations together fit the machine
 MAX_GROUP_SIZE = 65536  # the limit of native/cpu/runtime/replay.c
 ISAS = {

@@ -74,7 +74,9 @@ def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     rc, out = asked(first)
     tried = tuple(text(out.report).splitlines())
     if rc:
-        raise DeviceNotFound("cuda: expected an NVIDIA driver library, got: " + "; ".join(tried))
+        raise DeviceNotFound(
+            "cuda: expected an NVIDIA driver library, got none: " + "; ".join(tried)
+        )
     library = text(out.library)
     major, minor = divmod(out.driver_version, 1000)
     version = f"{major}.{minor // 10}"

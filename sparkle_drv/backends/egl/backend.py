@@ -213,7 +213,7 @@ class EglBackend:
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:
-        """Returns "staged" for another context, whose bytes go over the host."""
+        """Returns how `copy_peer` moves bytes: "direct" within this device, otherwise "staged"."""
         return "direct" if other is self else "staged"
 
     # Kernels

@@ -72,7 +72,7 @@ def listed() -> tuple[list[Node], list[str]]:
     if rc == -errno.ECHILD:
         raise Forked(f"egl: {report[0]}: start the child before the first look at egl, or spawn it")
     if rc:
-        raise DeviceNotFound("egl: expected an EGL library, got: " + "; ".join(report))
+        raise DeviceNotFound("egl: expected an EGL library, got none: " + "; ".join(report))
     found = [
         Node(n.index, bool(n.software), _text(n.node), _text(n.extensions))
         for n in out.node[0 : out.count]

@@ -168,7 +168,7 @@ class Channel:
             return 0 if found is None else found.left
 
     def drop(self, transfer: int) -> None:
-        """Stops expecting the transfer and returns its credit."""
+        """Stops expecting the transfer and gives its credit back to the endpoint."""
         with self._lock:
             found = self._receiving.pop(transfer, None)
         if found is not None:

@@ -110,5 +110,5 @@ def _record(listed: Commands, tables: Tables, command: plugin.Command, wait_for:
 
 def _slot(memory: Memory, address: int) -> Any:
     if address % 8:
-        raise OutsideMemory(f"timestamp: expected a multiple of 8, got {address:#x}")
+        raise OutsideMemory(f"timestamp: expected a multiple of 8 as address, got {address:#x}")
     return memory.span("timestamp", address, 8)

@@ -104,7 +104,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Releases the memory unused."""
+        """Releases the memory if nobody takes it."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None

@@ -106,14 +106,14 @@ class Session:
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its value.
 
-        With `again`, a "run" request takes the place of the unsent equal requests just before it.
-        The node then launches once for each of their values, too.
+        With `again`, this "run" request replaces the equal requests queued just before it that are
+        not sent yet. The node then launches once for each replaced request, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        # Follows the post without a call in between: Python handles Ctrl-C at calls, and the item
-        # would be posted but its value not counted.
+        # This assignment follows the post without a call in between. Python handles Ctrl-C at
+        # calls, and then the item would be posted but its value not counted.
         line.submitted = value
         if idle:
             self.channel.flush()

@@ -55,7 +55,7 @@ def begun(folder: Path, of: Subject) -> str:
 
 
 def made(of: Subject, key: ec.EllipticCurvePrivateKey) -> x509.CertificateSigningRequest:
-    """Makes a request, signed by the key's owner."""
+    """Makes a request for a certificate of the subject `of`, signed with `key`."""
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(common_name(of.name))

@@ -76,7 +76,7 @@ class Seal:
         try:
             opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
         except Exception:  # InvalidTag, or another exception for a short payload
-            raise Damaged("expected a payload that fits its seal, got another") from None
+            raise Damaged("expected a payload encrypted by this session, got another") from None
         return opened
 
 
@@ -106,7 +106,7 @@ class Frame:
             raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
         magic, nbytes = _PREFIX.unpack_from(data)
         if magic != MAGIC:
-            raise Damaged(f"expected {MAGIC!r} in front, got {magic!r}")
+            raise Damaged(f"expected a frame that begins with {MAGIC!r}, got {magic!r}")
         begin = _PREFIX.size + nbytes + MAC_NBYTES
         if nbytes > MOST_HEAD or begin > len(data):
             raise Damaged(f"expected a head within {len(data)} bytes, got one of {nbytes}")

@@ -134,7 +134,7 @@ class Line:
 
 
 class Code:
-    """The lines of a kernel for one generation: 10 is gfx10.3, 11 is gfx11."""
+    """The assembly lines of a GPU kernel for one generation: 10 is gfx10.3, 11 is gfx11."""
 
     def __init__(self, gen: int) -> None:
         self.gen = gen
@@ -272,4 +272,4 @@ def _take(block: Block, free: list[bool]) -> int:
             for at, reg in enumerate(block.regs, first):
                 reg.number, free[at] = at, False
             return first + count
-    raise TooManyRegisters(f"{count} more VGPRs than {len(free)}")
+    raise TooManyRegisters(f"expected {count} free VGPRs in a row, got fewer of {len(free)}")

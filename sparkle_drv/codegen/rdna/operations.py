@@ -70,9 +70,9 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
 def _sqrt(k: Code, x: Value) -> Reg:
     """Computes sqrt(x), rounded correctly.
 
-    The result is the hardware's estimate or one of the two f32 next to the estimate. The signs of x
-    minus the estimate times a neighbour decide. For 0, -0, infinity and NaN the result is the
-    estimate.
+    The result is the hardware's estimate `root` or one of the two f32 next to it, `below` and
+    `above`. The signs of x - below * root and x - above * root decide which. For 0, -0, infinity
+    and NaN the result is the estimate.
     """
     x = in_vgpr(k, x)
     small = k.compare("v_cmp_gt_f32", lit(2.0**-96), x)
