@@ -185,7 +185,9 @@ class Context:
             )
         for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
             if given != usual:
-                raise ValueError(f"{name}: expected topology='mesh' with it, got 'single'")
+                raise ValueError(
+                    f"{name}: expected topology='mesh' for this argument, got 'single'"
+                )
         return None
 
     @overload
@@ -246,7 +248,7 @@ class Context:
             if how is not None:
                 return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
             if kind != "none":
-                raise ValueError("reduce: expected topology='mesh' with it, got 'single'")
+                raise ValueError("reduce: expected topology='mesh' for this argument, got 'single'")
         return fast_path.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     @overload

@@ -315,8 +315,8 @@ class Abilities:
 
     @cached_property
     def brings_kernels(self) -> BringsKernels | None:
-        """The backend if it brings kernels. Looked up for the first kernel, since a backend may be
-        slow to list its own.
+        """The backend if it brings kernels, otherwise None. This is determined for the first
+        kernel, since a backend may be slow to list its kernels.
         """
         return ability(self._backend, BringsKernels)
 

@@ -311,8 +311,8 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted`, read while no submitting call is between its check of the epoch and
-        the count of its value.
+        """Returns `submitted`, read at a safe moment: each submitting call that has checked the
+        epoch has also counted its value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
@@ -335,7 +335,7 @@ class Backend(Protocol):
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
         """Returns (start, end) of a submission in ns of the device clock. Returns None if the queue
-        takes no times, or no longer keeps those of this submission.
+        records no times, or no longer keeps those of this submission.
         """
 
     def describe(self, queue: Any, value: int) -> Progress | None:

@@ -245,7 +245,7 @@ class Array(Pointer, Shaped, Closing, Operators):
     def explain(self) -> str:
         """Returns one line: how the expression will be computed, or why the host computed it.
 
-        The line is "" for an Array that is neither.
+        The line is "" for an Array that does not wait and that the host did not compute.
         """
         thunk = self._thunk
         return self._origin if thunk is None else thunk.explain()

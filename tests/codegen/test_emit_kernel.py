@@ -146,7 +146,7 @@ def test_the_text_is_the_code(chip):
         ((1, 1), "expected one result, got 2"),
         ((3,), "add: expected 2 operands, got 0"),
         ((1, 0x7F), "unknown operation 0x7f"),
-        ((0x801,), "expected an input below 8, got 8"),
+        ((0x801,), "expected an input number below 8, got 8"),
     ],
 )
 def test_no_program(program, match):

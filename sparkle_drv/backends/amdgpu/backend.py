@@ -249,7 +249,7 @@ class AmdgpuBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns why this kernel cannot do a dispatch record; "" if the reason is not specific to
+        """Returns why `check` refused this dispatch record; "" if the reason is not specific to
         amdgpu.
         """
         return launch_refusal.words(record, rc, self._engines)

@@ -64,7 +64,7 @@ def asked(first: str) -> tuple[int, Any]:
 
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     """Returns the number of devices, the driver's CUDA version, and the paths tried. `first` is
-    that of `paths`. Raises DeviceNotFound with the reason if there is no device.
+    the path to try first, or "". Raises DeviceNotFound with the reason if there is no device.
     """
     if lib.sp_cuda_forked():
         raise DeviceNotFound(

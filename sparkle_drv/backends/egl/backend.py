@@ -309,7 +309,7 @@ class EglBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns why this device cannot do a dispatch record; "" if the reason is not specific to
+        """Returns why `check` refused this dispatch record; "" if the reason is not specific to
         egl.
         """
         return launch_refusal.words(self._raw, record, rc)

@@ -70,7 +70,7 @@ def listed() -> tuple[list[Node], list[str]]:
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
     if rc == -errno.ECHILD:
-        raise Forked(f"egl: {report[0]}: start the child before the first look at egl, or spawn it")
+        raise Forked(f"egl: {report[0]}: start the child before egl is first used, or spawn it")
     if rc:
         raise DeviceNotFound("egl: expected an EGL library, got none: " + "; ".join(report))
     found = [

@@ -52,7 +52,9 @@ def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
             continue
         what = f"{kernel.name}: argument {arg.name}"
         if value % arg.element_nbytes:
-            raise OutsideMemory(f"{what}: expected alignment for {arg.type}, got {value:#x}")
+            raise OutsideMemory(
+                f"{what}: expected an address aligned for {arg.type}, got {value:#x}"
+            )
         args.append(tables.memory.at(what, value, next(covered)))
     return Launch(kernel, tuple(args), dispatch.groups, dispatch.group_size, dispatch.shared_nbytes)
 

@@ -44,8 +44,8 @@ class Work(Protocol):
         """
 
     def ended(self) -> bool:
-        """Called after success. Sends what the client gets beside the value, such as a download's
-        bytes. Returns whether anything was sent.
+        """Called once the work has succeeded. Sends what the client gets beside the value, such as
+        a download's bytes. Returns whether anything was sent.
         """
 
 

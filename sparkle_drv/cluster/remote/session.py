@@ -57,7 +57,7 @@ def head(line: Line, do: str, **fields: Any) -> bytes:
 
 
 class Session:
-    """The session of one open device. Any thread may call any method."""
+    """The client's end of the session of one open device. Any thread may call any method."""
 
     def __init__(self, channel: Channel, uri: str) -> None:
         self.uri = uri
@@ -96,7 +96,8 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # No frame is in flight, so no acknowledgement will come and send this item.
+            # An acknowledgement that arrives sends queued items. None will arrive now, because the
+            # other end has acknowledged all frames.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:

@@ -52,7 +52,7 @@ class Air:
         lease_s: float = 0.2,
     ) -> None:
         if seed is None and (lose or repeat or reorder or any(delay_s)):
-            raise ValueError("expected a seed for a wire that loses or delays messages, got None")
+            raise ValueError("expected a seed, since messages are lost or delayed, got None")
         self.seed, self.lose, self.repeat, self.reorder = seed, lose, repeat, reorder
         self.delay_s, self.lease_s = delay_s, lease_s
         self._lock = threading.Condition()

@@ -30,7 +30,7 @@ class Presence:
         self._ended = False
 
     def add(self, name: str) -> bool:
-        """Starts watching a name. Returns False if the name was watched already."""
+        """Starts watching the endpoint `name`. Returns False if it was watched already."""
         with self._lock:
             known = name in self._tokens
             self._tokens.setdefault(name, set())

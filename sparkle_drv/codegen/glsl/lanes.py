@@ -67,7 +67,11 @@ class Rows:
 
 
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
-    """Returns `text` in the plain form, or in both forms and a choice at compile time."""
+    """Returns the loop that `text` writes, with loads in the plain form.
+
+    If threads can share the loads, the result has both forms, and the driver chooses one at compile
+    time.
+    """
     plain = text(Rows(tile.tm, 1))
     # The eight threads of a vector must lie in one row of the group's threads.
     if not kit.info.software or tile.columns % _LANES or registers.number != "float":
