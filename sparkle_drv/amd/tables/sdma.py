@@ -110,7 +110,7 @@ _COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))
 
 class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
     count = Word(bytes=_COPY_COUNT)
-    parameters = Word()  # bits for software and byte swap; none is used
+    parameters = Word()  # fields such as src_sw and dst_sw; all stay 0
     src = Addr(align=1)
     dst = Addr(align=1)
 

@@ -74,7 +74,7 @@ def _unique_detour() -> str:
 
 @contextmanager
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
-    """Yields a path for dlopen, valid inside the context. Raises ImageError or OSError.
+    """Yields a path for dlopen, valid inside the `with` block. Raises ImageError or OSError.
 
     The path is always that of a private copy. For a path that it has loaded before, the loader
     would return the old library, although the file may have been rebuilt since.

@@ -167,7 +167,7 @@ class EglBackend:
         self._kept.pop(handle, None)
 
     def _end(self, address: int, _: Any) -> None:
-        """Returns memory to the pool."""
+        """Gives memory back to the pool."""
         with self._freeing:
             dev = self._native.device
             if dev is not None:  # a device that is closed has freed the memory already

@@ -97,7 +97,7 @@ class CatchesUp(Protocol):
     """The part of `Mirrors` (mirror.py) that Work needs."""
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Returns whether the host's copies of memory contain the results of this submission."""
+        """Returns whether all mirrors contain the results of this submission."""
 
 
 class Work:

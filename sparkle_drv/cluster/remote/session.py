@@ -70,7 +70,8 @@ class Session:
         """Called in the transport's thread when the node asks for a new certificate."""
         self._numbers = itertools.count(1)
         self._answers: dict[int, Callable[[_Reply], None]] = {}
-        # the default lock is re-entrant, so that a finalizer may wait, too
+        # The lock of a Condition is re-entrant by default. So a finalizer may wait here even while
+        # its own thread holds the lock.
         self._changed = threading.Condition()
         self._news = 0
         self._lines: dict[int, Line] = {}
@@ -273,7 +274,9 @@ class Session:
             self.channel.expect(fields["transfer"], read.into, lambda: self._arrived(read))
             return
         if len(fields["data"]) != read.into.nbytes:
-            raise Damaged(f"bytes: expected {read.into.nbytes}, got {len(fields['data'])}")
+            raise Damaged(
+                f"news bytes: expected {read.into.nbytes} bytes of data, got {len(fields['data'])}"
+            )
         read.into[:] = fields["data"]
         read.line.arrived(read)
 

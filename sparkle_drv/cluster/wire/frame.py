@@ -103,7 +103,9 @@ class Frame:
     def __init__(self, data: bytes) -> None:
         """Parses a frame. Raises Damaged if the bytes are not a frame."""
         if len(data) < _PREFIX.size + MAC_NBYTES:
-            raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
+            raise Damaged(
+                f"frame: expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}"
+            )
         magic, nbytes = _PREFIX.unpack_from(data)
         if magic != MAGIC:
             raise Damaged(f"expected a frame that begins with {MAGIC!r}, got {magic!r}")
@@ -136,7 +138,7 @@ def _head(value: Any) -> Head:
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
             raise Damaged("epoch, number, ack: expected 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
-        raise Damaged(f"{known.name}: expected {_MORE[known]} more fields, got {len(more)}")
+        raise Damaged(f"{known.name}: expected {_MORE[known]} fields of its own, got {len(more)}")
     numbers = more
     if known is Kind.GRANT:
         if type(more[2]) is not list:

@@ -24,7 +24,10 @@ _EXTENSION = "GL_ARB_shader_ballot"
 
 @dataclass(frozen=True)
 class Rows:
-    """`tm` rows, loaded by every thread (`lanes` = 1) or divided among `lanes` threads."""
+    """The loads of `tm` rows of an operand.
+
+    Each thread loads all rows (`lanes` = 1), or `lanes` threads share the loads.
+    """
 
     tm: int
     lanes: int

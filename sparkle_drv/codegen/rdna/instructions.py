@@ -204,7 +204,10 @@ class Code:
         return into
 
     def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
-        """Appends a selection and returns its VGPR: `yes` in the lanes `lanes`, `no` in others."""
+        """Appends an instruction that selects between two operands, and returns its VGPR.
+
+        The VGPR gets `yes` in each lane whose bit in the SGPR `lanes` is set, `no` in the others.
+        """
         # An instruction reads two SGPRs at most, and `lanes` is one of them.
         if is_sgpr(yes) and is_sgpr(no):
             yes = self.op("v_mov_b32", yes)
