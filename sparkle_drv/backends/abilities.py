@@ -239,7 +239,7 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """The C object whose Python methods are the functions named in CALLED_BY_C."""
+        """The object whose attributes named in CALLED_BY_C are the C functions themselves."""
 
 
 _Kind = TypeVar("_Kind")

@@ -186,5 +186,5 @@ def test_registers_are_taken_low_and_together():
     assert (a.number, b.number) == (0, 0)
     narrow = Code(11)
     narrow.line("wide {}", [narrow.block(4)])
-    with pytest.raises(TooManyRegisters, match="expected 4 free VGPRs in a row"):
+    with pytest.raises(TooManyRegisters, match="expected 4 consecutive VGPRs"):
         narrow.allocate(3)

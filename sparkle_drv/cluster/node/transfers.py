@@ -104,7 +104,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Releases the memory if nobody takes it."""
+        """Releases the memory. Called if nobody will take the bytes."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None

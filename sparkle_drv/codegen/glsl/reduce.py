@@ -78,8 +78,8 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 
 
 # An iteration takes eight elements, because Mesa's llvmpipe ends the loops of a shader after 65535
-# iterations in all. For
-# llvmpipe's largest storage block, 128 MiB, a thread needs at most half of these iterations.
+# iterations in all. For llvmpipe's largest storage block, 128 MiB, a thread needs at most half of
+# these iterations.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
         uint quads = n / 4u, from = o * quads;
