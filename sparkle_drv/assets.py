@@ -64,4 +64,4 @@ def image(file: str) -> bytes:
     try:
         return decompress(packed.read_bytes())
     except LZMAError as error:
-        raise OSError(errno.EIO, f"not readable: {error}", str(packed)) from None
+        raise OSError(errno.EIO, f"cannot be unpacked: {error}", str(packed)) from None

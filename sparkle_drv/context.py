@@ -185,7 +185,9 @@ class Context:
             )
         for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
             if given != usual:
-                raise ValueError(f"{name}: expected topology='mesh' with it, got 'single'")
+                raise ValueError(
+                    f"{name}: expected topology='mesh' for this argument, got 'single'"
+                )
         return None
 
     @overload
@@ -246,7 +248,7 @@ class Context:
             if how is not None:
                 return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
             if kind != "none":
-                raise ValueError("reduce: expected topology='mesh' with it, got 'single'")
+                raise ValueError("reduce: expected topology='mesh' for this argument, got 'single'")
         return fast_path.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
 
     @overload
@@ -653,9 +655,9 @@ def init(
     settings.switch("profile", profile)
     shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
-        raise TypeError(f"validate: expected a share from 0 to 1, got {validate!r}")
+        raise TypeError(f"validate: expected a share from 0 to 1 of the results, got {validate!r}")
     if not 0 <= validate <= 1:
-        raise ValueError(f"validate: expected a share from 0 to 1, got {validate!r}")
+        raise ValueError(f"validate: expected a share from 0 to 1 of the results, got {validate!r}")
     if devices != "all" and not isinstance(devices, (list, tuple)):
         raise TypeError(f"devices: expected 'all' or a list of URIs, got {devices!r}")
     if not devices:

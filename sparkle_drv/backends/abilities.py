@@ -158,7 +158,7 @@ class KeepsTime(Protocol):
 
 class KeepsLanes(Protocol):
     """A backend with a simulated clock, whose time passes only when all threads that use it wait.
-    Devices with one clock have the same `lanes`.
+    Devices that share a clock return the same object as `lanes`.
 
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
@@ -239,7 +239,7 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """The object that offers the functions of CALLED_BY_C to Python."""
+        """The object whose attributes named in CALLED_BY_C are the C functions themselves."""
 
 
 _Kind = TypeVar("_Kind")
@@ -308,15 +308,15 @@ class Abilities:
 
     @cached_property
     def shares_streams(self) -> SharesStreams | None:
-        """The backend if it shares streams. Looked up when memory or streams are first shared,
-        since `dlpack` may have to ask a driver.
+        """The backend if it shares streams, otherwise None. This is determined when memory or
+        streams are first shared, since the backend's property `dlpack` may have to ask a driver.
         """
         return ability(self._backend, SharesStreams)
 
     @cached_property
     def brings_kernels(self) -> BringsKernels | None:
-        """The backend if it brings kernels. Looked up for the first kernel, since a backend may be
-        slow to list its own.
+        """The backend if it brings kernels, otherwise None. This is determined for the first
+        kernel, since a backend may be slow to list its kernels.
         """
         return ability(self._backend, BringsKernels)
 

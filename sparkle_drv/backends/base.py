@@ -239,9 +239,9 @@ class Backend(Protocol):
         """Copies from address `src` on `peer`, a device of the same backend, to `dst` here. Returns
         the value or -errno.
 
-        -EOPNOTSUPP means that the devices cannot copy directly; core then copies over the host.
-        `queue` is of this device. It does not wait for the peer's queues: callers wait for the
-        peer's fences.
+        -EOPNOTSUPP means that the devices cannot copy directly; core then copies through the
+        host. `queue` is of this device. The copy does not wait for the peer's queues: callers wait
+        for the peer's fences.
         """
 
     def load(self, spec: KernelSpec) -> Loaded:
@@ -272,14 +272,14 @@ class Backend(Protocol):
         """Returns 0, or the -errno with which `launch` would refuse this record."""
 
     def epoch(self) -> int:
-        """Returns the number that `advance` raises. A record is submitted with the epoch that was
-        read before the record was packed.
+        """Returns the epoch, which `advance` increments. A record is submitted with the epoch that
+        was read before the record was packed.
         """
 
     def advance(self) -> int:
-        """Raises the epoch and returns it. Core calls `advance` after marking a buffer or kernel
-        closed, and before asking for `settled` values. A record that was packed earlier is then
-        refused with -ESTALE, unless its value is counted in the `settled` values.
+        """Increments the epoch and returns it. Core calls `advance` after marking a buffer or
+        kernel closed, and before asking for `settled` values. A record that was packed earlier is
+        then refused with -ESTALE, unless its value is counted in the `settled` values.
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
@@ -311,8 +311,8 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted`, read while no submitting call is between its check of the epoch and
-        the count of its value.
+        """Returns `submitted`, read at a safe moment: each submitting call that has checked the
+        epoch has also counted its value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
@@ -335,7 +335,7 @@ class Backend(Protocol):
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
         """Returns (start, end) of a submission in ns of the device clock. Returns None if the queue
-        takes no times, or no longer keeps those of this submission.
+        records no times, or no longer keeps those of this submission.
         """
 
     def describe(self, queue: Any, value: int) -> Progress | None:
@@ -408,6 +408,6 @@ class Lanes(Protocol):
         """
 
     def waker(self) -> Waker:
-        """Returns a Waker for one wait of the calling thread, which another thread or a
-        time ends.
+        """Returns a Waker for one wait of the calling thread. Another thread or a timeout
+        ends the wait.
         """

@@ -33,7 +33,7 @@ def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
 
 
 def cpu_list(text: str) -> list[int]:
-    """Parses a kernel list of CPUs such as "0-3,8"."""
+    """Parses a list of CPUs as Linux writes it, such as "0-3,8"."""
     found: list[int] = []
     for part in text.split(","):
         low, _, high = (number.strip() for number in part.partition("-"))

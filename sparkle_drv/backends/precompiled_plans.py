@@ -32,7 +32,7 @@ def check_plan(spec: KernelSpec, backend: str) -> None:
             f"plan: expected no program, since {spec.name} on {backend} reads it at each launch"
         )
     if plan.pack:
-        raise ValueError(f"plan: expected no pack for {spec.name} on {backend}, got pack")
+        raise ValueError(f"plan: expected no pack for {spec.name} on {backend}, got pack=True")
     if plan.threads:
         raise ValueError(
             f"plan: expected no threads, since {spec.name} on {backend} takes the whole device, "

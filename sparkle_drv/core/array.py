@@ -63,14 +63,15 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.from_dlpack(given)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-            bits = _bfloat16_bits(given)  # by DLPack numpy cannot import bfloat16
+            bits = _bfloat16_bits(given)  # numpy cannot import bfloat16 by DLPack
             if bits is None:
                 raise TypeError(
                     f"{what}: expected a host array, its DLPack export says: {error}"
                 ) from error
             array = bits.view(bfloat16(what))
     else:
-        interface = getattr(given, "__array_interface__", None)  # read once: may run code
+        # Read only once: a property runs its owner's code each time.
+        interface = getattr(given, "__array_interface__", None)
         if interface is None:
             raise TypeError(
                 f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"
@@ -244,7 +245,7 @@ class Array(Pointer, Shaped, Closing, Operators):
     def explain(self) -> str:
         """Returns one line: how the expression will be computed, or why the host computed it.
 
-        The line is "" for an Array that is neither.
+        The line is "" for an Array that does not wait and that the host did not compute.
         """
         thunk = self._thunk
         return self._origin if thunk is None else thunk.explain()

@@ -41,7 +41,9 @@ class Shaped:
                 raise TypeError(f"get: expected whole numbers, got {i!r}")
             number = operator.index(i)
             if not -extent <= number < extent:
-                raise IndexError(f"get: expected {-extent} to {extent - 1}, got {number}")
+                raise IndexError(
+                    f"get: expected an index from {-extent} to {extent - 1}, got {number}"
+                )
             found = found * extent + number % extent
         if len(at) != len(shape):
             raise IndexError(f"get: expected {len(shape)} indices, one per axis, got {len(at)}")

@@ -46,7 +46,7 @@ class Buffer(Pointer, Closing):
         is_view: bool = False,
         readonly: bool = False,
     ) -> None:
-        elements = ANY | READONLY * readonly  # bytes stand for elements of any type
+        elements = ANY | READONLY * readonly  # a pointer to elements of any type may point here
         self._begin(storage, storage.address + offset, nbytes, elements)
         self._is_view = is_view
         self.offset = offset

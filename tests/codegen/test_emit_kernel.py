@@ -86,7 +86,7 @@ def test_pressure_takes_elements_from_a_thread_and_then_the_kernel(chip):
     assert [nested(depth).elements for depth in (4, 24, 30)] == [512, 256, 256]
     with pytest.raises(frame.DoesNotFit, match="expected at most 60 constants, got 61"):
         emitted(" * ".join(f"(x + {i}.5)" for i in range(61)), chip)
-    with pytest.raises(frame.DoesNotFit, match="more than 8000 instructions, at one element"):
+    with pytest.raises(frame.DoesNotFit, match="expected at most 8000 instructions, got more"):
         emitted(" + ".join(f"sin(x*{i} + sin(x - {i}))" for i in range(50)), chip)
     with pytest.raises(frame.DoesNotFit, match="expected map_f32 or map_i32, got map_f64"):
         emitted("x + 1", chip, "f64")
@@ -146,7 +146,7 @@ def test_the_text_is_the_code(chip):
         ((1, 1), "expected one result, got 2"),
         ((3,), "add: expected 2 operands, got 0"),
         ((1, 0x7F), "unknown operation 0x7f"),
-        ((0x801,), "expected an input below 8, got 8"),
+        ((0x801,), "expected an input number below 8, got 8"),
     ],
 )
 def test_no_program(program, match):
@@ -186,5 +186,5 @@ def test_registers_are_taken_low_and_together():
     assert (a.number, b.number) == (0, 0)
     narrow = Code(11)
     narrow.line("wide {}", [narrow.block(4)])
-    with pytest.raises(TooManyRegisters, match="4 more VGPRs than 3"):
+    with pytest.raises(TooManyRegisters, match="expected 4 consecutive VGPRs"):
         narrow.allocate(3)

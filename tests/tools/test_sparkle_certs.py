@@ -106,7 +106,7 @@ def test_what_does_not_work_with_one(machine, tmp_path, capsys):
         assert said.count("\n") == 1
 
     machine("ca", "init")
-    refused(1, "got one, and it stays", "init")
+    refused(1, "got one with a CA", "init")
     machine("ca", "client", "alice")
     refused(1, "`certs renew` renews it", "client", "bob")
     out = str(tmp_path / "out")

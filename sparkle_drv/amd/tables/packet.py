@@ -37,7 +37,7 @@ class Packet(Record):
 
 
 class Unknown(ValueError):
-    """A piece of a stream is declared by no table. A reader can skip its `ndw` dwords."""
+    """Raised for a piece of a stream that no table declares. A reader can skip its `ndw` dwords."""
 
     def __init__(self, message: str, ndw: int):
         super().__init__(message)

@@ -2,7 +2,7 @@
 
 `ReleaseMem.encode(...)` returns dwords with the header computed. `Packet.decode(dwords)` decodes
 one packet, `stream` a whole IB; the text form is in amd/ib. The sources of the field positions are
-PAL (*_f32_mec_pm4_packets.h), Mesa (registers/pkt3.json and common/sid.h) and the kernel (nvd.h),
+PAL (*_f32_mec_pm4_packets.h), Mesa (registers/pkt3.json and common/sid.h) and Linux (nvd.h),
 which agree where they overlap. regs.py has the names of the registers in SET packets.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
@@ -280,9 +280,7 @@ class InvalidateTlbs(Packet, opcode=0x98):
 
 
 class SetShRegIndex(SetRegisters, opcode=0x9B):
-    """Writes registers like SET_SH_REG. With index 3 the kernel driver's mask of usable CUs is
-    applied.
-    """
+    """Writes registers like SET_SH_REG. With index 3 the kernel driver's CU mask is applied."""
 
     SPACE = "SH"
 
@@ -335,7 +333,7 @@ def set_registers(
     for name, value in values.items():
         register = regs.find(name)
         if not register.user:
-            raise ValueError(f"users may not write {name}")
+            raise ValueError(f"expected registers that users may write, got {name}")
         register.decode(value, gfx)  # raises if the level does not declare a bit that is set
         space, offset = register.space, register.offset(gfx)
         if runs and runs[-1][0] == space and runs[-1][1] + len(runs[-1][2]) == offset:

@@ -1,7 +1,7 @@
 """Registers of the AMD compute path: their addresses, fields, and the levels that have them.
 
-The sources of the byte addresses and fields of COMPUTE_* registers are Mesa (registers/*.json), the
-kernel (gc_*_offset.h) and PAL (gfx9_plus_merged_offset.h), which all agree. The graphics registers
+The sources of the byte addresses and fields of COMPUTE_* registers are Mesa (registers/*.json),
+Linux (gc_*_offset.h) and PAL (gfx9_plus_merged_offset.h), which all agree. The graphics registers
 at the end are those that RADV's preamble of a GFX queue writes. Their names and addresses are from
 Mesa (vulkan/si_cmd_buffer.c). They have no fields here: their names make a command stream readable
 and serve as an allow-list.
@@ -158,8 +158,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# tinygrad writes these two registers in one run with START and NUM_THREAD (ops_amd.py exec). RADV
-# 25 also writes PIPELINESTAT_ENABLE by itself.
+# tinygrad writes START, NUM_THREAD and these two registers in one packet (ops_amd.py exec). RADV 25
+# also writes PIPELINESTAT_ENABLE in a packet of its own.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )

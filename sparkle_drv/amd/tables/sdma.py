@@ -1,7 +1,7 @@
 """SDMA packets: the packets of the copy engines of gfx9 (SDMA 4), gfx10.3 (5.2), gfx11 (6.0) and
 gfx12 (7).
 
-The sources are the kernel (navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h), Mesa (common/sid.h) and
+The sources are Linux (navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h), Mesa (common/sid.h) and
 ROCr (sdma_registers.h). `Packet.decode` and `stream` work as those of pm4.py.
 """
 
@@ -83,7 +83,7 @@ class Packet(packet.Packet):
         if cls is None:
             raise packet.Unknown(f"op {op} sub_op {sub_op} is no SDMA packet of gfx{gfx}", left)
         if left < cls.fixed_ndw() or left < (ndw := cls.length(dwords[start:])):
-            raise packet.Unknown(f"{cls.NAME}: only {left} dwords are left", left)
+            raise packet.Unknown(f"{cls.NAME}: expected a whole packet, got {left} dwords", left)
         try:
             fields = cls.decode_elements(g, dwords[start : start + ndw])
         except ValueError as error:
@@ -110,7 +110,7 @@ _COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))
 
 class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
     count = Word(bytes=_COPY_COUNT)
-    parameters = Word()  # bits for software and byte swap; none is used
+    parameters = Word()  # fields such as src_sw and dst_sw; all stay 0
     src = Addr(align=1)
     dst = Addr(align=1)
 

@@ -1,11 +1,11 @@
 """The amdgpu device: an AMD GPU driven by DRM ioctls, through native/amdgpu.
 
-This package has nodes, memory, loading, and the packets that native code copies. sparkle_drv/amd
-has what needs no device, such as the format of AMD's command streams. The registry opens `BACKEND`,
-which is imported on demand.
+This package has render nodes, memory, loading, and the packets that native code copies.
+sparkle_drv/amd has what needs no device, such as the format of AMD's command streams. The registry
+opens `BACKEND`, which is imported on demand.
 
     backend.py           AmdgpuBackend: the protocol of base.py over native/amdgpu
-    info.py              facts of a node: DeviceInfo, chip, caches, limits
+    info.py              facts of a render node: DeviceInfo, chip, caches, limits
     loader.py            loads a kernel: code object, upload, template of its dispatch
     builtin.py           the code objects in shaders/ for kernels of the manifest
     template.py          packets: begin and end of an IB, a dispatch, and its variable parts

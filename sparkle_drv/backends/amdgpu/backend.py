@@ -62,7 +62,7 @@ class AmdgpuBackend:
         self, ops: Any, fd: int, uri: str, *, name: str = "", emulated: bool = False, slot: str = ""
     ) -> None:
         """Opens the device of `fd`, a descriptor of a render node, which the backend then owns.
-        `slot` goes to DeviceInfo.
+        `slot` is the PCI address for DeviceInfo.
 
         Raises DeviceNotFound.
         """
@@ -249,7 +249,7 @@ class AmdgpuBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns why this kernel cannot do a dispatch record; "" if the reason is not specific to
+        """Returns why `check` refused this dispatch record; "" if the reason is not specific to
         amdgpu.
         """
         return launch_refusal.words(record, rc, self._engines)
@@ -296,8 +296,8 @@ class AmdgpuBackend:
         }
 
     def close(self) -> None:
-        """Closes the device; idempotent. The node is closed when its last queue and memory are
-        gone.
+        """Closes the device; idempotent. The render node is closed once the device's last queue and
+        memory are freed.
         """
         links.close(self)
         # Without ffi.release, since a call in progress in another thread keeps the device until it

@@ -35,5 +35,5 @@ def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
     except OSError as error:
         raise ImageError(f"{error.filename}: {error.strerror}") from None
     if hashlib.sha256(blob).hexdigest() != found["sha256"]:
-        raise ImageError(f"{path}: expected the file that was built, got another SHA-256")
+        raise ImageError(f"{path}: expected a file with the SHA-256 in the manifest, got another")
     return blob, path

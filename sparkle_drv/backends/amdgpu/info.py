@@ -45,8 +45,8 @@ class Chip:
 
 
 def ask(ops: Any, fd: int, what: str) -> Any:
-    """Returns a `struct sp_amdgpu_facts` of an open node. Raises DeviceNotFound with the reason.
-    `what` is the node's name in that message.
+    """Returns a `struct sp_amdgpu_facts` of an open render node. Raises DeviceNotFound with the
+    reason. `what` is the node's name in that message.
     """
     facts, call = ffi.new("struct sp_amdgpu_facts *"), ffi.new("char[]", 64)
     rc = lib.sp_amdgpu_facts(ops, fd, facts, call, len(call))
@@ -60,7 +60,7 @@ def ask(ops: Any, fd: int, what: str) -> Any:
 
 
 def chip(facts: Any, what: str) -> Chip:
-    """Returns the node's chip if it is supported. Raises DeviceNotFound otherwise."""
+    """Returns the render node's chip if it is supported. Raises DeviceNotFound otherwise."""
     isa = chips.target(facts.gfx, facts.device)
     if not isa:
         raise DeviceNotFound(
@@ -74,7 +74,7 @@ def chip(facts: Any, what: str) -> Chip:
         )
     if not facts.accel_working or not facts.compute.available_rings:
         raise DeviceNotFound(
-            f"{what}: the kernel says that acceleration does not work; its log says why"
+            f"{what}: Linux says that acceleration does not work; see why in the kernel log"
         )
     return Chip(isa, targets.gfx_level(isa))
 

@@ -1,9 +1,10 @@
-"""Queues that read for copies between devices, kept until their work has ended.
+"""Queues on which a device reads its memory for a copy to another device. Each is kept until its
+work has ended.
 
 Freeing a queue while the GPU works on it would free the job's IB and memory, too. So a queue that
-does not end in time stays in a list, with its node open. The list is checked whenever another such
-queue is opened and whenever live objects are counted. When the process exits, the kernel driver
-ends work that is left.
+does not end in time stays in a list, with its render node open. The list is checked whenever
+another such queue is opened and whenever live objects are counted. When the process exits, the
+kernel driver ends work that is left.
 """
 
 from __future__ import annotations

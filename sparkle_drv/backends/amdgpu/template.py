@@ -64,7 +64,7 @@ def _packets(target: Any, dwords: Sequence[int], va: Sequence[int], value: Seque
 
 
 def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
-    """Writes the packets of a device that depend on no kernel into a `struct sp_amdgpu_setup`."""
+    """Writes to `setup` (struct sp_amdgpu_setup) the packets that are the same for every kernel."""
     waiting, va, value = idle(gfx, me_feature)
     acquire = pm4.AcquireMem.encode(gfx=gfx, gcr=SHADER_CACHES)
     _packets(setup.begin, dispatch.begin(gfx, engines), [], [])

@@ -24,7 +24,7 @@ from sparkle_drv.types import DeviceInfo, Found, Memory, Resources, TilePlan
 log = logging.getLogger("sparkle_drv.cpu")
 
 URI = "cpu"
-_PAGES = 1 << 16  # bytes from which memory has pages of its own (native/cpu/runtime/alloc.c)
+_PAGES = 1 << 16  # an allocation of this size or more comes from mmap (native/cpu/runtime/alloc.c)
 _MUCH = 1 << 28  # `alloc` of more bytes checks that all allocations together fit the machine
 MAX_GROUP_SIZE = 65536  # the limit of native/cpu/runtime/replay.c
 ISAS = {
@@ -128,9 +128,9 @@ class CpuBackend:
         self._native = native = Native("cpu", ffi.gc(out[0], lib.sp_cpu_close), self._uri)
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
-        # Whether sp_cpu_first_touch places new memory. It also touches memory in the calling
-        # thread, which may be on a node without named cores. So a device on named cores does not
-        # call it: its threads touch new memory first when they use it.
+        # Whether sp_cpu_first_touch places new memory. That function also touches memory in the
+        # calling thread, which may be on a node without named cores. So a device on named cores
+        # does not call it: the device's threads touch new memory first when they use it.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)

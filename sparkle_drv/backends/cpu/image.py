@@ -38,7 +38,7 @@ def _checked(image: bytes, what: str, entry: str) -> None:
             f"got {kind} for {machine}"
         )
     if not any(t == "PT_LOAD" for _, _, t in segments):
-        raise ImageError(f"{what}: it has nothing to load")
+        raise ImageError(f"{what}: expected a segment to load (PT_LOAD), got none")
     for offset, nbytes, _ in segments:
         if offset + nbytes > len(image):
             raise ImageError(
@@ -63,18 +63,18 @@ _count = itertools.count()
 
 
 def _unique_detour() -> str:
-    """Returns a new path from a folder to itself: ".//", then "././/", and so on.
+    """Returns a path from a folder to itself that differs at each call: ".//", "././/", and so on.
 
-    For a *name* that it has seen, the loader returns the library that it already has. Numbers of
-    descriptors are reused, so the path must make the name new. Each decimal digit d of a running
-    number becomes d + 1 times "./" and one more slash.
+    For a *name* that it has seen, the loader returns the library that it already has. A name made
+    of a descriptor's number may repeat, because numbers are reused. The path makes the name new: it
+    encodes a counter. Each decimal digit d becomes d + 1 times "./" and one more slash.
     """
     return "".join("./" * (int(digit) + 1) + "/" for digit in str(next(_count)))
 
 
 @contextmanager
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
-    """Yields a path for dlopen, valid inside the context. Raises ImageError or OSError.
+    """Yields a path for dlopen, valid inside the `with` block. Raises ImageError or OSError.
 
     The path is always that of a private copy. For a path that it has loaded before, the loader
     would return the old library, although the file may have been rebuilt since.

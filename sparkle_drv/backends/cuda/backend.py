@@ -221,7 +221,7 @@ class CudaBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns why this kernel cannot do a dispatch record; "" if the reason is not specific to
+        """Returns why `check` refused this dispatch record; "" if the reason is not specific to
         cuda.
         """
         return launch_refusal.words(self._limits, record, rc)

@@ -64,7 +64,7 @@ def asked(first: str) -> tuple[int, Any]:
 
 def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     """Returns the number of devices, the driver's CUDA version, and the paths tried. `first` is
-    that of `paths`. Raises DeviceNotFound with the reason if there is no device.
+    the path to try first, or "". Raises DeviceNotFound with the reason if there is no device.
     """
     if lib.sp_cuda_forked():
         raise DeviceNotFound(
@@ -74,7 +74,9 @@ def probe(first: str) -> tuple[int, str, tuple[str, ...]]:
     rc, out = asked(first)
     tried = tuple(text(out.report).splitlines())
     if rc:
-        raise DeviceNotFound("cuda: expected an NVIDIA driver library, got: " + "; ".join(tried))
+        raise DeviceNotFound(
+            "cuda: expected an NVIDIA driver library, got none: " + "; ".join(tried)
+        )
     library = text(out.library)
     major, minor = divmod(out.driver_version, 1000)
     version = f"{major}.{minor // 10}"

@@ -46,4 +46,4 @@ class MemoryHandle:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # dropped last, since the driver had locked the owner's pages
+        self.owner = None  # last: until the handle was freed, the driver locked the owner's pages

@@ -3,7 +3,7 @@
 The registry opens `BACKEND`.
 
     backend.py           EglBackend: the protocol of base.py over native/egl
-    nodes.py             EGL's devices, ranked, and the facts of a context
+    nodes.py             EGL's devices, ranked, and the facts of an OpenGL context
     source.py            GLSL's #version, and the driver's log with source lines
     spirv.py             checks SPIR-V before a driver sees it
     cache.py             linked programs on disk

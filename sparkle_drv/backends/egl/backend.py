@@ -167,7 +167,7 @@ class EglBackend:
         self._kept.pop(handle, None)
 
     def _end(self, address: int, _: Any) -> None:
-        """Returns memory to the pool."""
+        """Gives memory back to the pool."""
         with self._freeing:
             dev = self._native.device
             if dev is not None:  # a device that is closed has freed the memory already
@@ -213,7 +213,7 @@ class EglBackend:
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:
-        """Returns "staged" for another context, whose bytes go over the host."""
+        """Returns how `copy_peer` moves bytes: "direct" within this device, otherwise "staged"."""
         return "direct" if other is self else "staged"
 
     # Kernels
@@ -309,7 +309,7 @@ class EglBackend:
     # Explanations
 
     def refusal(self, record: bytes, rc: int) -> str:
-        """Returns why this device cannot do a dispatch record; "" if the reason is not specific to
+        """Returns why `check` refused this dispatch record; "" if the reason is not specific to
         egl.
         """
         return launch_refusal.words(self._raw, record, rc)

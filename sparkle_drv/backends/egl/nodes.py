@@ -1,4 +1,4 @@
-"""The devices that EGL lists, best first, and the facts of a context on such a device.
+"""The devices that EGL lists, best first, and the facts of an OpenGL context on such a device.
 
 NVIDIA's devices come first, software devices last. The surfaceless platform names no device, and
 EGL may choose any device for it. So this platform is used only if no listed device gives a context.
@@ -70,9 +70,9 @@ def listed() -> tuple[list[Node], list[str]]:
     rc = lib.sp_egl_list(out)
     report = _text(out.report).splitlines()
     if rc == -errno.ECHILD:
-        raise Forked(f"egl: {report[0]}: start the child before the first look at egl, or spawn it")
+        raise Forked(f"egl: {report[0]}: start the child before egl is first used, or spawn it")
     if rc:
-        raise DeviceNotFound("egl: expected an EGL library, got: " + "; ".join(report))
+        raise DeviceNotFound("egl: expected an EGL library, got none: " + "; ".join(report))
     found = [
         Node(n.index, bool(n.software), _text(n.node), _text(n.extensions))
         for n in out.node[0 : out.count]
@@ -92,7 +92,7 @@ def open_node(node: Node) -> Any:
 
 
 def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
-    """Returns the facts of a context, as DeviceInfo and as the native struct."""
+    """Returns the facts of an OpenGL context, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)
     es, software = bool(raw.flags & lib.SP_EGL_ES), bool(raw.flags & lib.SP_EGL_SOFTWARE)

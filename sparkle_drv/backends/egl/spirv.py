@@ -67,7 +67,7 @@ def _name(operands: tuple[int, ...], what: str) -> str:
     raw = struct.pack(f"<{len(operands)}I", *operands)
     text, end, _ = raw.partition(b"\0")
     if not end:
-        raise ImageError(f"{what}: the name of an entry point does not end")
+        raise ImageError(f"{what}: expected a zero byte after an entry point's name, got none")
     return text.decode(errors="replace")
 
 

@@ -16,7 +16,7 @@ CHUNK = 256 << 10
 costs both ends time in Python: an upload reached 0.59 of bare Zenoh's rate, with 128 KiB 0.45
 (benchmarks/cluster.py, row `bulk device / zenoh`)."""
 FLIGHT = 6  # chunks of one transfer that may be in flight
-TOGETHER = 3  # chunks that one GRANT adds, since each GRANT costs a message
+TOGETHER = 3  # chunks that one GRANT asks for, since each GRANT costs a message
 _NAMED = 16  # overdue chunks that one GRANT lists at most
 
 
@@ -45,7 +45,10 @@ class Sending:
         return wanted
 
     def overdue(self, now: float) -> list[int]:
-        """Returns the last sent chunk, to be sent again because the receiver is silent."""
+        """Returns a list with the number of the last sent chunk, or [] if no chunk was sent.
+
+        Call it when the receiver is silent, and send that chunk again.
+        """
         self.heard_at = now
         return [self._next - 1] if self._next else []
 

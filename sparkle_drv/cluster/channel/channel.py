@@ -85,7 +85,7 @@ class Channel:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key, follows)
-        # Not on an idle stream: there the caller flushes, or the next tick sends the item.
+        # On an idle stream this wakes no thread: the caller flushes, or the next tick sends.
         if none_waits and not idle:
             self._urge()
         return idle
@@ -168,7 +168,7 @@ class Channel:
             return 0 if found is None else found.left
 
     def drop(self, transfer: int) -> None:
-        """Stops expecting the transfer and returns its credit."""
+        """Stops expecting the transfer and gives its credit back to the endpoint."""
         with self._lock:
             found = self._receiving.pop(transfer, None)
         if found is not None:

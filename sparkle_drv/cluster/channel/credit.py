@@ -56,7 +56,7 @@ class Credit:
             return True
 
     def dismiss(self) -> None:
-        """Returns the window of an ended session to the credit."""
+        """Gives the window of an ended session back to the credit."""
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:
@@ -71,7 +71,7 @@ class Credit:
             return False
 
     def give(self, nbytes: int) -> None:
-        """Returns credit for bytes that have arrived or will never arrive."""
+        """Gives credit back for bytes that have arrived or will never arrive."""
         with self._lock:
             self._left += nbytes
         while True:

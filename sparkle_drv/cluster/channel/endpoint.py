@@ -114,7 +114,7 @@ class Endpoint:
                     channel.admitted.wait(self._rto_s)
                     with contextlib.suppress(queue.Empty):
                         _told(node, answers.get_nowait())
-            except BaseException:  # the failed session returns its credit at once
+            except BaseException:  # the failed session gives its credit back now
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
@@ -302,7 +302,7 @@ class Endpoint:
 
 
 def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns the body of an answer. Raises Refused with the other end's reason."""
+    """Returns the body of the node's answer. Raises Refused with its reason if it refused."""
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())

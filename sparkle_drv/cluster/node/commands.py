@@ -52,7 +52,9 @@ def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
             continue
         what = f"{kernel.name}: argument {arg.name}"
         if value % arg.element_nbytes:
-            raise OutsideMemory(f"{what}: expected alignment for {arg.type}, got {value:#x}")
+            raise OutsideMemory(
+                f"{what}: expected an address aligned for {arg.type}, got {value:#x}"
+            )
         args.append(tables.memory.at(what, value, next(covered)))
     return Launch(kernel, tuple(args), dispatch.groups, dispatch.group_size, dispatch.shared_nbytes)
 
@@ -110,5 +112,5 @@ def _record(listed: Commands, tables: Tables, command: plugin.Command, wait_for:
 
 def _slot(memory: Memory, address: int) -> Any:
     if address % 8:
-        raise OutsideMemory(f"timestamp: expected a multiple of 8, got {address:#x}")
+        raise OutsideMemory(f"timestamp: expected a multiple of 8 as address, got {address:#x}")
     return memory.span("timestamp", address, 8)

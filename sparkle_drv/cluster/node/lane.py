@@ -44,8 +44,8 @@ class Work(Protocol):
         """
 
     def ended(self) -> bool:
-        """Called after success. Sends what the client gets beside the value, such as a download's
-        bytes. Returns whether anything was sent.
+        """Called once the work has succeeded. Sends what the client gets beside the value, such as
+        a download's bytes. Returns whether anything was sent.
         """
 
 
@@ -172,7 +172,7 @@ class Lane:
             self._news.fault(value, faults.errno_of(error), faults.words_of(error))
 
     def _await(self, value: int, came: Fence | Exception) -> bool:
-        """Waits for the end of a value, and records its fault and times. Returns False if the
+        """Waits until `value` is reached, and records its fault and times. Returns False if the
         session is over.
         """
         if isinstance(came, Exception):
@@ -222,8 +222,8 @@ class _News:
 
     @property
     def many(self) -> bool:
-        """Counts one more ended value. Returns whether too many ended values are unreported to wait
-        for more: the lane must then report now.
+        """Counts one more reached value. Returns whether the count of unreported values is so high
+        that the lane must report now.
         """
         self._ends += 1
         return self._ends >= TOGETHER
@@ -237,7 +237,7 @@ class _News:
             self._times.append([value, start, end])
 
     def well(self, value: int) -> bool:
-        """Returns whether the value ended without a fault."""
+        """Returns whether the submission with this timeline value ended without a fault."""
         return not self._faults or self._faults[-1][0] != value
 
     def barrier(self) -> None:

@@ -13,7 +13,7 @@ _MEMORY = ("memory", "buffers")
 
 @dataclass(frozen=True)
 class Quotas:
-    """The limits of one session; `sessions` limits the whole node."""
+    """The limits of one session. Only `sessions` is a limit of the whole node."""
 
     memory: int = 8 << 30
     """Bytes of buffers."""

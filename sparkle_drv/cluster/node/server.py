@@ -83,7 +83,7 @@ class Node:
         self._say(f"{channel.keys.peer}: begins")
 
     def live(self) -> dict[str, int]:
-        """Returns the sum of what all sessions hold, by name."""
+        """Returns how much of each quota all sessions hold together, by the name of the quota."""
         with self._lock:
             sessions = list(self._sessions)
         total = {"sessions": len(sessions)}

@@ -63,7 +63,7 @@ class Lender(Protocol):
 
 
 class Session:
-    """The session of one channel."""
+    """The node's side of one client's session, over one channel."""
 
     def __init__(self, channel: Channel, lender: Lender) -> None:
         self.channel, self._lender, self._quotas = channel, lender, lender.quotas
@@ -81,7 +81,7 @@ class Session:
         self.thread.start()
 
     def counts(self) -> dict[str, int]:
-        """Returns how much this session holds, by name."""
+        """Returns how much of each quota this session holds, by the name of the quota."""
         return {
             **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
             "waiting": self._waiting,
@@ -269,7 +269,9 @@ class Session:
 
     def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
         if self.device is not None:
-            raise ValueError(f"open: expected one open, got another after {self.device.uri}")
+            raise ValueError(
+                f"open: expected one device per session, got another after {self.device.uri}"
+            )
         opened = self.device = self._lender.open(device, threads, deterministic, isa)
         listed = assets.manifest()
         names = [*listed["kernels"], *listed["packing"]]
@@ -307,7 +309,7 @@ class Session:
         make: Callable[[], Kernel]
         if transfer:
             if not self._lender.trusts(self.channel.keys.trusted):
-                raise Refused("expected a client named by --trust-code for an image, got another")
+                raise Refused("image: expected a client that --trust-code names, got another")
             types = ", ".join(str(arg) for arg in args)
             image = Room(self.channel, self._flight, nbytes, transfer).take().tobytes()
             make = partial(device.kernel, image=image, entry=entry, args=types, allow_spirv=spirv)
@@ -334,7 +336,9 @@ class Session:
 
     def _do_prepare(self, prepared: int, record: bytes) -> None:
         if prepared in self._tables.prepared:
-            raise ValueError(f"prepare: expected a new number, got {prepared}, which is in use")
+            raise ValueError(
+                f"prepare: expected a new number for the launch, got {prepared}, which is in use"
+            )
         self._quotas.check("prepared", len(self._tables.prepared))
         given = commands.decode(record)
         if len(given) != 1 or not isinstance(given[0], plugin.Dispatch):

@@ -14,8 +14,8 @@ from sparkle_drv.core.queue import Queue
 
 
 class Submission:
-    """A submission that sends the client nothing but its timeline value. It drops its references
-    once it is submitted.
+    """A submission that sends the client nothing but its timeline value. Once submitted, it no
+    longer keeps its kernel and memory alive.
     """
 
     def __init__(self, go: Callable[[], Fence], done: Callable[[], None]) -> None:

@@ -73,7 +73,7 @@ class Room:
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:
-        """Asks for room. Raises ValueError if `nbytes` exceeds the quota."""
+        """Asks `flight` for room for `nbytes`. Raises ValueError if they exceed the quota."""
         self._channel, self._flight = channel, flight
         self._nbytes, self._transfer = nbytes, transfer
         self._admitted, self._there = False, threading.Event()
@@ -104,7 +104,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Releases the memory unused."""
+        """Releases the memory. Called if nobody will take the bytes."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None

@@ -207,7 +207,9 @@ class RemoteBackend:
     def alloc(self, nbytes: int, memory: Memory) -> plugin.Allocation:
         uri = self.info.uri
         if nbytes > _MOST_NBYTES:
-            raise OutOfDeviceMemory(f"{uri}: expected at most {_MOST_NBYTES} bytes, got {nbytes}")
+            raise OutOfDeviceMemory(
+                f"{uri}: alloc: expected at most {_MOST_NBYTES} bytes, got {nbytes}"
+            )
         reply = self._ask("alloc", _ALLOCATED, nbytes=nbytes, memory=memory.value)
         return plugin.Allocation(_Block(reply["address"], memory), reply["address"])
 
@@ -364,7 +366,9 @@ def _image(spec: plugin.KernelSpec) -> bytes:
         with open(spec.path, "rb") as file:
             image = file.read(MOST_IMAGE + 1)
     if not 0 < len(image) <= MOST_IMAGE:
-        raise ImageError(f"{spec.name}: expected 1 to {MOST_IMAGE} bytes, got {len(image)} or more")
+        raise ImageError(
+            f"{spec.name}: expected an image of 1 to {MOST_IMAGE} bytes, got {len(image)} or more"
+        )
     return image
 
 

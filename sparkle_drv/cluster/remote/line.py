@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-_KEPT = 4096  # unread faults that a line keeps at most; also the limit of unread times
+_KEPT = 4096  # unread faults kept for a queue at most; also the limit of unread times
 
 
 class Read:
@@ -89,7 +89,7 @@ class Line:
 
 def _fields(given: Any, *kinds: type) -> Any:
     if type(given) is not list or [type(one) for one in given] != list(kinds):
-        raise Damaged("timeline: expected a list of lists")
+        raise Damaged("timeline: faults, times: expected lists of lists, got another value")
     return given
 
 
@@ -97,7 +97,7 @@ class CatchesUp(Protocol):
     """The part of `Mirrors` (mirror.py) that Work needs."""
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Returns whether the host's copies of memory contain the results of this submission."""
+        """Returns whether all mirrors contain the results of this submission."""
 
 
 class Work:

@@ -57,8 +57,8 @@ class Mirror:
         return self._view() is not None
 
     def merge(self) -> None:
-        """Copies the device's changes into `now`. They replace what the host wrote to the same
-        bytes meanwhile.
+        """Copies the bytes that the device has changed from `came` to `now`. They replace what the
+        host wrote to the same bytes meanwhile.
         """
         theirs = self.came != self.base
         self.now[theirs] = self.came[theirs]

@@ -57,7 +57,7 @@ def head(line: Line, do: str, **fields: Any) -> bytes:
 
 
 class Session:
-    """The session of one open device. Any thread may call any method."""
+    """The client's end of the session of one open device. Any thread may call any method."""
 
     def __init__(self, channel: Channel, uri: str) -> None:
         self.uri = uri
@@ -70,7 +70,8 @@ class Session:
         """Called in the transport's thread when the node asks for a new certificate."""
         self._numbers = itertools.count(1)
         self._answers: dict[int, Callable[[_Reply], None]] = {}
-        # the default lock is re-entrant, so that a finalizer may wait, too
+        # The lock of a Condition is re-entrant by default. So a finalizer may wait here even while
+        # its own thread holds the lock.
         self._changed = threading.Condition()
         self._news = 0
         self._lines: dict[int, Line] = {}
@@ -96,7 +97,8 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # No frame is in flight, so no acknowledgement will come and send this item.
+            # An acknowledgement that arrives sends queued items. None will arrive now, because the
+            # other end has acknowledged all frames.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
@@ -106,14 +108,14 @@ class Session:
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its value.
 
-        With `again`, a "run" request takes the place of the unsent equal requests just before it.
-        The node then launches once for each of their values, too.
+        With `again`, this "run" request replaces the equal requests queued just before it that are
+        not sent yet. The node then launches once for each replaced request, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        # Follows the post without a call in between: Python handles Ctrl-C at calls, and the item
-        # would be posted but its value not counted.
+        # This assignment follows the post without a call in between. Python handles Ctrl-C at
+        # calls, and then the item would be posted but its value not counted.
         line.submitted = value
         if idle:
             self.channel.flush()
@@ -272,7 +274,9 @@ class Session:
             self.channel.expect(fields["transfer"], read.into, lambda: self._arrived(read))
             return
         if len(fields["data"]) != read.into.nbytes:
-            raise Damaged(f"bytes: expected {read.into.nbytes}, got {len(fields['data'])}")
+            raise Damaged(
+                f"news bytes: expected {read.into.nbytes} bytes of data, got {len(fields['data'])}"
+            )
         read.into[:] = fields["data"]
         read.line.arrived(read)
 

@@ -52,7 +52,7 @@ class Air:
         lease_s: float = 0.2,
     ) -> None:
         if seed is None and (lose or repeat or reorder or any(delay_s)):
-            raise ValueError("expected a seed for a wire that loses or delays messages, got None")
+            raise ValueError("expected a seed, since messages are lost or delayed, got None")
         self.seed, self.lose, self.repeat, self.reorder = seed, lose, repeat, reorder
         self.delay_s, self.lease_s = delay_s, lease_s
         self._lock = threading.Condition()
@@ -69,18 +69,18 @@ class Air:
         return _End(self, check_name(name))
 
     def cut(self, name: str) -> None:
-        """Pulls an endpoint's cable. No message passes, and after the lease both sides are told
-        that the other is gone.
+        """Disconnects an endpoint. No message to or from it passes. After the lease, the endpoint
+        and the others learn that the other side is gone.
         """
         self._fail(name, cut=True)
 
     def heal(self, name: str) -> None:
-        """Plugs the endpoint's cable in again."""
+        """Connects a disconnected endpoint again."""
         self._mend(name, cut=False)
 
     def stop(self, name: str) -> None:
-        """Suspends an endpoint. No message passes, and after the lease the others are told that the
-        endpoint is gone.
+        """Suspends an endpoint. No message to or from it passes. After the lease, the others learn
+        that the endpoint is gone.
         """
         self._fail(name, stopped=True)
 
@@ -91,7 +91,7 @@ class Air:
         self._mend(name, stopped=False)
 
     def kill(self, name: str) -> None:
-        """Ends an endpoint as if its process died. The others are told at once."""
+        """Ends an endpoint as if its process died. The others learn it at once."""
         with self._lock:
             self._gone(self._ends[name])
 

@@ -83,8 +83,8 @@ def _loopback(plain: Endpoint) -> Endpoint:
 def settings(
     folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool
 ) -> dict[str, Any]:
-    """Returns Zenoh's configuration as the object of its JSON. `folder` has the certificates for
-    TLS.
+    """Returns Zenoh's configuration as a dict that JSON can express. `folder` has the certificates
+    for TLS.
     """
     every = (*listen, *connect)
     protocols = sorted({each.protocol for each in every}) or ["tls"]

@@ -309,8 +309,8 @@ def log_links(level: str) -> None:
 
 
 def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
-    """Calls `told(key, alive)` for each present token of a name, and each time such a token appears
-    or disappears.
+    """Calls `told(key, alive)` for each liveliness token (Zenoh) that the endpoint `name` has now,
+    and each time that such a token appears or disappears.
     """
     import zenoh
 

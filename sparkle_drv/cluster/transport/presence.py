@@ -17,8 +17,8 @@ HOLD_S = 3.0
 
 
 class Presence:
-    """Turns tokens that appear and disappear into calls of `seen`: one call each time an endpoint
-    comes or goes.
+    """Turns the liveliness tokens (Zenoh) that appear and disappear into calls of `seen`: one call
+    each time an endpoint comes or goes.
     """
 
     def __init__(self, seen: Seen) -> None:
@@ -30,14 +30,14 @@ class Presence:
         self._ended = False
 
     def add(self, name: str) -> bool:
-        """Starts watching a name. Returns False if the name was watched already."""
+        """Starts watching the endpoint `name`. Returns False if it was watched already."""
         with self._lock:
             known = name in self._tokens
             self._tokens.setdefault(name, set())
             return not known
 
     def remove(self, name: str) -> None:
-        """Stops reports about a name."""
+        """Stops reports about the endpoint `name`."""
         with self._lock:
             for kept in (self._tokens, self._told, self._held_until):
                 kept.pop(name, None)
@@ -76,7 +76,7 @@ class Presence:
                 later.start()
 
     def end(self) -> None:
-        """Stops all reports."""
+        """Stops the reports about all endpoints."""
         self._ended = True
 
     def _tell(self, name: str) -> None:

@@ -42,15 +42,16 @@ class Authority:
     def issue(
         self, name: str, role: str, hosts: tuple[str, ...] = (), days: float = 1
     ) -> dict[str, bytes]:
-        """Makes a new key and its certificate. Returns the files of that machine: key, certificate,
-        CA certificate, revocation list. Raises ValueError.
+        """Makes a new key and its certificate. Returns the files for the machine `name`: key,
+        certificate, CA certificate, revocation list. Raises ValueError.
         """
         of, key = certificates.subject(role, name, hosts), requests.new_key()
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
 
     def sign(self, request: bytes, days: float = 1) -> tuple[Subject, dict[str, bytes]]:
-        """Signs a request. Returns the request's subject, and the files of that machine except its
-        key. Raises Refused for a damaged request or a revoked key, and what `certify` raises.
+        """Signs a request. Returns the request's subject, and the files for the subject's machine
+        except its key. Raises Refused for a damaged request or a revoked key, and what `certify`
+        raises.
         """
         of, key = requests.checked(request, "request")
         self.revoked.check(key, f"request of {of}")
@@ -146,7 +147,7 @@ def init(home: str) -> Authority:
     folder = files.folder(home)
     for path in (folder / files.CA, folder / files.CA_KEY):
         if path.exists():
-            raise FileExistsError(f"{path}: expected no CA here, got one, and it stays")
+            raise FileExistsError(f"{path}: expected a folder without a CA, got one with a CA")
     key, start = requests.new_key(), certificates.now()
     name = requests.common_name(f"sparkle CA {certificates.key_hash(key.public_key()).hex()[:16]}")
     certificate = (

@@ -148,8 +148,8 @@ class Answerer:
         return answer, Pending(keys, subject, key, whole)
 
     def admit(self, pending: Pending, proof: object) -> Keys:
-        """Checks a proof. Returns the session's keys, since the caller has then proved its
-        certificate.
+        """Returns the session's keys if `proof` shows that the caller has the private key of its
+        certificate. Raises Refused if not.
         """
         whose = str(pending.subject)
         said = messages.checked(proof, PROOF, whose)
@@ -249,10 +249,10 @@ def _verify(
 def _derived(
     share: x25519.X25519PrivateKey, theirs: bytes, transcript: bytes, whose: str
 ) -> tuple[bytes, bytes]:
-    """Derives the session's two keys: the key to the node, and the key to the client."""
+    """Derives the session's keys: for messages to the node, and for messages to the client."""
     try:
         secret = share.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
-    except ValueError as error:  # a share of small order would give a secret that everybody knows
+    except ValueError as error:  # a public key of small order would give a known secret
         raise Refused(f"{whose}: expected a share of a key exchange, got a bad one") from error
     made = HKDF(hashes.SHA256(), 64, transcript, _LABEL + b"keys").derive(secret)
     return made[:32], made[32:]

@@ -107,7 +107,7 @@ def authority_of(folder: Path) -> x509.Certificate:
         certificates.common_name(ca)
         constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
         if not constraints.ca:
-            raise ValueError("not a CA")
+            raise ValueError("expected the certificate of a CA, got another")
     except Exception as error:  # the exception's type depends on the version of cryptography
         raise Refused(
             f"{path}: expected the CA that `sparkle certs init` made, got another certificate"

@@ -55,7 +55,7 @@ def begun(folder: Path, of: Subject) -> str:
 
 
 def made(of: Subject, key: ec.EllipticCurvePrivateKey) -> x509.CertificateSigningRequest:
-    """Makes a request, signed by the key's owner."""
+    """Makes a request for a certificate of the subject `of`, signed with `key`."""
     return (
         x509.CertificateSigningRequestBuilder()
         .subject_name(common_name(of.name))
@@ -78,7 +78,7 @@ def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey
         else:
             asked = x509.load_der_x509_csr(data)
         if not asked.is_signature_valid:
-            raise ValueError("signed by another key")
+            raise ValueError("expected a signature by the request's key, got another")
         return certificates.subject_of(asked.extensions), certificates.of_p256(asked.public_key())
     except Exception as error:  # an exception of any type: the request is untrusted input
         raise Refused(

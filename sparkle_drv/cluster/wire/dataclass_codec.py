@@ -14,7 +14,7 @@ from sparkle_drv.types import CacheLevel, DeviceInfo, Resources, TilePlan
 
 _T = TypeVar("_T", DeviceInfo, Resources, TilePlan, CacheLevel)
 _MOST_TEXT = 4096
-_MOST_LIST = 1 << 16  # items of a list at most, enough for the words of a map program
+_MOST_LIST = 1 << 16  # the most items of a list: enough for the program of a map plan
 
 
 def to_mapping(value: Any) -> Any:

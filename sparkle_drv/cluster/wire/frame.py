@@ -76,7 +76,7 @@ class Seal:
         try:
             opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
         except Exception:  # InvalidTag, or another exception for a short payload
-            raise Damaged("expected a payload that fits its seal, got another") from None
+            raise Damaged("expected a payload encrypted by this session, got another") from None
         return opened
 
 
@@ -103,10 +103,12 @@ class Frame:
     def __init__(self, data: bytes) -> None:
         """Parses a frame. Raises Damaged if the bytes are not a frame."""
         if len(data) < _PREFIX.size + MAC_NBYTES:
-            raise Damaged(f"expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}")
+            raise Damaged(
+                f"frame: expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}"
+            )
         magic, nbytes = _PREFIX.unpack_from(data)
         if magic != MAGIC:
-            raise Damaged(f"expected {MAGIC!r} in front, got {magic!r}")
+            raise Damaged(f"expected a frame that begins with {MAGIC!r}, got {magic!r}")
         begin = _PREFIX.size + nbytes + MAC_NBYTES
         if nbytes > MOST_HEAD or begin > len(data):
             raise Damaged(f"expected a head within {len(data)} bytes, got one of {nbytes}")
@@ -136,7 +138,7 @@ def _head(value: Any) -> Head:
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
             raise Damaged("epoch, number, ack: expected 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
-        raise Damaged(f"{known.name}: expected {_MORE[known]} more fields, got {len(more)}")
+        raise Damaged(f"{known.name}: expected {_MORE[known]} fields of its own, got {len(more)}")
     numbers = more
     if known is Kind.GRANT:
         if type(more[2]) is not list:

@@ -29,7 +29,7 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
     Raises Damaged.
     """
     if len(data) > most:
-        raise Damaged(f"expected at most {most} bytes, got {len(data)}")
+        raise Damaged(f"expected at most {most} bytes of msgpack, got {len(data)}")
     try:
         return msgpack.unpackb(
             data, raw=False, strict_map_key=True, max_str_len=most, max_bin_len=most,

@@ -116,7 +116,10 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
 
 
 def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
-    """Returns (texts of the weights, texts of the pixels) of term `at` of four, 0 to 3."""
+    """Returns (texts of the weights, texts of the pixels) for one of four terms.
+
+    `at` is the term's number, 0 to 3.
+    """
     return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
 
 

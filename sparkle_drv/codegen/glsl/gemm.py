@@ -104,7 +104,8 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    if tile.bk > _MOST_FAST:  # bk terms per iteration: llvmpipe ends loops after 65535
+    # An iteration takes bk terms, because llvmpipe ends a shader's loops after 65535 iterations.
+    if tile.bk > _MOST_FAST:
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
             lines += ["    {", indented(_term(registers, way, f"(p + {term}u)"), 8), "    }"]
@@ -194,9 +195,9 @@ def store(tile: Tile, registers: Registers) -> str:
         lines += ["} else {", indented("\n".join(scalar)), "}"]
     else:
         lines += scalar
-    # The shader counts the elements that got the activation, because llvmpipe may end the loop
-    # early. A comparison of loop variables would not show this: compilers assume that a loop runs
-    # to its end.
+    # llvmpipe may end the loop early. So the shader counts the elements whose activation is done.
+    # It does not compare the loop variables instead, because compilers assume that a loop runs to
+    # its end.
     columns = registers.clipped("column", "n", apart)
     lines.append(f"""\
 if (act != 0u) {{

@@ -24,7 +24,10 @@ _EXTENSION = "GL_ARB_shader_ballot"
 
 @dataclass(frozen=True)
 class Rows:
-    """`tm` rows, loaded by every thread (`lanes` = 1) or divided among `lanes` threads."""
+    """The loads of `tm` rows of an operand.
+
+    Each thread loads all rows (`lanes` = 1), or `lanes` threads share the loads.
+    """
 
     tm: int
     lanes: int
@@ -67,7 +70,11 @@ class Rows:
 
 
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
-    """Returns `text` in the plain form, or in both forms and a choice at compile time."""
+    """Returns the loop that `text` writes, with loads in the plain form.
+
+    If threads can share the loads, the result has both forms, and the driver chooses one at compile
+    time.
+    """
     plain = text(Rows(tile.tm, 1))
     # The eight threads of a vector must lie in one row of the group's threads.
     if not kit.info.software or tile.columns % _LANES or registers.number != "float":

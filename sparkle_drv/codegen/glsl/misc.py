@@ -15,7 +15,7 @@ NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 # fit into the registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
-_ROUND = 1024  # unrolled steps of busy_u32 on a software device
+_ROUND = 1024  # steps of busy_u32 per loop iteration, on a software device
 
 
 def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:

@@ -1,10 +1,10 @@
 """reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
 
-A group has `cols` x `rows` x `outs` threads: `cols` neighbouring columns i (256 at most), `rows`
-threads that share the elements of one column. If threads are left, the group computes `outs`
-outputs o. Each of the `rows` threads reduces 16 elements or more. Their results are combined in
-shared memory, pair by pair. `_groups` repeats this arithmetic in the language of
-core/abi/extent.py, so change both together.
+The threads of a group form `cols` x `rows` x `outs`. The group computes `cols` neighbouring columns
+i (256 at most). `rows` threads share the elements of one column. If the group has threads for more
+columns, it computes them for `outs` outputs o. Each of the `rows` threads reduces 16 elements or
+more. Their results are combined in shared memory, pair by pair. `_groups` repeats this arithmetic
+in the language of core/abi/extent.py, so change both together.
 
 Sums of i32 are i64, stored as pairs of words, low word first. max and min are NaN if an element is
 NaN.
@@ -78,7 +78,8 @@ uvec2 sp_both(uvec2 a, uvec2 b)
 
 
 # An iteration takes eight elements, because Mesa's llvmpipe ends the loops of a shader after 65535
-# iterations in all. Its largest storage block, 128 MiB, needs half as many iterations at most.
+# iterations in all. For llvmpipe's largest storage block, 128 MiB, a thread needs at most half of
+# these iterations.
 _FAST = """\
     if (inner == 1u && (n & 3u) == 0u) {
         uint quads = n / 4u, from = o * quads;
@@ -151,7 +152,7 @@ def _least(a: str, b: str) -> str:
 def _floor(a: str, b: str) -> str:
     """Returns a / b rounded down, for a >= b, as an expression of core/abi/extent.py.
 
-    Without the correction, / rounds up in these expressions.
+    In these expressions / rounds up, so the formula first adds 1 - b to a.
     """
     return f"(({a}+1-{b})/{b})"
 

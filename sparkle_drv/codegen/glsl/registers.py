@@ -13,7 +13,10 @@ LANES = "xyzw"
 
 @dataclass(frozen=True)
 class Registers:
-    """tm rows of tn / width vectors; `number` is the element type, "float" or "double"."""
+    """The variables that hold a thread's sums: tm rows of tn / width vectors, each `width` long.
+
+    `number` is the element type, "float" or "double".
+    """
 
     number: str
     width: int
@@ -65,7 +68,11 @@ class Registers:
         )
 
     def steps(self, terms: list[tuple[list[str], list[str]]]) -> str:
-        """Returns the text of several steps; each sum gets all its terms before the next sum."""
+        """Returns text that adds several products to each sum.
+
+        `terms` has the two arguments of `step` for each product. The text adds all products to one
+        sum before it goes on to the next sum.
+        """
         return "\n".join(
             " ".join(f"s{r}_{j} += {a[r]} * {b[j]};" for a, b in terms)
             for r in range(self.tm)

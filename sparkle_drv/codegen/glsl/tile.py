@@ -67,7 +67,9 @@ def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int)
     if tile.vector not in (1, 4):
         raise ValueError(f"plan: vector: expected 1 or 4 (0: either), got {tile.vector}")
     if tile.tm * tile.tn > 512:
-        raise ValueError(f"plan: levels[1]: expected 512 sums at most, got {tile.tm * tile.tn}")
+        raise ValueError(
+            f"plan: levels[1]: expected 512 outputs per thread at most, got {tile.tm * tile.tn}"
+        )
     threads = tile.columns * tile.rows
     if threads > info.max_group_size:
         raise ValueError(

@@ -382,5 +382,5 @@ def text(names: Iterable[str], doubles: bool) -> str:
 
 
 def use(name: str, dtype: str) -> str:
-    """Returns the name that Kit.uses has for function `name` of a dtype."""
+    """Returns the name in Kit.uses for the function `name` on elements of `dtype`."""
     return _F64_ONLY + name if dtype == "f64" else name

@@ -74,7 +74,7 @@ def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Wri
             what = f"{MOST_VGPRS[vector]} VGPRs"
         except _TooManyLines:
             what = f"{MOST_LINES[vector]} instructions"
-    raise DoesNotFit(f"more than {what}, at one element a thread")
+    raise DoesNotFit(f"expected at most {what}, got more at one element a thread")
 
 
 def _pair(first: int) -> str:

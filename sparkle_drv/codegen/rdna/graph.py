@@ -88,7 +88,7 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
         op, slot = _names().get(word & 0xFF, ""), word >> 8
         if op in ("input", "const"):
             if op == "input" and slot >= lib.SP_MAP_INPUTS:
-                raise ValueError(f"expected an input below {lib.SP_MAP_INPUTS}, got {slot}")
+                raise ValueError(f"expected an input number below {lib.SP_MAP_INPUTS}, got {slot}")
             node = Node(op, slot, (), op == "const")
         else:
             if op not in known:
@@ -106,7 +106,7 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
             nodes.append(node)
         stack.append(at)
     if len(stack) != 1:
-        raise ValueError(f"expected one result, got {len(stack)}")
+        raise ValueError(f"expected one result, got {len(stack)} values on the stack")
     return Graph(_needed(nodes, stack[0]))
 
 

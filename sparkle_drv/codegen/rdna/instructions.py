@@ -134,7 +134,7 @@ class Line:
 
 
 class Code:
-    """The lines of a kernel for one generation: 10 is gfx10.3, 11 is gfx11."""
+    """The assembly lines of a GPU kernel for one generation: 10 is gfx10.3, 11 is gfx11."""
 
     def __init__(self, gen: int) -> None:
         self.gen = gen
@@ -204,7 +204,10 @@ class Code:
         return into
 
     def select(self, lanes: str, yes: Operand, no: Operand, into: Reg | None = None) -> Reg:
-        """Appends a selection and returns its VGPR: `yes` in the lanes `lanes`, `no` in others."""
+        """Appends an instruction that selects between two operands, and returns its VGPR.
+
+        The VGPR gets `yes` in each lane whose bit in the SGPR `lanes` is set, `no` in the others.
+        """
         # An instruction reads two SGPRs at most, and `lanes` is one of them.
         if is_sgpr(yes) and is_sgpr(no):
             yes = self.op("v_mov_b32", yes)
@@ -272,4 +275,4 @@ def _take(block: Block, free: list[bool]) -> int:
             for at, reg in enumerate(block.regs, first):
                 reg.number, free[at] = at, False
             return first + count
-    raise TooManyRegisters(f"{count} more VGPRs than {len(free)}")
+    raise TooManyRegisters(f"expected {count} consecutive VGPRs free, got fewer of {len(free)}")

@@ -70,9 +70,9 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
 def _sqrt(k: Code, x: Value) -> Reg:
     """Computes sqrt(x), rounded correctly.
 
-    The result is the hardware's estimate or one of the two f32 next to the estimate. The signs of x
-    minus the estimate times a neighbour decide. For 0, -0, infinity and NaN the result is the
-    estimate.
+    The result is the hardware's estimate `root` or one of the two f32 next to it, `below` and
+    `above`. The signs of x - below * root and x - above * root decide which. For 0, -0, infinity
+    and NaN the result is the estimate.
     """
     x = in_vgpr(k, x)
     small = k.compare("v_cmp_gt_f32", lit(2.0**-96), x)
@@ -106,7 +106,8 @@ def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
 
 def _exp(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
-    y = exp_between(k, x)  # not valid outside -104 .. 89; NaN for infinities
+    # y is wrong if x is outside -104 .. 89, and NaN if x is infinite. The selections correct that.
+    y = exp_between(k, x)
     y = k.select(k.compare("v_cmp_gt_f32", lit(_EXP_LEAST), x), "0", y)
     return k.select(k.compare("v_cmp_nlt_f32", lit(_EXP_MOST), x), y, k.op("v_mov_b32", INFINITY))
 
@@ -167,9 +168,9 @@ def _i32_absolute(k: Code, x: Value) -> Reg:
 
 
 def _choose(name: str) -> Emitter:
-    """Returns an emitter that selects `yes` in lanes where a `name` b holds, otherwise `no`.
+    """Returns an emitter that selects `yes` in lanes where a comparison of a and b is true.
 
-    `name` is a comparison instruction.
+    In other lanes it selects `no`. `name` is the comparison instruction.
     """
 
     def emit(k: Code, a: Value, b: Value, yes: Value, no: Value) -> Reg:

@@ -107,8 +107,9 @@ def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
 def _far(k: Code, x: Reg, rest: Reg, quadrant: Reg) -> None:
     """Overwrites `rest` and `quadrant` in lanes where |x| >= _FAR; for infinities `rest` is NaN.
 
-    |x| times a piece of 1 / (2 pi) is exact, and so is the fraction of this product. Quarter turns
-    are removed after each piece. So the rest keeps its bits even if x is near a multiple of pi/2.
+    _TURNS splits 1 / (2 pi) into parts so short that |x| times a part is exact in f64. The whole
+    quarter turns are subtracted after each part. So `rest` has no large rounding error, even if x
+    is near a multiple of pi/2.
     """
     wide = k.op64("v_cvt_f64_f32", Abs(x))
     turn: Block | None = None
@@ -147,8 +148,8 @@ def power(k: Code, x: Value, y: Value) -> Reg:
     finite = k.op("v_max_f32", "0xff7fffff", y)
     finite = k.op("v_min_f32", "0x7f7fffff", finite)
     product = k.op64("v_mul_f64", k.op64("v_cvt_f64_f32", finite), _log2(k, x))
-    product = k.op64("v_max_f64", product, "0xc0690000")  # at least -200: 2**-200 is 0 in f32
-    product = k.op64("v_min_f64", product, "0x40690000")  # at most 200: 2**200 is infinity
+    product = k.op64("v_max_f64", product, "0xc0690000")  # clamps at -200: 2**-200 is 0 in f32
+    product = k.op64("v_min_f64", product, "0x40690000")  # clamps at 200: 2**200 is infinity
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))
     result = k.op("v_ldexp_f32", k.op("v_exp_f32", part), k.op("v_cvt_i32_f64", whole))

@@ -24,11 +24,17 @@ POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (3
 
 
 def of_dtype(dtype: Any) -> int:
-    """Returns the bit of a numpy dtype; 0 if no kernel type fits (complex, other byte orders)."""
+    """Returns the bit that stands for a numpy dtype.
+
+    Returns 0 if no kernel type fits (complex, other byte orders).
+    """
     kind = "bf" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
     return of_kind(kind, dtype.itemsize) if dtype.isnative else 0
 
 
 def of_kind(kind: str, nbytes: int) -> int:
-    """Returns the bit of elements of `nbytes` bytes; `kind` is numpy's (f, i, u, b) or "bf"."""
+    """Returns the bit that stands for elements of `nbytes` bytes.
+
+    `kind` is numpy's kind (f, i, u, b), or "bf".
+    """
     return _BITS.get(f"{_INTEGERS.get(kind, kind)}{nbytes}", 0)

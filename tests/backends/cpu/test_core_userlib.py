@@ -186,7 +186,7 @@ def patched(blob, at, layout, value):
         (5, "<B", 2, "image of"),
         (32, "<Q", 2**63, "image of"),
         (54, "<H", 7, "image of"),
-        (56, "<H", 0, "nothing to load"),
+        (56, "<H", 0, "expected a segment to load"),
         (56, "<H", 60000, "image of"),
     ],
 )

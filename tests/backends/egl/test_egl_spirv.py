@@ -70,7 +70,7 @@ def test_a_right_module_passes_in_both_byte_orders():
             module(CAPABILITY, MODEL, op(15, 4, 4, *name("main")), SIZE, TYPES, BODY),
             "expected a compute",
         ),
-        (module(CAPABILITY, MODEL, op(15, 5, 4, 0x6E69616D), SIZE, TYPES, BODY), "does not end"),
+        (module(CAPABILITY, MODEL, op(15, 5, 4, 0x6E69616D), SIZE, TYPES, BODY), "a zero byte"),
         (module(CAPABILITY, MODEL, ENTRY, SIZE, TYPES), "is missing"),
         (module(CAPABILITY, ENTRY, SIZE, TYPES, BODY), "memory model"),
         (module(op(17, 6), MODEL, ENTRY, SIZE, TYPES, BODY), "OpenCL"),

@@ -103,7 +103,7 @@ def test_records(client, other, listed, code, says):
             errno.EFAULT,
             "argument z: expected memory of this session, got 0x7fff00000000",
         ),
-        ({"z": FIRST + 2}, errno.EFAULT, "expected alignment for f32"),
+        ({"z": FIRST + 2}, errno.EFAULT, "expected an address aligned for f32"),
         ({"z": FIRST + 4}, errno.EINVAL, "n elements are 256 bytes, the buffer has 252"),
         ({"covered": 8}, errno.EINVAL, "the buffer has 8"),
         ({"n": 2**32 - 1}, errno.EINVAL, "n elements are"),

@@ -34,7 +34,7 @@ def test_open_tells_of_the_device_its_kernels_and_the_quotas(node):
         assert "gemm_f32" in said["kernels"]
         assert said["clock"]
         assert said["most"]["queues"] == 16
-        with pytest.raises(Answer, match="expected one open, got another"):
+        with pytest.raises(Answer, match="expected one device per session, got another"):
             client.open()
 
 

@@ -266,7 +266,7 @@ def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
         time.sleep(0.01)
     assert control == [b"control"]
     began = time.monotonic()
-    with pytest.raises(Stalled, match="expected room in the link"):
+    with pytest.raises(Stalled, match="expected room for a message"):
         senders.send(*bulk)
     assert time.monotonic() - began < 1
     with pytest.raises(Stalled):  # whoever sends learns of it

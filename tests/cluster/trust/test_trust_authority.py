@@ -111,7 +111,7 @@ def test_a_request_with_another_signature(world):
 
 
 def test_a_second_ca_does_not_replace_the_first(world):
-    with pytest.raises(FileExistsError, match="got one, and it stays"):
+    with pytest.raises(FileExistsError, match="got one with a CA"):
         authority.init(world.home)
     again = authority.load(world.home)
     assert again.name == world.ca.name

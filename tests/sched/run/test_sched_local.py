@@ -118,7 +118,7 @@ def test_one_element_moves_alone(executor):
         assert x.places == (uri,)
         moved = [s.args["nbytes"] for s in trace.spans if "nbytes" in s.args]
         assert moved == ([] if device.info.unified else [4])
-        with pytest.raises(IndexError, match="get: expected -3 to 2, got 3"):
+        with pytest.raises(IndexError, match="get: expected an index from -3 to 2, got 3"):
             x.get(3, 0)
         x.close()
         with pytest.raises(ValueError, match="the array is closed"):
