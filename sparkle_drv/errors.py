@@ -142,7 +142,8 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         said = f"then closing failed: {type(failure).__name__}: {failure}"
         if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
-        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # notes are not shown
+        # Python prints no notes of a SystemExit, so the failure is logged.
+        if not hasattr(error, "add_note") or isinstance(error, SystemExit):
             import logging
 
             logging.getLogger("sparkle_drv").warning("%r; %s", error, said)

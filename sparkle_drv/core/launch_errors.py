@@ -139,7 +139,10 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
             raise ValueError(f"groups: {g} of {s} threads: the total does not fit into 64 bits")
         case lib.SP_REFUSED_ROUTINE:
             raise ValueError(f"groups: expected one group: {kernel.name} is a routine, got {g}")
-    raise ValueError(f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}")
+    raise ValueError(
+        f"groups: expected at most {kernel.dims} dimension(s) for {kernel.name}, "
+        f"got groups {g} of group size {s}"
+    )
 
 
 def refused_by_backend(

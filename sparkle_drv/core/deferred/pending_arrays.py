@@ -78,8 +78,8 @@ class PendingArrays:
     def epoch(self, device: Device) -> int:
         """Computes the arrays that wait, and returns the epoch for a launch refused as stale.
 
-        The launches of that computation call this too: they get the true epoch, which other threads
-        do not see.
+        That computation makes launches, which call this too. They get the backend's epoch at once;
+        `device._epoch` stays stale for other threads until the computation has ended.
         """
         if self.stale:
             with self._lock:
@@ -146,7 +146,7 @@ class PendingArrays:
             self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """Sets the epoch that launches send: the true one if no array waits, else an old one."""
+        """Sets the epoch that launches send: the backend's if no array waits, else an older one."""
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()
