@@ -93,7 +93,7 @@ class Gate:
         self._alarm.ring()
 
     def release(self) -> None:
-        """Leaves the gate, so that another thread may enter."""
+        """Ends the exclusive use that `acquire` began, so that another thread may enter."""
         self._lock.release()
         self._alarm.ring()
 

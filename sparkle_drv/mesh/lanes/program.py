@@ -60,7 +60,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a program."""
+    """One step of a program: a copy or a reduction that a lane does after the steps in `after`."""
 
     number: int
     """Index of the step in the program."""

@@ -51,8 +51,8 @@ class Route:
 
 
 def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
-    """Returns the route with the least predicted seconds, or the direct link if it is within
-    PREFERENCE.
+    """Returns the route with the least predicted seconds. The direct link wins if it takes at most
+    PREFERENCE times as long as that route.
 
     Of equally fast routes the one with the least sum of seconds per byte wins, then the one with
     fewer legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
