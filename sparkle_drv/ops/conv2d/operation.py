@@ -179,7 +179,8 @@ class Conv2d(CallableBase):
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
-                f"x_shape: expected a shape with outputs, got {extents} with w {w.shape}"
+                "x_shape: expected a batch and output channels that are not empty, "
+                f"got x {extents} and w {w.shape}"
             )
         _weights(w, bias, shape)
         _check_algo(dev, shape, algo)
@@ -267,7 +268,8 @@ def check_algo(shape: Geometry, algo: Any) -> None:
         strides = "stride 1" if edge == 6 else "stride 1 or 2"
         raise ValueError(
             f"algo: {algo!r} needs filters of 3 x 3, {strides}, dilation 1 and one group, "
-            f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
+            f"got filters of {shape.kernel}, stride {shape.stride}, dilation {shape.dilation} and "
+            f"groups {shape.groups}"
         )
 
 
