@@ -142,7 +142,7 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         said = f"then closing failed: {type(failure).__name__}: {failure}"
         if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
-        # Python prints no notes of a SystemExit, so the failure is logged.
+        # Python 3.10 has no notes, and Python prints none of a SystemExit. So log the failure.
         if not hasattr(error, "add_note") or isinstance(error, SystemExit):
             import logging
 

@@ -60,7 +60,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a program: a copy or a reduction that a lane does after the steps in `after`."""
+    """One step of a program: what a lane does once the steps in `after` have ended."""
 
     number: int
     """Index of the step in the program."""

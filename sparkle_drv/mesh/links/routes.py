@@ -163,7 +163,7 @@ class _Label:
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """Returns the line of a link, limited by its ports; None if no bytes pass."""
+    """Returns the line of a link, limited by its ports; None if the link carries no bytes."""
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))

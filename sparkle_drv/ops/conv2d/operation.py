@@ -246,7 +246,9 @@ def outline(
     check.dtype("conv2d", "x", x.dtype, ("f32",))
     known = getattr(x, "layout", None)
     if known not in (None, layout):
-        raise ValueError(f"x: it is {known}: expected layout={known!r}, got layout={shown(layout)}")
+        raise ValueError(
+            f"layout: expected {known!r}, which is the layout of x, got {shown(layout)}"
+        )
     shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
     _weights(w, bias, shape)
     return shape

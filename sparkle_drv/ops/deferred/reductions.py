@@ -37,7 +37,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
         raise TypeError(f"axis: expected None or a whole number, got {axis!r}")
     axes = axes_of(axis, x.ndim)
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
-        raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
+        raise ValueError(f"{op}: expected one element or more along an axis, got shape {x.shape}")
     tag = check.tag_of(x.dtype)
     if x.size and tag and axes and op in KERNELS and fuses(device):
         return _folded(x, op, axes, keepdims)

@@ -94,7 +94,7 @@ def typed(
 
 
 class Typed:
-    """Collects the values of a graph and merges equal values. `number`: node -> its value."""
+    """Collects the values of a graph and merges equal ones. `number`: node -> its value's index."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

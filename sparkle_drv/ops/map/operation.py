@@ -168,8 +168,8 @@ def _remember(
 ) -> Any:  # fmt: skip
     """Returns `made`, the result of a call, and adds the call to the call table if C can repeat it.
 
-    C cannot repeat a call if the host computes a number of its program. `given` are the values of
-    the call, `out` last. `names` are the names of these values.
+    C cannot repeat a call if the host computes a number that the call's program uses. `given` are
+    the values of the call, `out` last. `names` are the names of these values.
     """
     place = {name: i for i, name in enumerate(names)}
     numbers, block, used = [], b"", set(code.inputs)

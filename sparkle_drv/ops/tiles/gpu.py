@@ -113,7 +113,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
 
     With algo "auto" the model chooses.
 
-    Raises ValueError if a sum is longer than the loops of a shader may be.
+    Raises ValueError if a sum has more terms than the loops of a shader may add.
     """
     if info.software:
         _check_sums(shape, algo)

@@ -182,7 +182,7 @@ def test_arrays_carry_their_layout(dev, layout):
     assert out.layout == layout
     np.testing.assert_array_equal(out.numpy(), made.numpy())
     other = "NHWC" if layout == "NCHW" else "NCHW"
-    with pytest.raises(ValueError, match=f"x: it is {layout}: expected layout='{layout}'"):
+    with pytest.raises(ValueError, match=f"layout: expected '{layout}', which is the layout of x"):
         conv2d(dev, dev.array(x, layout=layout), w, layout=other)
     with pytest.raises(ValueError, match=f"out: expected layout {layout}, got {other}"):
         conv2d(dev, x, w, out=dev.empty(want.shape, np.float32, other), layout=layout)
