@@ -96,7 +96,8 @@ def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum")
 def _check_sums(shape: Geometry, algo: str) -> None:
     """Raises ValueError if the sum of an output needs more iterations than a loop may have.
 
-    A sum has c / groups * kh * kw terms. 1024 iterations are left for other loops.
+    A sum has c / groups * kh * kw terms. Of the iterations that llvmpipe allows a shader, 1024 are
+    left for other loops.
     """
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
