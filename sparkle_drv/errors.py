@@ -142,7 +142,8 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
         said = f"then closing failed: {type(failure).__name__}: {failure}"
         if hasattr(error, "add_note"):  # Python 3.11 or later
             error.add_note(said)
-        if not hasattr(error, "add_note") or isinstance(error, SystemExit):  # notes are not shown
+        # Python 3.10 has no notes, and Python prints none of a SystemExit. So log the failure.
+        if not hasattr(error, "add_note") or isinstance(error, SystemExit):
             import logging
 
             logging.getLogger("sparkle_drv").warning("%r; %s", error, said)

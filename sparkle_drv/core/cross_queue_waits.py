@@ -68,7 +68,7 @@ def _forget(waits: list[Waited], value: int) -> bool:
 
 
 def _drop(waits: list[Waited], waited: Waited) -> None:
-    with contextlib.suppress(ValueError):  # another thread has dropped it already
+    with contextlib.suppress(ValueError):  # another thread has already removed `waited`
         waits.remove(waited)
 
 

@@ -508,7 +508,7 @@ class Device(DeviceBase, Closing):
         # Queues whose Python objects were freed while the queues had work.
         for handle in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):
-                raise FenceTimeout(f"{self.uri}: a queue did not end within {timeout_s} s")
+                raise FenceTimeout(f"{self.uri}: work of a queue did not end within {timeout_s} s")
         self._retired.drain()
         self._finalizer()
 

@@ -77,9 +77,9 @@ class _Versioned(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-# Returns a function object of its own. Other libraries may set argtypes of the shared one, an
-# attribute of ctypes.pythonapi. Capsules are passed by address, because a capsule that is being
-# freed cannot be passed as a Python object.
+# Returns a new function object for the C function `name`. The attribute of ctypes.pythonapi with
+# this name is shared: other libraries may set its argtypes. Capsules are passed by address, because
+# a capsule that is being freed cannot be passed as a Python object.
 def _api(name: str, *types: Any) -> Any:
     return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
 
@@ -89,7 +89,8 @@ _is_unused = _api("PyCapsule_IsValid", c_int, c_void_p, c_char_p)
 _pointer = _api("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _rename = _api("PyCapsule_SetName", c_int, c_void_p, c_char_p)
 
-_exported: dict[int, tuple[Any, Any, ExitStack]] = {}  # exports in use, by address
+# Exported tensors that no consumer has deleted yet, by the address of their C struct.
+_exported: dict[int, tuple[Any, Any, ExitStack]] = {}
 
 
 def _delete(address: int) -> None:
@@ -164,7 +165,7 @@ class _Export:
         try:
             managed = self._managed(given, options)
         except Exception as error:  # the exporter's code may raise any exception
-            raise TypeError(f"its DLPack export says: {error}") from None
+            raise TypeError(f"the array's DLPack export failed: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
         if version > VERSION[0]:  # of a later capsule only the version is readable
@@ -201,7 +202,7 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
     """
     x = _Export(given, stream=stream)
     if x.place != place:
-        raise TypeError(f"its DLPack capsule is on device {x.place}, expected {place}")
+        raise TypeError(f"expected a DLPack capsule on device {place}, got one on device {x.place}")
     return Foreign(
         device, x.address, x.shape, x.strides, 1, x.kind, x.itemsize, x.readonly, x.owner
     )
@@ -217,7 +218,7 @@ def host_interface(given: Any) -> tuple[str, Any]:
     """
     x = _Export(given)
     if x.place[0] not in HOST_KINDS:
-        raise TypeError(f"its DLPack capsule is on device {x.place}, expected the host")
+        raise TypeError(f"expected a DLPack capsule of host memory, got one on device {x.place}")
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
     # A capsule of an old version has no flags, so it cannot say whether writing is allowed. numpy
     # treats such memory as read-only, and so does this function.

@@ -112,10 +112,10 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                if not self.done:  # if it was reached meanwhile, wait once more
+                if not self.done:  # if the value was reached meanwhile, wait once more
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "
-                        f"{timeout_s} s (at {queue.reached})",
+                        f"{timeout_s} s (the timeline is at {queue.reached})",
                         submission,
                     )
 
@@ -155,5 +155,5 @@ class Fence:
         self.wait()
         times = queue._backend.times(queue._handle, self.value)
         if times is None:
-            raise ValueError(f"time_ns: the queue has no time of value {self.value} (any more)")
+            raise ValueError(f"time_ns: the queue keeps no times of submission {self.value}")
         return times[1] - times[0]

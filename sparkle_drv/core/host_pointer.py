@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Pointer(PointerBase):
-    """Memory of a device, with the bits of core/abi/elements.py."""
+    """Memory of a device, and bits that say which element types it has (core/abi/elements.py)."""
 
     __slots__ = ()
 

@@ -75,7 +75,9 @@ def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
     if shares is None:
         raise BufferError(f"{device.uri} memory is not host memory; use numpy() for a copy")
     if asked not in (None, shares.dlpack):
-        raise BufferError(f"DLPack: the array is on {device.uri}, {shares.dlpack}, not on {wanted}")
+        raise BufferError(
+            f"dl_device: expected {shares.dlpack} ({device.uri}) or {HOST} (the host), got {wanted}"
+        )
     return shares.dlpack
 
 
@@ -112,13 +114,16 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
         nbytes, address = math.prod(shape) * dtype.itemsize, int(address or 0)
         strides = None if said.get("strides") is None else tuple(said["strides"])
         if said.get("mask") is not None:
-            raise ValueError("masked")
+            raise ValueError("expected an array without a mask, got a masked one")
         if min(shape, default=0) < 0:
-            raise ValueError(f"shape {shape}")
+            raise ValueError(f"expected a shape without negative sizes, got {shape}")
         if address < 0 or address + nbytes > MOST:
-            raise ValueError(f"{nbytes} bytes at {address:#x}")
+            raise ValueError(
+                f"expected memory within addresses 0 to {MOST:#x}, "
+                f"got {nbytes} bytes at {address:#x}"
+            )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TypeError(f"its __cuda_array_interface__ cannot be used: {error!r}") from None
+        raise TypeError(f"the array's __cuda_array_interface__ cannot be used: {error!r}") from None
     # The interface does not say which device the memory is on, so ask the driver.
     if nbytes and not shares_of(queue.device).owns(address):
         raise ValueError(f"{address:#x} is not memory of {queue.device.uri}")
@@ -187,7 +192,10 @@ def export_host(
     from sparkle_drv.core import dlpack_capsule
 
     if stream is not None or dl_device not in (None, HOST):
-        raise BufferError(f"expected the host without a stream, got {dl_device} and {stream!r}")
+        raise BufferError(
+            f"expected stream None and dl_device None or {HOST} (the host), "
+            f"got stream {stream!r} and dl_device {dl_device}"
+        )
     host = host.copy() if copy else host
     versioned = max_version is not None and tuple(max_version) >= dlpack_capsule.VERSION
     with contextlib.ExitStack() as kept:

@@ -133,13 +133,16 @@ def _shape(device: Device, kernel: Kernel, words: Shape, why: Refusal) -> NoRetu
             limit = min(info.max_group_size, kernel.resources.max_group_size)
             raise ValueError(
                 f"group_size: expected 1 to {limit} threads on {device.uri}, got {s}, which is "
-                f"{s[0] * s[1] * s[2]}"
+                f"{s[0] * s[1] * s[2]} threads"
             )
         case lib.SP_REFUSED_THREADS:
             raise ValueError(f"groups: {g} of {s} threads: the total does not fit into 64 bits")
         case lib.SP_REFUSED_ROUTINE:
             raise ValueError(f"groups: expected one group: {kernel.name} is a routine, got {g}")
-    raise ValueError(f"groups: {kernel.name} has {kernel.dims} dimension(s), got groups {g} of {s}")
+    raise ValueError(
+        f"groups: expected at most {kernel.dims} dimension(s) for {kernel.name}, "
+        f"got groups {g} of group size {s}"
+    )
 
 
 def refused_by_backend(

@@ -178,7 +178,7 @@ class Pipeline(Closing):
             raise failure
 
     def _settled(self, deadline_ns: int) -> SparkleError | None:
-        self.device._check_process()  # raises in a forked child, where no submission failed
+        self.device._check_process()  # a forked child gets DeviceLost, not a submission's failure
         failure: SparkleError | None = None
         for place in self._places:
             try:
@@ -218,7 +218,7 @@ class Pipeline(Closing):
 def _make(
     make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
 ) -> list[Any]:
-    """Returns `depth` different slots. As soon as a slot is made, `made` gets its close()."""
+    """Returns `depth` different slots. As soon as a slot is made, `made` will close it."""
     if make is None:
         return [Slot(index) for index in range(depth)]
     if not callable(make):

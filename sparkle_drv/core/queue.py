@@ -120,7 +120,7 @@ class Queue(QueueBase, Closing):
 
     @property
     def closed(self) -> bool:
-        """True if the queue has ended. False after a `close` that timed out."""
+        """True once the queue is closed. False after a `close` that timed out."""
         return not self._finalizer.alive
 
     def _check_open(self) -> None:
@@ -187,7 +187,8 @@ class Queue(QueueBase, Closing):
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        return self._backend.wait(self._handle, value, 0) != 0  # reports the failure
+        # Without this ability the failure counts as reported, so a later wait may not raise it.
+        return self._backend.wait(self._handle, value, 0) != 0
 
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
@@ -255,7 +256,7 @@ class Queue(QueueBase, Closing):
                 )
             if makes is not None:
                 makes.room(self._handle, SLICE_NS)
-            else:  # the backend may not have waited for room, so sleep
+            else:  # the backend cannot wait until the full queue has room, so sleep
                 time.sleep(0.001)
             value = submit()
         begun = value <= -BEGUN
@@ -528,7 +529,8 @@ class Queue(QueueBase, Closing):
             return
         if not self._device._retired.end(self._handle, timeout_ns(timeout_s)):
             raise FenceTimeout(
-                f"{self._device.uri}: a queue did not end within {timeout_s} s", self.describe()
+                f"{self._device.uri}: work of a queue did not end within {timeout_s} s",
+                self.describe(),
             )
         self._finalizer.detach()
         self._device._retired.drain()

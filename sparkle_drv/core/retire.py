@@ -31,8 +31,8 @@ BRIEFLY_S = 1.0
 # later.
 SPACED = 20
 _NEVER = 1 << 64  # above every timeline value
-_UNSETTLED = _NEVER + 1  # in place of a value that the backend does not know yet
-_CLOSED = _NEVER + 2  # in place of a value: the queue must be closed
+_UNSETTLED = _NEVER + 1  # stands for a timeline value that the backend does not know yet
+_CLOSED = _NEVER + 2  # instead of a timeline value: reached once the queue is closed
 _Point = tuple[Backend, Any, int]  # (backend, queue handle, value that the queue must reach)
 _Release = Callable[[], object] | tuple[object, ...]  # a function to call, or objects to release
 _Entry = tuple[_Release, list[_Point]]
@@ -49,7 +49,7 @@ class RetireList:
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this device
         self._gone = False  # True once the Device object is gone
-        self._next_s = 0.0  # earliest time.monotonic() of a check by other lists
+        self._next_s = 0.0  # other devices' lists drain this list no earlier (time.monotonic())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -97,10 +97,10 @@ class RetireList:
         self._forget_foreign()
 
     def _forget_foreign(self) -> None:
-        """Drops the entries of other devices' queues that have reached their value."""
+        """Drops from `_foreign` each point (queue, value) of another device that is reached."""
         for point in list(self._foreign):
             if _reached(point):
-                with contextlib.suppress(ValueError):  # another thread has removed it
+                with contextlib.suppress(ValueError):  # another thread has removed the point
                     self._foreign.remove(point)
 
     def drain(self) -> None:
@@ -115,7 +115,7 @@ class RetireList:
             other._look()
             if not other._entries:
                 _unfinished.discard(other)
-                other._look()  # another thread may have put an entry back meanwhile
+                other._look()  # another thread may have put an entry back into `other` meanwhile
             ended_s = time.monotonic()
             other._next_s = ended_s + SPACED * (ended_s - began_s)
 
@@ -129,7 +129,8 @@ class RetireList:
                 done = False
                 try:
                     done = self._passed(entry[1])
-                # An interrupt must not lose the entry: that would free memory in use.
+                # An interrupt must not lose the entry that was taken from the list: that would free
+                # memory that is still in use.
                 finally:
                     if not done:
                         self._entries.append(entry)
@@ -165,7 +166,9 @@ class RetireList:
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
-        """Closes a queue that nothing refers to. A later drain closes it if work still runs."""
+        """Closes a queue that nothing refers to. If work still runs in the queue after
+        `timeout_ns`, a later call of `drain` closes the queue.
+        """
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
             self._entries.append(((), [(self.backend, queue, _CLOSED)]))
         self.drain()

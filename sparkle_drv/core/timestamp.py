@@ -39,5 +39,5 @@ class Timestamp:
             return int.from_bytes(view, sys.byteorder)
 
     def close(self) -> None:
-        """Frees the eight bytes; a second call does nothing."""
+        """Frees the eight bytes of memory that hold the timestamp; a second call does nothing."""
         self.buffer.close()

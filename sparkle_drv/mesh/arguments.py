@@ -130,8 +130,8 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
 
 
 def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
-    """Checks an array on any device of the mesh. Returns it by the URI where the collective uses
-    it.
+    """Checks an array on any device of the mesh. Returns a Taken, which has the array under the URI
+    of the device on which the collective uses it.
 
     Of an array of a Context, the collective uses the copy on the mesh that was written last. If no
     copy is on the mesh, the array is moved to the mesh's first device.
@@ -254,12 +254,13 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
     for uri, owner in written.owners.items():
         if any(owner is given for given in read.owners.values()):
             raise ValueError(
-                f"{name}: expected arrays that are not read, got one that is, on {uri}"
+                f"{name}: expected arrays that are not read by this call, got one that is, on {uri}"
             )
     for uri, out in written.items():
         if any(_meet(out, x) for x in read.values()):
             raise ValueError(
-                f"{name}: expected memory that is not read, got memory that is, on {uri}"
+                f"{name}: expected memory that is not read by this call, got memory that is, "
+                f"on {uri}"
             )
 
 

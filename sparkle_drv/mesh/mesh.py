@@ -350,11 +350,12 @@ class Mesh(Closing):
             raise ValueError("expected an open Mesh, got a closed one")
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Keeps measurements, and releases links that the mesh owns; idempotent. Links of a Context
-        end with its devices, which stay open.
+        """Stores the measurements of the links, and releases links that the mesh owns; idempotent.
+
+        Links of a Context end with its devices, which stay open.
 
         Raises FenceTimeout if a transfer is still running; its device ends the transfer when the
-        device is closed. The wait for a transfer that an error abandoned is brief.
+        device is closed. If an error abandoned a transfer, `close` waits only briefly for it.
         """
         if not self._closed and self._topology is not None:
             measured = self._ways.surveyed[frozenset(self.devices)] = self._topology.kept()

@@ -151,6 +151,9 @@ def _step(number: int, what: What, temp: Region, after: tuple[int, ...], patienc
 
 
 def _rounds(ran: Sequence[Ran], count: int) -> list[float]:
-    """Returns the seconds of each round but the first, from the first beginning to the last end."""
+    """Returns the duration in seconds of each round of `count` steps, without the first round.
+
+    A round lasts from the start of its first step to the end of its last step.
+    """
     rounds = [ran[at : at + count] for at in range(count, len(ran), count)]
     return [max(r.end_s for r in one) - min(r.start_s for r in one) for one in rounds]

@@ -21,7 +21,7 @@ Way = tuple[str, str]
 
 @dataclass(frozen=True)
 class Measured:
-    """The results of a survey. Points are (bytes, seconds)."""
+    """What a survey of links measured: lists of points, which are (bytes, seconds)."""
 
     ways: Mapping[Way, list[Point]]
     adds: Mapping[str, list[Point]] = field(default_factory=dict)
@@ -35,7 +35,10 @@ class Measured:
 
 
 class PointStore(Protocol):
-    """A store that keeps points between runs, such as sched/model/profile.py."""
+    """A store that keeps measured points (bytes, seconds) of links between runs of a process.
+
+    sched/model/profile.py is one.
+    """
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
         """Returns the points that are kept of this device (by `slot_key`), by their names."""

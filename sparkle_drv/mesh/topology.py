@@ -3,13 +3,13 @@
 Each direction of a link has the line fitted to its points (links/line.py), and two averages over
 its transfers:
 
-* `pace`: seconds taken over seconds expected, one average for the latency and one for the bytes. A
-transfer weighs in each by that part's share of its expected time. So a small transfer hardly
-changes the average for the bytes. The averages are of logarithms. One transfer counts as at most
-`FAR` times too fast or too slow, so that a disturbed one changes little.
+* `pace`: seconds taken over seconds expected. There is one such average for the latency and one for
+the bytes. If most of a transfer's expected time is latency, it changes the average for the bytes
+little, and the other way round. The averages are of logarithms. One transfer counts as at most
+`FAR` times too fast or too slow, so that a disturbed transfer changes little.
 * `reliability`: the share of transfers that succeeded.
 
-Both are exponential averages of weight `WEIGHT`. Planners read `network`, where seconds are
+All are exponential averages of weight `WEIGHT`. Planners read `network`, where seconds are
 multiplied by the pace and divided by the reliability.
 """
 
@@ -53,14 +53,14 @@ class Link:
 @dataclass
 class _Average:
     latency: float = 1.0
-    """Pace of the seconds that do not depend on the bytes."""
+    """Average pace (seconds taken over seconds expected) of the latency of transfers."""
     pace: float = 1.0
-    """Pace of the seconds that grow with the bytes."""
+    """Average pace of the seconds that grow with the bytes."""
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """Returns the line with its latency and its seconds per byte multiplied by their present
-        averages.
+        """Returns the line with its latency multiplied by the average pace of latencies, and its
+        seconds per byte by the average pace of bytes.
         """
         return Line(line.a * self.latency, line.b * self.pace)
 
@@ -156,8 +156,8 @@ class Topology:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """Returns the measurements for the profile: the points, scaled to the present pace of each
-        link.
+        """Returns the measurements to store in the profile. The measured seconds of each link are
+        scaled by the average pace of its transfers.
         """
         ways = {}
         for way, points in self.measured.ways.items():

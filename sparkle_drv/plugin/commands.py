@@ -131,7 +131,7 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
     >>> plugin.decode(b"x")
     Traceback (most recent call last):
         ...
-    ValueError: records: expected whole records, got 1 bytes, with no whole record at 0
+    ValueError: records: expected whole records, got 1 bytes, with no whole record at offset 0
     """
     found: list[tuple[int, Command]] = []
     end = 0
@@ -140,7 +140,8 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
         end = at + len(record)
     if end != len(data):
         raise ValueError(
-            f"records: expected whole records, got {len(data)} bytes, with no whole record at {end}"
+            f"records: expected whole records, got {len(data)} bytes, with no whole record "
+            f"at offset {end}"
         )
     return found
 

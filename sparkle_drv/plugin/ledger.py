@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-_TIMES = 4096  # submissions whose times are kept
-_FAULTS = 1024  # failures that are kept
+_TIMES = 4096  # a Ledger keeps the times of at most this many submissions
+_FAULTS = 1024  # a Ledger keeps at most this many failures
 
 
 class _Fault:

@@ -32,9 +32,9 @@ from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
 
-_FULL_NS = 100_000_000  # how long a submission waits for room until it fails with -EAGAIN
+_FULL_NS = 100_000_000  # how long a submission to a full queue waits; then it fails with -EAGAIN
 _SPINS = 20  # polls of a wait before its first sleep
-_NAP_S = (20e-6, 1e-3)  # the first sleep and the longest
+_NAP_S = (20e-6, 1e-3)  # the first and the longest sleep between polls of a wait
 
 
 class Failed(Exception):

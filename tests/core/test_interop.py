@@ -213,7 +213,7 @@ def test_a_capsule_of_another_device_than_was_said(dev):
             return dlpack.Exporter.__dlpack__(self)
 
     liar = Liar([1.0])
-    with pytest.raises(TypeError, match="capsule is on device"):
+    with pytest.raises(TypeError, match="got one on device"):
         sp.wrap(dev, liar)
     gc.collect()
     assert liar.released == 1
@@ -289,7 +289,7 @@ def test_what_an_export_cannot_be(dev):
     with dev.array(np.zeros(2)) as a, dev.array(np.zeros(2, "M8[s]")) as dates:
         with pytest.raises(BufferError, match="without a copy"):
             a.__dlpack__(copy=True)
-        with pytest.raises(BufferError, match="not on"):
+        with pytest.raises(BufferError, match="dl_device: expected"):
             a.__dlpack__(dl_device=(2, 7))
         with pytest.raises(BufferError, match="got copy=False"):
             a.__dlpack__(dl_device=(1, 0), copy=False)

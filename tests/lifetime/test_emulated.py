@@ -126,7 +126,7 @@ def test_a_device_that_closes_waits_for_queues_that_were_forgotten():
         machine.hold_jobs()
         dev.queue().submit(sp.Commands().fill(buffer, 7))
         gc.collect()
-        with pytest.raises(sp.FenceTimeout, match="a queue did not end within"):
+        with pytest.raises(sp.FenceTimeout, match="work of a queue did not end within"):
             dev.close(0.1)
         assert machine.live_counts()["bos"] > 0
         machine.hold_jobs(hold=False)

@@ -116,7 +116,7 @@ def test_a_step_without_an_end_fails_at_its_deadline():
         return Signal() if step.number == 0 else None
 
     began = time.monotonic()
-    with pytest.raises(FenceTimeout, match=r"step 0, hung: expected an end within 0.3 s, got none"):
+    with pytest.raises(FenceTimeout, match=r"step 0, hung: expected the work to end within 0.3 s"):
         run(Program(steps), act)
     assert time.monotonic() - began < 2
     assert sorted(begun) == [0, 2]
@@ -176,7 +176,7 @@ def test_a_deadline_counts_what_it_takes_to_begin():
         time.sleep(0.2)
         return Signal()
 
-    with pytest.raises(FenceTimeout, match=r"step 0, slow: expected an end within 0.1 s, got none"):
+    with pytest.raises(FenceTimeout, match=r"step 0, slow: expected the work to end within 0.1 s"):
         run(Program((Step(0, Lane("a"), "slow", deadline_s=0.1),)), act)
 
 

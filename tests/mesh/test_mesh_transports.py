@@ -389,7 +389,7 @@ def test_a_way_whose_device_hangs_is_closed_before_it_ends(cards):
         with pytest.raises(FenceTimeout, match=r"step 0, copy of 6000 .* end within 0.3 s, got"):
             run_on_arrays(Program(steps[:1]), {"a": array}, ways)
     control("time h2d 0")
-    with pytest.raises(FenceTimeout, match="cuda:1: a queue did not end within"):
+    with pytest.raises(FenceTimeout, match="cuda:1: work of a queue did not end within"):
         ways.close()
     ways.close()
     assert control("live registered") > pinned

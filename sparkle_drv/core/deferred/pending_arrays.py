@@ -64,7 +64,7 @@ class PendingArrays:
         self._runs = False
 
     def add(self, device: Device, array: Array) -> None:
-        """Adds `array` to the arrays that wait."""
+        """Adds `array` to the arrays that are not computed yet."""
         with self._lock:
             key = id(array)
             arrays = self._arrays
@@ -76,10 +76,10 @@ class PendingArrays:
                 device._backend.advance()
 
     def epoch(self, device: Device) -> int:
-        """Computes the arrays that wait, and returns the epoch for a launch refused as stale.
+        """Computes all arrays not computed yet; returns the epoch for a launch refused as stale.
 
-        The launches of that computation call this too: they get the true epoch, which other threads
-        do not see.
+        That computation makes launches, which call this too. They get the backend's epoch at once;
+        `device._epoch` stays stale for other threads until the computation has ended.
         """
         if self.stale:
             with self._lock:
@@ -90,7 +90,7 @@ class PendingArrays:
         return device._epoch
 
     def settle(self, device: Device, *, wait: bool = True) -> None:
-        """Computes every array that waits.
+        """Computes every array that is not computed yet.
 
         With `wait` the call returns when the launches have ended. A caller sets `wait` if no queue
         orders the caller's next work after these launches. An error of a computation is kept:
@@ -129,7 +129,7 @@ class PendingArrays:
 
     @contextmanager
     def overtaken(self, device: Device) -> Iterator[None]:
-        """Lets launches of this thread inside the block overtake the arrays that wait.
+        """Lets this thread's launches inside the block overtake the arrays not computed yet.
 
         This is safe if the launches write only to new memory.
         """
@@ -146,7 +146,7 @@ class PendingArrays:
             self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """Sets the epoch that launches send: the true one if no array waits, else an old one."""
+        """Sets the epoch that launches send: the backend's if no array waits, else an older one."""
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()

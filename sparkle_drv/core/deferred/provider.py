@@ -23,7 +23,7 @@ class HasOperators(Protocol):
 
 
 class Thunk(Protocol):
-    """An array that is not computed yet. `device` is a core.Device."""
+    """What an Array that is not computed yet has instead of memory. `device` is a core.Device."""
 
     @property
     def device(self) -> Any: ...

@@ -57,12 +57,12 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     made, p = Builder(), len(places)
 
     def slot(i: int, j: int) -> Region:
-        """Returns the region of place i with the data of j."""
+        """Returns the region of memory of place i that holds the data of place j."""
         mine = _data(places[i], 0, nbytes)
         return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
 
     def added(i: int, low: int, high: int) -> Region:
-        """Returns the region of place i with the sum of places low to high - 1."""
+        """Returns the region of memory of place i that holds the sum of places low to high - 1."""
         if high - low == 1:
             return slot(i, low)
         middle = (low + high) // 2
@@ -136,8 +136,8 @@ def butterfly(
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     """Builds an all_reduce for memory that all places read and write.
 
-    Each place adds up its part in place, and pushes the sum to all others from its own queue. If
-    the receivers copied, their busy cores would delay the copies.
+    Each place adds up its part in its own array. Its queue then copies the sum to all other places.
+    If the receivers copied, their busy cores would delay the copies.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)

@@ -2,9 +2,9 @@
 others. All functions are pure.
 
 In an all_reduce, each place must send all of its data at least once, since the others need the data
-for their sums. It must also receive as much: those sums. Adding p vectors moves p - 1 of them. Then
-p - 1 copies of the sum move to the other places. So 2 (p - 1) times the data passes all ports
-together.
+for their sums. It must also receive at least as much, since each byte of its result depends on the
+data of others. To add p vectors, p - 1 of them must move. Then p - 1 copies of the sum move to the
+other places. So all ports together send 2 (p - 1) times the data of one place.
 
 A place reads shared memory in place, so within an island of shared memory nothing has to move. The
 limits above then hold between islands. They also hold between islands that slow links separate

@@ -25,22 +25,24 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Memory:
-    """The pieces of one memory, ordered by the offsets at which they begin. The last piece has no
-    end.
+    """The _Pieces (ranges of bytes) of one memory, in the order of their offsets `begins`. Each
+    ends where the next one begins; the last one has no end.
     """
 
     begins: list[int] = field(default_factory=lambda: [0])
     pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
 
     def within(self, begin: int, end: int) -> list[_Piece]:
-        """Returns the pieces from `begin` to `end`. A piece that `begin` or `end` lies in is cut in
-        two.
+        """Returns the _Pieces of the bytes from offset `begin` to offset `end`. A _Piece in which
+        `begin` or `end` lies is first cut in two.
         """
         first = self._cut(begin)
         return self.pieces[first : self._cut(end)]
 
     def _cut(self, at: int) -> int:
-        """Returns the index of the piece that begins at `at`. Cuts the piece that `at` lies in."""
+        """Returns the index of the _Piece that begins at offset `at`. If `at` lies inside a _Piece,
+        cuts that one in two first.
+        """
         found = bisect_left(self.begins, at)
         if found == len(self.begins) or self.begins[found] != at:
             before = self.pieces[found - 1]

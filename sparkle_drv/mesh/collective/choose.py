@@ -158,7 +158,7 @@ def ring_order(network: Network, first: str = "") -> Sequence[str]:
 
 
 def port(network: Network, place: str) -> float:
-    """Returns the bytes per second that a place can both send and receive."""
+    """Returns the lower of the rates at which a place sends and receives, in bytes per second."""
     others = [other for other in network.places if other != place]
     out = port_rate(network, place, [(place, to) for to in others], "send")
     into = port_rate(network, place, [(by, place) for by in others], "receive")

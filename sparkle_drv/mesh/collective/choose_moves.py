@@ -84,7 +84,8 @@ def plan_reduce_scatter(network: Network, parts: Parts) -> Plan:
     whole = sum(own.values())
     least_s = moved_s(network, places, {place: whole - own[place] for place in places}, own)
     tried = [("all to all", moves.reduce_scatter(places, parts))]
-    # A place of the ring adds in place, and devices bind memory only at multiples of ALIGN.
+    # The additions of the ring read each array at the offsets `begin`, without a copy. Devices bind
+    # memory only at multiples of ALIGN.
     if len(places) > 2 and all(begin % ALIGN == 0 for begin, _ in parts):
         tried.append(("ring", moves.reduce_scatter_ring(places, parts, ring_order(network))))
     return best(network, tried, least_s)

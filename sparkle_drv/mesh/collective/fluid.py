@@ -31,7 +31,7 @@ Spans = Sequence[tuple[float, float]]
 
 
 def spans(program: Program, network: Network, within_s: float = math.inf) -> Spans | None:
-    """Returns when each step begins and ends; None if the last end is later than `within_s`.
+    """Returns when each step begins and ends; None if the last step ends later than `within_s`.
 
     Raises KeyError if a copy has no link.
     """
@@ -40,8 +40,9 @@ def spans(program: Program, network: Network, within_s: float = math.inf) -> Spa
 
 
 def predicted_s(program: Program, network: Network) -> float:
-    """Returns the seconds from the first beginning to the last end. Raises KeyError if a copy has
-    no link.
+    """Returns the seconds from the beginning of the first step to the end of the last one.
+
+    Raises KeyError if a copy has no link.
     """
     run = _Run(program, network)
     run.ends(math.inf)
@@ -180,7 +181,7 @@ class _Run:
         return self.now <= within_s
 
     def _begin(self, lane: Lane) -> None:
-        """Begins the next step of a lane, if it may begin."""
+        """Begins the next step of a lane, if all steps that this step waits for have ended."""
         queue = self.queues[lane]
         if lane in self.busy or not queue or self.missing[queue[0].number]:
             return
@@ -196,7 +197,9 @@ class _Run:
         heappush(self.timed, (self.now + seconds, step.number))
 
     def _event(self) -> None:
-        """Advances to the next end, and begins the steps that may begin then."""
+        """Advances the simulated time to the next end of a copy, a reduction or a latency. Then
+        begins the steps that may begin at that time.
+        """
         lasts = min([flow.left / flow.rate for flow in self.flows], default=math.inf)
         at = min(self.now + lasts, self.timed[0][0] if self.timed else math.inf)
         passed, self.now = at - self.now, at

@@ -6,7 +6,7 @@ part with one another, and each island distributes the sums. Slow links thus car
 place instead of a whole island's.
 
 Data is cut into units, each with an owner on every island. For two islands of s and t places there
-are s t units. Each unit has another pair of owners, so that all links between the islands are used.
+are s t units. No two units have the same pair of owners, so all links between the islands are used.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Shut(Exception):
 
 
 class Gate:
-    """A lock that lets a virtual clock advance while threads wait for it."""
+    """A lock; a virtual clock may advance while threads wait for the lock."""
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self._alarm = Alarm(clock, lanes)
@@ -93,7 +93,7 @@ class Gate:
         self._alarm.ring()
 
     def release(self) -> None:
-        """Leaves the gate, so that another thread may enter."""
+        """Ends the exclusive use that `acquire` began, so that another thread may enter."""
         self._lock.release()
         self._alarm.ring()
 

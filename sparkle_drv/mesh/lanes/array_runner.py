@@ -165,7 +165,7 @@ class _Act:
         return whole.view(region.offset, region.nbytes)
 
     def reduced(self, what: Reduce) -> Begun | None:
-        """Begins dst = op(dst, src). A `src` of another place is read in place."""
+        """Begins dst = op(dst, src). A `src` of another place is read there, without a copy."""
         device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
         if what.src.place != what.dst.place:
             source = device.wrap(self.elements(source).numpy())

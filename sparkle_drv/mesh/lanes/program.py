@@ -60,7 +60,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a program."""
+    """One step of a program: what a lane does once the steps in `after` have ended."""
 
     number: int
     """Index of the step in the program."""

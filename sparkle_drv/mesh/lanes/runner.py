@@ -62,7 +62,7 @@ def clocked(devices: Sequence[Device], clock: Callable[[], float]) -> dict[str, 
 def wait(
     begun: Begun, timeout_s: float, stopped: threading.Event, since_s: float | None = None
 ) -> None:
-    """Waits for `begun` in slices.
+    """Waits until the work `begun` has ended, and checks `stopped` every SLICE_S seconds.
 
     Raises FenceTimeout `timeout_s` seconds after `since_s` of time.monotonic (default: now). Raises
     Stopped soon after `stopped` is set.
@@ -76,7 +76,8 @@ def wait(
         except FenceTimeout as error:
             if left <= SLICE_S:
                 raise FenceTimeout(
-                    f"expected an end within {timeout_s:g} s, got none", *error.args[1:]
+                    f"expected the work to end within {timeout_s:g} s, but it runs on",
+                    *error.args[1:],
                 ) from error
         if stopped.is_set():
             raise Stopped
@@ -139,7 +140,8 @@ class _Work:
         # Lanes that the interrupted caller claimed: they never begin.
         self._never: set[Lane] = set()
         self._over: set[Lane] = set()  # lanes that have ended
-        self._gate = threading.Lock()  # released when one more lane has ended
+        # `_await` sleeps on this lock. A lane that ends releases it, which wakes `_await`.
+        self._gate = threading.Lock()
         self._entered = False  # whether the virtual clock counts the lanes as running
 
     def threads(self) -> None:
@@ -188,7 +190,7 @@ class _Work:
             self._gate.acquire(timeout=SLICE_S)
         for thread, lane in zip(made, self.queues, strict=True):
             if lane not in self._never:
-                thread.join(SLICE_S)  # the thread has left `lane` and does nothing more
+                thread.join(SLICE_S)  # the thread has finished its lane and only needs to end
 
     def lane(self, lane: Lane) -> None:
         """Runs all steps of a lane, in order."""
@@ -214,8 +216,9 @@ class _Work:
             if lane in self._claimed:
                 return
             self._claimed.add(lane)
-            # The first lane tells the virtual clock of all lanes, before any lane waits for
-            # another. In the caller's thread, an interrupt could come before `_entered` is set.
+            # The first lane announces all lanes to the virtual clock, before any lane waits for
+            # another. The caller's thread does not do this: Ctrl-C could interrupt it between
+            # `enter` and the setting of `_entered`.
             if self._lanes is not None and not self._entered:
                 self._lanes.enter(len(self.queues))
                 self._entered = True
@@ -231,7 +234,7 @@ class _Work:
             if self._lanes is not None:
                 self._lanes.leave()
             self._over.add(lane)
-            with suppress(RuntimeError):  # the gate is released already
+            with suppress(RuntimeError):  # another lane has released the lock `_gate` already
                 self._gate.release()
 
     def _tell(self, ran: Ran) -> None:
@@ -273,8 +276,8 @@ class _Work:
             self._wake(self._waiting.pop(step.number, ()))
 
     def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
-        """Wakes these lanes; the lock must be held. A virtual clock is told before the lanes can
-        run.
+        """Wakes these lanes; the caller holds the lock. A virtual clock counts the lanes as running
+        before they can run.
         """
         sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]
         if sleeping and self._lanes is not None:

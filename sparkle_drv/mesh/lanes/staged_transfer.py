@@ -64,8 +64,8 @@ class Stage(Closing):
         """Allocates the memory and returns it as a Buffer of `source`. Sets `there` if `to` can use
         the memory.
         """
-        # `to` has the driver of `source` if they are peers, and a driver page-locks no address
-        # twice. So a peer imports the memory at another address. Other devices wrap `here`.
+        # Peers have one driver, which cannot page-lock the same address for two devices. So a peer
+        # imports the memory at another address. A device that is no peer wraps the same address.
         if to.is_peer(source):
             with suppress(*FAILURES), ExitStack() as stack:
                 here = stack.enter_context(source.buffer(self.nbytes, memory=Memory.SHARED))
@@ -132,7 +132,7 @@ class Staged:
         self.ends.way.keep(self.stages)
 
     def _reads(self) -> None:
-        """Submits reads into all free stages."""
+        """Submits copies from the source into all Stages (pieces of host memory) that are free."""
         while self._read < min(self.count, self._gone + STAGES):
             nbytes, part = self._part(self.src, self._read)
             here = self.stages[self._read % STAGES].here.view(0, nbytes)

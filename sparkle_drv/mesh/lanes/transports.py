@@ -60,22 +60,22 @@ class Moving:
 
     def queue(self, end: str) -> Queue:
         """Returns the queue at this end of the link ("source" or "to"). First passes the URI of the
-        queue's device to `asks`, so that an error of the caller's next call counts as that
-        device's.
+        queue's device to `asks`, so that this device is blamed for an error of the caller's next
+        call.
         """
         self.asks((self.way.source if end == "source" else self.way.to).uri)
         return self.way.queue(end)
 
     def ended(self, fence: Fence, timeout_s: float) -> None:
         """Waits for a part of the transfer. First passes the URI of the fence's device to `asks`,
-        so that an error of the wait counts as that device's.
+        so that this device is blamed for an error of the wait.
         """
         self.asks(fence.queue.device.uri)
         fence.wait(timeout_s)
 
     def _blamed(self) -> None:
-        """After an error: if the source is lost, passes its URI to `asks`, so that the error counts
-        as the source's. A copy by the destination fails, too, if the source is lost.
+        """After an error: if the source device is lost, passes its URI to `asks`. So the source is
+        blamed for the error, not the destination, whose copy fails, too, if the source is lost.
         """
         if not self.way.source.healthy:
             self.asks(self.way.source.uri)
@@ -211,7 +211,7 @@ class Way(Closing):
         return made
 
     def keep(self, stages: list[Stage]) -> None:
-        """Takes back stages that nothing uses, for the next transfer."""
+        """Takes back Stages (host memory) that no copy uses any more, for the next transfer."""
         with self._lock:
             before, self._stages = self._stages, stages
         self._end(before)

@@ -57,9 +57,9 @@ def sizes(points: Iterable[Point]) -> int:
 def fit(points: Sequence[Point]) -> Line:
     """Returns the line through (size, seconds) points. Raises ValueError if none is `usable`.
 
-    Up to the largest measured size, the line grows by at least FAR of its fixed seconds: a smaller
-    slope would be noise. The first guess has one point per size, the median of its points. A mean
-    of right and disturbed points would be a bad first guess.
+    From size 0 to the largest measured size, the line grows by at least FAR times its seconds at
+    size 0. A smaller slope would be noise. The first guess of the line uses the median time of each
+    size, because a mean of right and disturbed points would be far off.
     """
     good = tuple((size, t) for size, t in points if usable((size, t)))
     if not good:

@@ -51,8 +51,8 @@ class Route:
 
 
 def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
-    """Returns the route with the least predicted seconds, or the direct link if it is within
-    PREFERENCE.
+    """Returns the route with the least predicted seconds. The direct link wins if it takes at most
+    PREFERENCE times as long as that route.
 
     Of equally fast routes the one with the least sum of seconds per byte wins, then the one with
     fewer legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
@@ -163,7 +163,7 @@ class _Label:
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """Returns the line of a link, limited by its ports; None if no bytes pass."""
+    """Returns the line of a link, limited by its ports; None if the link carries no bytes."""
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))

@@ -79,5 +79,5 @@ def _check_apart(out: Any, *operands: Any) -> None:
 
     The arguments are pointers of a launch, or None. Anything else raises AttributeError.
     """
-    if out is not None and staging.meets(out, operands):  # for None the launch raises
-        raise ValueError("out: it overlaps an operand, which a plan reads while it writes")
+    if out is not None and staging.meets(out, operands):  # if out is None, the launch raises
+        raise ValueError("out: expected separate memory, got memory that overlaps an operand")

@@ -122,7 +122,7 @@ class Call:
             if type(x) is np.ndarray:
                 meant.append(x.dtype)
             elif i in typed and type(x) not in _NUMBERS:
-                return None  # its conversion may run the caller's code
+                return None  # the conversion of x to a number may run the caller's code
             elif isinstance(x, (Constant, PointerBase)) or i in typed or x is None:
                 meant.append(type(x))
             elif _is_plain(x):
@@ -180,7 +180,7 @@ class Call:
                 source, base = _FIXED, 0
                 kept.append(pointer)
             elif pointer is not given:
-                return None  # a copy that the call made
+                return None  # `pointer` is a copy that this call made, not the caller's memory
             else:
                 flags, base = flags | _POINTER, pointer._address
                 flags |= _SAME_PLACE * self._in_place(given, source)

@@ -179,7 +179,8 @@ class Conv2d(CallableBase):
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
-                f"x_shape: expected a shape with outputs, got {extents} with w {w.shape}"
+                "x_shape: expected a batch and output channels that are not empty, "
+                f"got x {extents} and w {w.shape}"
             )
         _weights(w, bias, shape)
         _check_algo(dev, shape, algo)
@@ -245,7 +246,9 @@ def outline(
     check.dtype("conv2d", "x", x.dtype, ("f32",))
     known = getattr(x, "layout", None)
     if known not in (None, layout):
-        raise ValueError(f"x: it is {known}: expected layout={known!r}, got layout={shown(layout)}")
+        raise ValueError(
+            f"layout: expected {known!r}, which is the layout of x, got {shown(layout)}"
+        )
     shape = geometry(x.shape, w.shape, stride, padding, dilation, groups, layout)
     _weights(w, bias, shape)
     return shape
@@ -267,7 +270,8 @@ def check_algo(shape: Geometry, algo: Any) -> None:
         strides = "stride 1" if edge == 6 else "stride 1 or 2"
         raise ValueError(
             f"algo: {algo!r} needs filters of 3 x 3, {strides}, dilation 1 and one group, "
-            f"got {shape.kernel}, {shape.stride}, {shape.dilation} and {shape.groups}"
+            f"got filters of {shape.kernel}, stride {shape.stride}, dilation {shape.dilation} and "
+            f"groups {shape.groups}"
         )
 
 
@@ -289,7 +293,7 @@ def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
     """Returns the kernel, its plan, and the weights in the form that the algorithm reads."""
-    depthwise = shape.groups == shape.c == shape.oc  # reads unpacked weights
+    depthwise = shape.groups == shape.c == shape.oc  # such a convolution reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)
     packing = replace(tile, pack=True)

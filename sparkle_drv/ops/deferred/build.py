@@ -39,7 +39,7 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
     operands: list[Any] = []
     kinds: list[Any] = []
     shapes: list[Shape] = []
-    private = True  # can only this package write to the Arrays?
+    private = True  # False if code outside this package can write to an operand's memory
     for x in given:
         kind = type(x)
         if kind is float or kind is int:
@@ -193,7 +193,7 @@ def node(
     dtype, op, tag = step
     if not op:
         return None
-    if op == "ne" and len(operands) == 1:  # one operand: a ufunc in INVERTS
+    if op == "ne" and len(operands) == 1:  # ~x or logical_not(x), computed as x != True
         operands = (*operands, np.True_)
     elif arrays < len(operands):
         for x in operands:

@@ -1,6 +1,6 @@
 """Reductions of Arrays, and products of matrices.
 
-A kernel of this package computes the result if it has numpy's result type; otherwise numpy does.
+If a kernel of this package has numpy's result type, it computes the result; otherwise numpy does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
         raise TypeError(f"axis: expected None or a whole number, got {axis!r}")
     axes = axes_of(axis, x.ndim)
     if op in ("max", "min", "argmax", "argmin") and any(x.shape[i] == 0 for i in axes):
-        raise ValueError(f"{op}: expected elements to choose from, got shape {x.shape}")
+        raise ValueError(f"{op}: expected one element or more along an axis, got shape {x.shape}")
     tag = check.tag_of(x.dtype)
     if x.size and tag and axes and op in KERNELS and fuses(device):
         return _folded(x, op, axes, keepdims)
@@ -99,7 +99,7 @@ def matmul(a: Any, b: Any) -> Array:
         made._origin = f"numpy on the host: matmul of {dtype} has no kernel on {device.uri}"
         return made
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
-    if second.ndim == 2 and first.ndim > 2:  # one b for all, so one product suffices
+    if second.ndim == 2 and first.ndim > 2:  # every matrix has the same b: one product
         product: Array = gemm(device, first.reshape(-1, k), second)
         return _shaped(product, final)
     if not stack:

@@ -32,7 +32,8 @@ HOST = frozenset(
     | {"log2", "log10", "log1p", "exp2", "expm1", "tan", "arctan", "arctan2", "hypot"}
 )
 """ufuncs that numpy computes on the host."""
-_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})  # for whole numbers, numpy computes them
+# Operations of integers that no map computes: numpy computes them on the host.
+_INEXACT_OF_WHOLE = frozenset({"pow", "floor"})
 
 
 class Typed(NamedTuple):

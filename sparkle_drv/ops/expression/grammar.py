@@ -137,8 +137,8 @@ class _Parser:
             if binding < least:
                 break
             at = self.take().at
-            # Only parentheses, signs and powers count as nesting. Between two nested ones of these,
-            # the recursion grows by three levels at most: a comparison, a sum and a product.
+            # Only parentheses, signs and powers count as nesting. Each of them adds at most three
+            # more levels of recursion: a comparison, a sum and a product.
             right = self.operand(*((_UNARY, 1) if op == "pow" else (binding + 1, 0)))
             left = self.builder.add(op, (left, right), at=at)
             if binding == _COMPARED and self.ahead.text in COMPARISONS:

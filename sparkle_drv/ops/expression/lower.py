@@ -46,7 +46,7 @@ class Lowered:
     operations: tuple[tuple[tuple[str, str], int], ...]
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
-        """Returns the cells, with the values of the scalars filled in."""
+        """Returns `cells`, the 64-bit words of constants and scalars, with the scalars' values."""
         cells: npt.NDArray[np.uint64] = self.cells.copy() if self.filled else self.cells
         for cell, node, kind in self.filled:
             cells[cell] = _cell(promote.fitted(graph, node, values[node], kind), kind)

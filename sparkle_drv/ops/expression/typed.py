@@ -60,7 +60,7 @@ def typed(
             kinds = tuple(kind_at[a] for a in node.args)
             met, kind_at[i] = promote.rule_of(graph, node, kinds)
             if node.op == "square" and kinds == ("bool",):
-                made.number[i] = made.number[node.args[0]]  # int8 in numpy, with equal values
+                made.number[i] = made.number[node.args[0]]  # x * x is x for a bool x
                 continue
             if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
                 met = "bool"
@@ -69,7 +69,7 @@ def typed(
                 and kinds == ("bool", "int")
                 and graph.nodes[node.args[1]].value == 0
             ):
-                made.number[i] = made.number[node.args[0]]  # a bool condition
+                made.number[i] = made.number[node.args[0]]  # x != 0 is x for a bool x
                 continue
             # numpy's result is an array, which has a type, so the result is not weak.
             if node.op == "where" and met in promote.WEAK:
@@ -94,7 +94,7 @@ def typed(
 
 
 class Typed:
-    """Collects the values of a graph and merges equal values. `number`: node -> its value."""
+    """Collects the values of a graph and merges equal ones. `number`: node -> its value's index."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -109,7 +109,7 @@ class Typed:
         return found
 
     def converted(self, value: int, kind: str) -> int:
-        """Returns the number of `value` converted to type `kind`. Adds conversions if needed.
+        """Returns the index of `value` converted to type `kind`. Adds conversions if needed.
 
         A type in promote.COMPUTED_IN has a wider type in which it is computed. Conversions from and
         to it go by way of that wider type.
@@ -132,7 +132,7 @@ class Typed:
         found = self.number.get(i)
         if found is not None:
             small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
-            if not small:  # round to `kind`, if it is narrower
+            if not small:  # if `kind` is narrower than the value's type, round the value to it
                 found = self.converted(found, kind)
             return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
@@ -164,7 +164,10 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """Returns `value`, the result of `op`, converted to `met` unless `op` is a comparison."""
+        """Returns `value`, the result of `op`, converted to `met`, numpy's kind for `op`.
+
+        The result of a comparison is returned unchanged.
+        """
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
     def power(self, node: Node, met: str) -> int:

@@ -36,7 +36,7 @@ _CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # codes in native/hot
 _NAMES_END = 0
 """Ends the names in the key of a call, so that a text among the values is not taken for a name."""
 Shape = tuple[int, ...]
-Named = dict[str, Any]  # values by the names of an expression
+Named = dict[str, Any]  # name in an expression -> the array or scalar that it stands for
 Code = lower.Lowered | program.Program
 PIECE = 2**32 - 2**12  # the most elements of one launch, because n is a u32
 
@@ -116,7 +116,7 @@ def map(
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
         return made
     left = (name for name in graph.names if name not in names)
-    order = *names, _NAMES_END, *left, *names  # the name of each object in call[2:]
+    order = *names, _NAMES_END, *left, *names  # the names of the objects in `call[2:]`
     return _remember(stage, made, call[0], call[2:], order, graph, code)
 
 
@@ -168,8 +168,8 @@ def _remember(
 ) -> Any:  # fmt: skip
     """Returns `made`, the result of a call, and adds the call to the call table if C can repeat it.
 
-    C cannot repeat a call if the host computes a number of its program. `given` are the values of
-    the call, `out` last. `names` are the names of these values.
+    C cannot repeat a call if the host computes a number that the call's program uses. `given` are
+    the values of the call, `out` last. `names` are the names of these values.
     """
     place = {name: i for i, name in enumerate(names)}
     numbers, block, used = [], b"", set(code.inputs)
@@ -180,9 +180,9 @@ def _remember(
             return made
         numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
         block = code.cells.tobytes()
-    written = any(
-        isinstance(given[at], (np.ndarray, Array, Constant)) for at, _, _ in numbers
-    )  # 0-d arrays count as numbers, but a later call may find another value or a closed array
+    # C cannot repeat a call in which a 0-d array counts as a number: its value may change, or the
+    # array may be closed.
+    written = any(isinstance(given[at], (np.ndarray, Array, Constant)) for at, _, _ in numbers)
     if written or len(used) != len(graph.names):
         return made
     inputs = [place[name] for name in code.inputs]
@@ -332,10 +332,10 @@ _ONE = grammar.parse("x")
 
 
 def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
-    """Returns the memory order of dimensions that all inputs of `shape` have, for the result.
+    """Returns the order of dimensions in the memory of a result, outermost first.
 
-    numpy's results have this order too. Returns [] if this order is row-major, or differs among
-    inputs.
+    It is the common order of all inputs that have this shape, as in numpy. Returns [] if that order
+    is row-major, or the inputs have different orders.
     """
     full = [x for x in inputs if tuple(x.shape) == shape and isinstance(x, np.ndarray)]
     if not full or any(x.flags.c_contiguous for x in full) or 0 in shape:

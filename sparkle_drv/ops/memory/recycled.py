@@ -93,10 +93,10 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArra
 
 @lru_cache(maxsize=1)
 def begin() -> bool:
-    """Sets the first limit, once per process. From then on C also uses blocks for large results.
+    """Limits the bytes of freed memory blocks that C keeps for new large results; once per process.
 
-    Returns whether C knows this numpy. If several threads call this function at once, the first
-    limit stays.
+    Returns whether C knows the array layout of this numpy. If several threads call this function at
+    once, the limit of the first one stays.
 
     >>> recycled.begin() == recycled.begin()
     True

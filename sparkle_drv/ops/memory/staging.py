@@ -102,9 +102,9 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
 
 
 def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
-    """Raises NotThere if the device does not have the map of type `tag`, which `op` needs.
+    """Raises NotThere if the device does not have the kernel map_<tag>, which `op` needs.
 
-    `among` lists the types of `op` on all devices, for the message.
+    `among` lists the type tags that `op` has on any device. The message names those of this device.
     """
     if not dev.provides(f"map_{tag}"):
         names = {tag: str(dtype) for dtype, tag in (check.DTYPES | check.STORED).items()}
@@ -122,7 +122,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     what = f"{name}: shape {tuple(shape)} of {np.dtype(dtype)} is {nbytes} bytes"
     if nbytes >= 2**63:
-        raise ValueError(f"{what}, more than can be addressed")
+        raise ValueError(f"{what}, more than can be addressed: expected less than 2**63")
     most = dev.info.memory_nbytes
     if most and nbytes > most:  # the system might promise more than it has
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
@@ -265,7 +265,7 @@ class Stage:
         return Target(self.dev.empty(shape, dtype, layout), layout)
 
     def _overlaps(self, inplace: bool) -> bool:
-        # Calls with Arrays copy their host arrays, so for them some temporaries are not needed.
+        # A call with Arrays copies its numpy operands first, so only Arrays can overlap `out`.
         return any(
             overlap(self.out, x) and not (inplace and _same_elements(self.out, x))
             for x in self.inputs.values()
@@ -277,7 +277,11 @@ class Stage:
         self.launched.append((kernel, args))
 
     def finish(self, target: Target) -> Any:
-        """Returns the result in the form that the caller gets."""
+        """Returns the result of the operation.
+
+        A call with an Array returns an Array, which may be pending. A call with numpy arrays only
+        waits for its end. It returns `out` if the caller gave one, else a numpy array.
+        """
         made, out = target.pointer, self.out
         if self.on_device:
             if isinstance(out, Array) and made is not out:
@@ -324,7 +328,7 @@ def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
         if not out.flags.writeable:
             raise ValueError("out: expected a writable array, got a read-only one")
         if out.size and any(s == 0 and d > 1 for s, d in zip(out.strides, out.shape, strict=True)):
-            raise ValueError("out: it is a broadcast view whose elements share memory")
+            raise ValueError("out: expected separate elements, got a broadcast view")
     elif getattr(out, "readonly", False):  # arrays of a Context have no `readonly`
         raise ValueError("out: expected a writable Array, got a read-only one")
     elif layout is not None and out.layout not in (None, layout):

@@ -155,7 +155,11 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
-    """Returns `order`, or one with the reduced axes last if `order` has several runs of them."""
+    """Returns an order of dimensions in which all axes to reduce are neighbours.
+
+    That is `order` itself if they are neighbours in it, else `order` with these axes moved to the
+    end.
+    """
     if sum(reduced for _, reduced in runs(shape, axes, order)) > 1:
         return [*(i for i in order if i not in axes), *(i for i in order if i in axes)]
     return order

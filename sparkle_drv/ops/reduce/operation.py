@@ -219,9 +219,9 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 def _passes(
     stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
-    """Launches a kernel for each run to reduce, innermost first; returns the result's memory.
+    """Launches a kernel for each run of neighbouring axes to reduce, innermost first.
 
-    If there is no run to reduce, one launch copies the elements.
+    Returns the memory of the result. If no axis is to be reduced, one launch copies the elements.
     """
     current = stage.pointer(a)
     while True:

@@ -72,8 +72,8 @@ def conv2d(
 def map(text: str, **values: Any) -> Array:
     """Computes the expression `text` of arrays and scalars by name, in float64.
 
-    If all arrays are int32, the computation is in int32, with wrap-around. As in a map, steps of
-    numbers alone compute in their own types.
+    If all arrays are int32, the computation is in int32, with wrap-around. As in a map,
+    operations whose operands are all numbers are computed in the types of these numbers.
 
     >>> ref.map("max(x, y)", x=np.array([1, 5]), y=3)
     array([3., 5.])

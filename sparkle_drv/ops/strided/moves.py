@@ -124,7 +124,7 @@ def share(move: Move, apart: int) -> bool:
 
     `apart` is the distance in bytes from the array of dst to that of src.
     """
-    base = abs(apart) + 1  # keeps the addresses of _ghost positive
+    base = abs(apart) + 1  # large enough that the addresses of both arrays are positive
     dst = _ghost(move, 0, base)
     src = _ghost(move, 1, base + apart)
     try:

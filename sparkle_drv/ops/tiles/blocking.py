@@ -76,8 +76,8 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     # need room in L2 too.
     mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
-    # nc: the block of b, kc x nc, fills this core's part of L3, except the ways that the block of a
-    # takes. nc is bounded, because each thread packs its own block of b.
+    # nc: the block of b, kc x nc, fills this core's part of L3, except the cache ways that hold the
+    # block of a. nc is bounded, because each thread packs its own block of b.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
     way = max(_LINE, l3 // _WAYS)
     left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)
@@ -159,9 +159,9 @@ def _for_few_rows(
     packs = stays and _worth_packing(core, m, n * k * itemsize)
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
-        # b is read once and in place, from memory. With core.far_rows, the kernel reads b along its
-        # rows, while c stays in L2. Otherwise the kernel reads b by panels. A panel stays in half
-        # of L1 until the second tile has read it.
+        # The kernel reads b once, from memory, without packing it. With core.far_rows, it reads b
+        # row by row, while c stays in L2. Otherwise it reads b one panel after another. Up to two
+        # micro-tiles of c need a panel, which stays in half of L1 between their reads.
         if core.far_rows:
             nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)

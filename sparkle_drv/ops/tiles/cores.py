@@ -12,7 +12,7 @@ Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class Core:
-    """The vector unit of one core, by instruction set."""
+    """Figures of one core's vector unit. Each instruction set has its own Core."""
 
     vector_nbytes: int
     """Bytes of a vector register."""

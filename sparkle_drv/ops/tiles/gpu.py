@@ -21,9 +21,9 @@ from .cores import Levels
 
 _LANES = 8  # threads that a software device runs as one vector
 _MOST_ROUNDS = 65_535  # llvmpipe ends the loops of a shader after this many iterations
-# For sums that would exceed this limit with one term per iteration: the terms per iteration, and
-# tiles with few outputs per thread. The tiles are small because the shader unrolls terms and
-# outputs. llvmpipe compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
+# For sums that have more terms than _MOST_ROUNDS: the terms per iteration, and tiles with few
+# outputs per thread. The tiles are small because the shader unrolls terms and outputs. llvmpipe
+# compiles 128 unrolled products in 1 to 2 s, but 512 in 20 s.
 _LONG_STEP, _LONG_TILES = 16, ((1, 8),)
 
 
@@ -43,9 +43,9 @@ SOFTWARE_TILES = (
 HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 """Tiles in shared memory, largest first: (rows and columns of a group, terms, rows and columns of a
 thread)."""
-_ENOUGH_THREADS = 32768  # threads that suffice for a GPU if its number of units is unknown
+_ENOUGH_THREADS = 32768  # enough threads for a GPU whose number of compute units is unknown
 _THREADS_A_UNIT = 512
-_PARTS = 64  # parts of a row to reduce, if the device's number of units is unknown
+_PARTS = 64  # parts of a row to reduce, if the device's number of compute units is unknown
 WORTH_PARTS = 1 << 15
 """The least elements of a part of a row. Smaller parts do not save the time that the second launch
 costs."""
@@ -71,9 +71,11 @@ def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> 
 
 
 def _terms_a_round(k: int, algo: str) -> int:
-    """Returns how many terms an iteration adds, so that `k` terms do not need too many iterations.
+    """Returns how many terms of a sum one iteration of a shader's loop adds.
 
-    1024 iterations are left for other loops. Raises ValueError if `k` is too large.
+    llvmpipe ends the loops of a shader after _MOST_ROUNDS iterations in all. 1024 of them are left
+    for other loops; `k` terms must not take more than the rest. Raises ValueError if `k` is too
+    large.
     """
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
@@ -94,7 +96,8 @@ def _check_terms(name: str, terms: int, most: int, algo: str, of: str = "a sum")
 def _check_sums(shape: Geometry, algo: str) -> None:
     """Raises ValueError if the sum of an output needs more iterations than a loop may have.
 
-    A sum has c / groups * kh * kw terms. 1024 iterations are left for other loops.
+    A sum has c / groups * kh * kw terms. Of the iterations that llvmpipe allows a shader, 1024 are
+    left for other loops.
     """
     rounds = _MOST_ROUNDS - 1024
     kh, kw = shape.kernel
@@ -111,7 +114,7 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
 
     With algo "auto" the model chooses.
 
-    Raises ValueError if a sum is longer than the loops of a shader may be.
+    Raises ValueError if a sum has more terms than the loops of a shader may add.
     """
     if info.software:
         _check_sums(shape, algo)
@@ -171,7 +174,8 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
     """Returns the number of parts in which a device should reduce one row of n elements.
 
     1 means that the row is not cut. One group of a gpu reduces a row or part. A long row is cut so
-    that every unit has work. The size of a part is a multiple of four elements, for vector loads.
+    that every compute unit has work. The size of a part is a multiple of four elements, for vector
+    loads.
 
     >>> tiles.reduce_parts(dev.info, n=1000)
     1
@@ -198,7 +202,7 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 
 
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
-    """Returns the levels of the largest tile that gives enough threads for all units.
+    """Returns the levels of the largest tile that gives enough threads for all compute units.
 
     If no tile does, the smallest tile that the device can run is used.
     """

@@ -49,7 +49,10 @@ class Entry:
 
 
 class Tuned:
-    """The file in the folder `home`, a SPARKLE_HOME. If `home` is "", there is no file."""
+    """The file tuned.json of tuned plans in the folder `home` (SPARKLE_HOME).
+
+    If `home` is "", there is no file: nothing is found, and nothing is written.
+    """
 
     def __init__(self, home: str) -> None:
         self.path = Path(home, "tuned.json") if home else None
@@ -93,9 +96,9 @@ def _entry(given: Mapping[str, Any]) -> Entry:
         if name in ("vector", "threads"):
             sizes.append(value)
         elif not isinstance(value, str):
-            raise TypeError(f"{name}: {value!r}")
+            raise TypeError(f"{name}: expected text, got {value!r}")
     if len(levels) > 2 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
-        raise ValueError(f"sizes: {sizes}")
+        raise ValueError(f"sizes: expected at most 2 levels, of ints below 2**31, got {sizes}")
     best = float(given["best_s"])
     plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
     return Entry(plan, best, float(given["model_s"]))

@@ -21,7 +21,8 @@ from .cores import Levels
 EDGES = {"winograd": 4, "winograd2": 2, "winograd6": 6}
 """m of F(m x m), by the algorithm's name."""
 
-# Costs in vector FMAs, fitted to times of 63 convolutions on Zen 5 (avx512 and avx2).
+# Costs of the steps of a Winograd convolution, in vector FMAs. They were fitted to times of 63
+# convolutions on Zen 5 (avx512 and avx2).
 TRANSFORM, TRANSFORM_SIX = 9.0, 12.0
 """Cost of transforming one frequency of one vector of channels, input or output. The second number
 is for F(6x6)."""
@@ -64,7 +65,7 @@ def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
 
 
 def frequencies(shape: Geometry, m: int) -> int:
-    """Returns the number of products per tile and channel; the tile reads as many input pixels."""
+    """Returns the number of products per tile and channel. A tile reads that many input pixels."""
     return ((m + 2) if shape.stride == (1, 1) else (2 * m + 1)) ** 2
 
 

@@ -182,7 +182,7 @@ def test_arrays_carry_their_layout(dev, layout):
     assert out.layout == layout
     np.testing.assert_array_equal(out.numpy(), made.numpy())
     other = "NHWC" if layout == "NCHW" else "NCHW"
-    with pytest.raises(ValueError, match=f"x: it is {layout}: expected layout='{layout}'"):
+    with pytest.raises(ValueError, match=f"layout: expected '{layout}', which is the layout of x"):
         conv2d(dev, dev.array(x, layout=layout), w, layout=other)
     with pytest.raises(ValueError, match=f"out: expected layout {layout}, got {other}"):
         conv2d(dev, x, w, out=dev.empty(want.shape, np.float32, other), layout=layout)
@@ -269,7 +269,7 @@ def test_the_plan(dev):
     agree_conv(held[1].numpy(), want, 27)
     with pytest.raises(ValueError, match="conv2d_f32: argument x"):
         plan(x[:1], out)
-    with pytest.raises(ValueError, match="x_shape: expected a shape with outputs"):
+    with pytest.raises(ValueError, match="x_shape: expected a batch and output channels"):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: expected a whole number"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)

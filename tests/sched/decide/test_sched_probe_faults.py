@@ -143,5 +143,5 @@ def test_a_clock_that_stands_still_is_no_measure():
     def one(dev, i):
         return (lambda: types.SimpleNamespace(fence=None)), 8.0**i
 
-    with pytest.raises(NoTimes, match=r"expected a plausible time, got 0\.0 s"):
+    with pytest.raises(NoTimes, match=r"expected a plausible time of a measurement, got 0\.0 s"):
         probe.speeds(dev, Class("x", one), lambda: 1.0)
