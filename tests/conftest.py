@@ -13,7 +13,9 @@ then on. Tests of looking for a driver use children (fakecuda.py).
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import pkgutil
 import signal
 import sys
 from contextlib import contextmanager
@@ -41,6 +43,7 @@ settings.register_profile(
 settings.load_profile("tests")
 
 WATCHDOG = pytest.StashKey[Watchdog]()
+OTHERS = ("benchmarks", "package", "tools")  # folders of tests whose subject is not sparkle_drv/
 HANGS_AFTER_S = 60  # after a test's own timeout
 
 
@@ -57,9 +60,48 @@ def pytest_unconfigure(config):
     config.stash[WATCHDOG].close()
 
 
+class Measuring:
+    """Coverage's measuring, which costs a half of a test's time again. In a worker of xdist,
+    pytest-cov starts two Coverages, one below the other, and its own mark `no_cover` stops only one.
+    """
+
+    def __init__(self):
+        self.stopped = []
+
+    def stop(self):
+        coverage = sys.modules.get("coverage")
+        while coverage and (measuring := coverage.Coverage.current()):
+            measuring.stop()
+            self.stopped.append(measuring)
+
+    def start(self):
+        while self.stopped:
+            self.stopped.pop().start()
+
+
+MEASURING = Measuring()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Imports the package with coverage, for its lines outside of functions, and collects without."""
+    for module in pkgutil.walk_packages(sp.__path__, "sparkle_drv."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+    MEASURING.stop()
+    try:
+        return (yield)
+    finally:
+        MEASURING.start()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     """A test that hangs in C ends its process: xdist names the test and goes on in a new worker."""
+    if item.get_closest_marker("unmeasured"):
+        MEASURING.stop()
+    else:
+        MEASURING.start()
     own = item.get_closest_marker("timeout")
     limit = own.args[0] if own else float(item.config.getini("timeout"))
     item.config.stash[WATCHDOG].watch(limit + HANGS_AFTER_S)
@@ -72,26 +114,14 @@ def pytest_runtest_protocol(item, nextitem):
             gc.freeze()  # as after collection: what a file leaves alive stays
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item):
-    """Measures no coverage in a test marked no_cover. In a worker of xdist, pytest-cov starts two
-    Coverages, one below the other, and pauses only one. The other would go on.
-    """
-    stopped = []
-    coverage = sys.modules.get("coverage")
-    if coverage and item.get_closest_marker("no_cover"):
-        while measuring := coverage.Coverage.current():
-            measuring.stop()
-            stopped.append(measuring)
-    try:
-        return (yield)
-    finally:
-        for measuring in reversed(stopped):
-            measuring.start()
-
-
 def pytest_collection_modifyitems(config, items):
-    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup."""
+    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup. Tests of
+    what is not the package are not measured.
+    """
+    tests = config.rootpath / "tests"
+    for item in items:
+        if item.path.is_relative_to(tests) and item.path.relative_to(tests).parts[0] in OTHERS:
+            item.add_marker(pytest.mark.unmeasured)
     kinds = [kind for kind in ("long", "setup") if kind not in config.option.markexpr]
     left_out = [item for item in items if any(map(item.get_closest_marker, kinds))]
     if left_out:

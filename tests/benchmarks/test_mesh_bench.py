@@ -23,7 +23,7 @@ def mesh(monkeypatch):
     return run
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_figures(mesh, monkeypatch, capsys, tmp_path):
     for section in (mesh.plans, mesh.real):
         monkeypatch.setattr(section, "MIB", 1 << 14)

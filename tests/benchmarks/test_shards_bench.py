@@ -29,7 +29,7 @@ def bench(monkeypatch):
     return run
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_figures(bench, capsys, tmp_path):
     path = tmp_path / "f.json"
     words = "--seeds", 4, "--rounds", 2, "--side", 256, "--json", path

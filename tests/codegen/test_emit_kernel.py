@@ -101,7 +101,7 @@ def test_kernels_of_fewer_elements_a_thread(card, depth):  # noqa: F811
         np.testing.assert_allclose(run(card, text, x=x), reference(text, x=x), 1e-5)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_random_expressions_against_float64(card):  # noqa: F811
     judged = total = 0
     for seed in range(25):

@@ -37,7 +37,7 @@ def check_of(function):
     return base.Check("planted", "kernels", function)
 
 
-@pytest.mark.no_cover  # the same lines a hundred times: the tests below run them, too
+@pytest.mark.unmeasured  # the same lines a hundred times: the tests below run them, too
 @pytest.mark.parametrize("part", range(PARTS))
 def test_schedules(part):
     """Seeds of one part; `make fuzz-faults` runs as many more as one likes."""

@@ -90,7 +90,7 @@ def wrong_texts(isa, golden):
 
 
 # Coverage sees every ninth vector, in test_one_program_of_many_vectors.
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_text_becomes_the_bytes(gen, golden):
     wrong = []
     for text, words in golden:
@@ -111,12 +111,12 @@ def test_one_program_of_many_vectors(gen, golden):
     assert disassemble(words, gen) == text
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_bytes_become_the_text(gen, golden):
     assert list(wrong_texts(table.table(gen), golden)) == []
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_the_c_decoder_agrees(gen):
     isa = table.table(gen)
     for text, words, inst, ndw in decoded(gen):

@@ -58,7 +58,7 @@ def mapped(dev, rng, base):
     return x * 2.0 + y, out, lambda: ops.map(dev, "x*2 + y", x, y, out=out)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("call", [product, mapped])
 def test_any_views_of_one_buffer(dev, call):
     rng = np.random.default_rng(7)

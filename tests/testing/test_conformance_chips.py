@@ -38,7 +38,7 @@ def failed(results):
     return {r.name: r.message for r in results if r.status == suite.FAILED}
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("card", CARDS)
 def test_the_quick_checks(card, steps_a_s):
     with sp.open(f"emu:{card}") as device:

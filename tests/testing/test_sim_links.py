@@ -172,7 +172,7 @@ def collective(name: str, network: Network, chance: random.Random):
 NAMES = ("all_reduce", "broadcast", "scatter", "gather", "all_gather", "reduce_scatter")
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(MACHINES))
 def test_a_collective_takes_what_was_predicted_and_no_less_than_the_bound(rig, seed):
     one, chance = rig(linked(seed)), random.Random(seed)
@@ -236,7 +236,7 @@ def drawn(seed: int, places, lanes: int = 6, steps: int = 30) -> Program:
     return Program(tuple(made))
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_the_same_program_gives_the_same_trace_byte_for_byte(seed):
     traces = set()
@@ -288,7 +288,7 @@ def test_a_fault_that_means_nothing_is_refused(bad):
         LinkFault(**bad)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_under_faults_an_all_reduce_is_right_or_ends_in_a_typed_error(rig, seed):
     """A dword that a link corrupts is seen by nobody here: then the result may be wrong."""

@@ -231,7 +231,7 @@ def test_a_large_product_that_is_wrong_is_found(home, tmp_path):
     assert run("junk_boot.py", "--scale", 2).returncode == 2
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("what", "state"), [("unplug", "lost"), ("hang", "slow"), ("slow", "slow")]
 )
@@ -252,7 +252,7 @@ def test_an_emulated_card_is_killed(run_alone):
     assert "emu:gfx1100 was lost: " in done.stdout
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_a_death_that_does_not_come_is_told(tmp_path):
     folder = planted(tmp_path, "kill.py", "JOB = 2", "JOB = 2000")
     done = run("kill.py", folder=folder)
@@ -266,7 +266,7 @@ def test_a_death_that_does_not_come_is_told(tmp_path):
     assert run("kill.py", "-d", "cpu,emu:gfx1100", "--what", "slow").returncode == 2
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_training_goes_on_without_a_device():
     done = run("gradients.py", "--steps", 11, "--kill", 4)
     assert (done.returncode, done.stderr) == (0, "")
@@ -285,7 +285,7 @@ def test_training_on_real_devices(home, egl):
     assert run("gradients.py", "-d", "cpu", "--kill", 1).returncode == 2
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_training_without_a_sum_is_found(tmp_path):
     folder = planted(tmp_path, "gradients.py", 'found], op="sum")', 'found], op="max")')
     done = run("gradients.py", "--steps", 2, "--kill", 0, folder=folder)

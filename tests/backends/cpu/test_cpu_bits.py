@@ -82,7 +82,7 @@ def digests(dev, work) -> list[str]:
     return [hashlib.sha256(np.ascontiguousarray(r).tobytes()).hexdigest() for r in work(dev)]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("work", [gemms, convolutions, reductions, maps])
 def test_deterministic_bits_do_not_depend_on_the_number_of_threads(isa, work):
     with ExitStack() as stack:

@@ -225,7 +225,7 @@ def errors(dev: sp.Device, op: str, number: int, algo: str = "") -> list[float]:
     return found
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("isa", isas.HERE)
 @pytest.mark.parametrize("op", OPS)
 def test_random_shapes(op, isa, monkeypatch):

@@ -157,7 +157,7 @@ class Sequence:
         self.pick((self.product, self.mapped, self.reduced, self.turned, self.convolved))()
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_sequences_of_calls(dev, seed):

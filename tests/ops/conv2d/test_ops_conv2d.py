@@ -41,7 +41,7 @@ def random_case(rng):
     }
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_random_shapes(isa_dev):
     rng = np.random.default_rng(11)
     for i in range(80):
@@ -138,7 +138,7 @@ def test_nothing_at_all_by_any_algorithm(dev, algo):
     assert conv2d(dev, x, w[:0], algo=algo).shape == (2, 0, 3, 4)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("algo", "groups"), [("auto", 1), ("direct", 1), ("direct", 2)])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("stride", [(1, 1), (1, 2), (3, 2)])

@@ -43,7 +43,7 @@ def laid_out(rng, shape, dtype):
     return made
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_random_shapes(isa_dev, dtype):
     rng = np.random.default_rng(1)
@@ -463,7 +463,7 @@ THIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", THIN, ids=str)
 def test_thin_matrices_in_every_layout(isa_dev, shape, dtype):

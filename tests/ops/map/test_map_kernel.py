@@ -102,7 +102,7 @@ def test_programs_that_make_no_sense(dev, fault):
     assert (out == 7).all()
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_a_thousand_damaged_calls_stay_inside(dev):
     """Random words in otherwise right calls: an error, or a result; never an access outside (which
     `make asan` would see; here guards around the arrays do)."""

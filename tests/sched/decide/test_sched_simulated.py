@@ -29,14 +29,14 @@ def test_every_machine_has_a_crossover():
         assert len(best) > 1
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_regret_after_the_probes_and_after_a_hundred_calls(callers):
     assert mean(caller.regret(100) for caller in callers) <= 0.02
     assert mean(caller.faster_than_one(100) for caller in callers) >= 0.2
     assert mean(caller.regret(100) for caller in callers) <= 0.005
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_a_device_that_becomes_three_times_slower_is_learnt_anew(callers):
     assert mean(caller.slow_down(3.0, calls=20) for caller in callers) <= 0.02
 

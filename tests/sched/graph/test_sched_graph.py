@@ -30,7 +30,7 @@ def made(opened, monkeypatch):
     return lambda uris=BOTH, seed=0: graphkit.executor([opened(u) for u in uris], monkeypatch, seed)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("uris", [CPU, ("egl:0",), BOTH], ids="+".join)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_graphs_are_what_numpy_says(made, uris, seed):

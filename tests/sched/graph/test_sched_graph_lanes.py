@@ -96,7 +96,7 @@ def test_whatever_conflicts_is_in_order(made, seed):
     g.close()
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(6))
 def test_results_are_those_of_steps_one_by_one(made, programs, seed, monkeypatch):
     def results(seed):

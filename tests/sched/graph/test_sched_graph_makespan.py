@@ -66,7 +66,7 @@ def right(node, want):
     return True
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("held", [True, False], ids=["on devices", "numpy"])
 @pytest.mark.parametrize("rates", [(1e10, 1e10), (1e10, 8e9)], ids=["equal", "unequal"])
 def test_independent_chains_end_as_predicted(rates, held):

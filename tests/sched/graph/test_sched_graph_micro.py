@@ -111,7 +111,7 @@ class Chain:
         return host, host if given is None else given
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("part", range(3))
 def test_random_chains_give_numpys_results(made, part):
     several = 0

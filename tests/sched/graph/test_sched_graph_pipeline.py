@@ -56,7 +56,7 @@ def took(micro, layers, rates, links=True, held=True, rows=ROWS):
         return seconds, ctx.last_plan
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("layers", "rates", "links", "held"),
     [

@@ -64,7 +64,7 @@ def best_of_all(problem):
     return min(timed(problem, o, c).seconds for c in choices for o in orders)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(8))
 def test_small_graphs_are_placed_exactly(seed):
     problem = graph(5, 2 + seed % 2, seed, shared=seed % 4 == 3)
@@ -82,7 +82,7 @@ def test_eight_tasks_are_no_worse_than_any_heuristic(seed):
     assert found.seconds <= min(other.seconds for other in others) * (1 + 1e-9)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_large_graphs_come_near_the_bound():
     ratios = []
     for tasks in (50, 100, 200):
@@ -123,7 +123,7 @@ def test_decisions_are_those_of_the_plain_computation(what, by, seconds, devices
     assert "".join(str(where[task]) for task in range(tasks)) == devices
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(6))
 def test_a_change_helps_when_the_whole_schedule_is_shorter(seed):
     problem = graph(24, 2 + seed % 3, seed, shared=seed % 2 == 1)

@@ -121,7 +121,7 @@ def test_any_sequence_of_events():
     assert reached == FOLLOW
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_a_device_whose_heartbeats_come_back_is_never_lost():
     for seed in SEEDS:
         chance, health, now_s = random.Random(seed), Health("cuda:0", seed=seed), 0.0
@@ -144,7 +144,7 @@ def test_a_device_whose_heartbeats_come_back_is_never_lost():
         assert not lost, health.explain()
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_a_device_that_freezes_is_lost_in_bounded_time():
     for seed in SEEDS:
         chance = random.Random(seed)

@@ -72,7 +72,7 @@ def optimum_s(sites, count, host):
     return least
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("block", range(4))
 def test_the_bound_is_at_most_the_optimum(block):
     for seed in range(block * CASES // 4, (block + 1) * CASES // 4):

@@ -34,7 +34,7 @@ def ledgers(monkeypatch):
     return shardrig.counted(monkeypatch)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", [*range(500 if LONG else 7), *(() if LONG else (88, 171))])
 def test_devices_fail_in_mid_run(ledgers, seed, caplog):
     chance = random.Random(seed)
@@ -91,7 +91,7 @@ def stopped(seed, what):
     return took_s / (stop_s + left / (2e5 * (rest + rates[at] / slower)))
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("what", ["hang", "slow"])
 def test_a_device_that_stops_costs_little(what):
     """At most 1.15x of the ideal of who knew."""

@@ -29,7 +29,7 @@ WAY = Line(0.25, 0.5)
 FAR = Pace(Site("far", Line(0.5, 1.0), WAY, WAY, in_nbytes=1.0, out_nbytes=1.0))
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("slower", [math.inf, 100.0])
 @pytest.mark.parametrize("ratio", [2, 50])
 def test_a_device_that_stops_costs_little(ratio, slower):

@@ -51,7 +51,7 @@ def test_plans_are_near_their_bound(planned):
     assert max(gaps) <= 0.15, f"seed {gaps.index(max(gaps))}: {max(gaps):.2%}"
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_the_player_takes_what_is_predicted(planned):
     for seed, (m, plan) in enumerate(planned):
         took = played_s(plan, m.sites, m.sites, m.host)
@@ -73,7 +73,7 @@ def long_pieces(m, plan):
             yield uri, units
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_no_piece_is_long(planned):
     """Of the plan and of the tail; nor where shares are given, nor where each device has one."""
     lengths = []
@@ -105,7 +105,7 @@ def test_right_rates_lose_little_by_the_tail(four):
     assert ideal_s(sites) / played_s(plan, sites, sites, Port()) >= 0.98
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_wrong_rates_are_made_up_for(four):
     sites, plan = four
     shares = []

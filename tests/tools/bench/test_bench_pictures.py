@@ -15,7 +15,7 @@ from _bench.rows.results import Measured, Report, Row, Subject
 pytest.importorskip("matplotlib")
 agg = pytest.importorskip("matplotlib.backends.backend_agg")
 Text = pytest.importorskip("matplotlib.text").Text  # an annotation's own has its line too
-pytestmark = pytest.mark.no_cover  # matplotlib alone
+pytestmark = pytest.mark.unmeasured  # matplotlib alone
 LONG = "winograd_convolution_of_a_kernel_with_a_rather_long_name_f32"
 ENV = {
     "sparkle_drv": "1",

@@ -16,7 +16,7 @@ from _bench.rows import affine
 from _bench.rows.results import Measured, Report, Row, Subject
 from _console.problems import UsageError
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.usefixtures("small_roofs")]
+pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("small_roofs")]
 TINY = ("--quick", "--timeout", "0.02")
 
 

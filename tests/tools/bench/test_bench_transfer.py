@@ -21,7 +21,7 @@ TINY = ("--quick", "--timeout", "0.01")
 ANY = {"way": "write", "memory": "device", "nbytes": 4096}
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_every_way_on_every_device(bench, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(affine, "ROUNDS", 10)  # intervals are tested below
     out = tmp_path / "t.json"

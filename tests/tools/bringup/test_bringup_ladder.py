@@ -32,7 +32,7 @@ def test_every_rung_passes_and_nothing_leaks(chip):
     assert live == dict.fromkeys(live, 0)
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("chip", CHIPS)
 def test_rungs_stand_alone(chip):
     """In the reverse order too: a rung relies on no other's objects."""
@@ -79,7 +79,7 @@ def climb_all(card):
     assert len(results) >= 70
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("card", OTHERS)
 def test_every_rung_passes_on_other_cards(card):
     climb_all(card)

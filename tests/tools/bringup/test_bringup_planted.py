@@ -40,7 +40,7 @@ def named(result, defect):
     return result.name == defect.rung and defect.cause in result.causes[0]["text"]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_defect_is_named(name):
     defect = PLANTED[name]
@@ -60,7 +60,7 @@ def pair(seed):
             return sorted((one, other), key=lambda defect: PLACE[defect.rung])
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "seed", [*range(SHORT), *(pytest.param(n, marks=pytest.mark.long) for n in range(SHORT, PAIRS))]
 )

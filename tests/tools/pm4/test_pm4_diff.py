@@ -37,7 +37,7 @@ def test_padding_packing_and_calls_mean_nothing():
     assert lowlevel.diff(plain, [outer, inner]) == []
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @given(st.integers(0, 2**32))
 def test_the_order_of_register_writes_means_nothing(seed):
     names = list(REGISTERS.items())
@@ -116,7 +116,7 @@ def test_the_shader_type_means_something_on_gfx_queues_only():
     assert kinds(on_gfx[:1], on_gfx[1:]) == ["packet"]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_many_packets_that_all_differ():
     def many(start):
         return [

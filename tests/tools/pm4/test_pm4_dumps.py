@@ -248,7 +248,7 @@ def test_nuls_and_more_than_is_read(form, capsys, tmp_path):
     assert "expected at most 32 MiB, got more" in capsys.readouterr()[1]
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 def test_spoilt_dumps_are_read_or_refused(dispatch):
     """Whatever is in a dump: IBs that survive text and back, or a line; nothing else is raised."""
     texts = [

@@ -11,7 +11,7 @@ import pm4_fuzz
 import pytest
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("part", range(3))
 def test_mutated_inputs(part):
     seed = random.SystemRandom().getrandbits(32)
