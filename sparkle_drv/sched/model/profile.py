@@ -70,7 +70,7 @@ class Profile:
 
 
 def _sane(entry: Any) -> bool:
-    """Returns whether all points of an entry can have been measured."""
+    """Returns whether an entry has points, and all of them are possible results of a probe."""
     try:
         return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
     except (AttributeError, TypeError, ValueError):

@@ -10,7 +10,7 @@ from sparkle_drv.mesh.links.network import HOST
 
 @dataclass(frozen=True)
 class Operand:
-    """One input of a piece of work."""
+    """One input of a Work."""
 
     nbytes: int
     """Bytes that the work needs on its device."""

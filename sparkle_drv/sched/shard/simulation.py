@@ -85,7 +85,8 @@ class _Run:
     ) -> None:
         self.paces, self.host, self.now = paces, host, 0.0
         self.planned = planned or [len(part) for part in parts]
-        # In the lane that brings operands, a device's fixed operand counts as piece -1.
+        # parts[device][piece] is the size of a piece. In the lane that brings operands, a device
+        # first copies its fixed operand, which has the piece number -1.
         self.parts = parts
         self.behind = dict(pairwise(order))
         self.before = {late: early for early, late in self.behind.items()}
