@@ -116,7 +116,8 @@ def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
                     assert pipe.in_flight == 0
                     return
     raise AssertionError(
-        "expected the first slot before the second one ended, got it after both had ended"
+        "expected acquire to return the first slot while the second one was in flight, but both "
+        "had ended each time"
     )
 
 
