@@ -252,7 +252,7 @@ def fold(
     names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
     """Checks some results of a reduction of an expression. `given` holds the arrays of `names`,
-    which broadcast.
+    which broadcast to one shape.
     """
     result = np.asarray(got).reshape(-1)
     values = {**numbers, **dict(zip(names, given, strict=True))}

@@ -122,7 +122,7 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # not the fault of a device that computes: no other one would help
+                    raise  # no device that computes is at fault, so another one would not help
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):

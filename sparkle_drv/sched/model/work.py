@@ -99,7 +99,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One device that was considered."""
+    """One device that was considered for a call."""
 
     device: str
     """URI of the device."""

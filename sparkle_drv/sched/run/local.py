@@ -157,7 +157,7 @@ class LocalExecutor:
                 self._know(kind, uri)
 
     def lacking(self, kind: Class, uris: Sequence[str]) -> dict[str, str]:
-        """Returns why devices have no kernel for the call that `kind` was made for, by URI."""
+        """Returns, by URI, why a device has no kernel for the call whose class is `kind`."""
         return kind.lacking(self.devices[u] for u in uris if not self.costs.nodes[u].lost)
 
     def _know(self, kind: Class, uri: str) -> None:

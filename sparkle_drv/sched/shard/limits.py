@@ -64,7 +64,7 @@ class Limits:
             self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
 
     def units(self, t: float, most: float) -> float:
-        """Returns the most units in t seconds, by the simple chains alone."""
+        """Returns the most units in t seconds, by the chains in `simple` alone."""
         units = min(most, self.pace.most)
         for a, b in self.simple:
             if units * b > t - a:

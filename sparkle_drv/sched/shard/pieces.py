@@ -43,7 +43,7 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts parts of one device into pieces, in a call of `seconds`."""
+    """Cuts the part of a call that one device does into pieces. The call takes `seconds`."""
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 

@@ -149,7 +149,7 @@ class _Run:
             self._begin(at, BRING)
 
     def _event(self) -> None:
-        """Advances to the next end, and begins the steps that may begin then."""
+        """Advances to the time when the next step ends. Begins the steps that may begin then."""
         timed, now = self.timed, self.now
         until = timed[0][0] if timed else math.inf
         for flow in self.flows:

@@ -99,7 +99,7 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
                 except sp.FenceTimeout:
                     pipe.acquire()  # the slot is still there after the timeout
                     return
-    raise AssertionError("expected a wait for the slot in flight, got the slot")
+    raise AssertionError("expected acquire to wait for the slot in flight, but it did not")
 
 
 @check("pipeline")

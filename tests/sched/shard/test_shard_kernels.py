@@ -301,7 +301,7 @@ READONLY.flags.writeable = False
         ({"n": 1.5}, TypeError, r"n: expected a number for u32, got 1\.5"),
         ({"n": 99}, ValueError, "n: expected 100, the count of the whole call, got 99"),
         ({"from": 1}, ValueError, "from: expected 0, the begin of the whole call, got 1"),
-        ({"x": np.ones((99, SIDE), F32)}, ValueError, "one equal size .*100 of y, 99 of x, 100 of z"),
+        ({"x": np.ones((99, SIDE), F32)}, ValueError, "equal size .*100 of y, 99 of x, 100 of z"),
         ({"cut": 3}, TypeError, "cut: expected a dict from arguments to axes, got 3"),
         ({"cut": {"q": 0}}, ValueError, "cut: expected one of y, x, w, .* or its number, got 'q'"),
         ({"cut": {7: 0}}, ValueError, "cut: expected one of y, .*, got 7"),
