@@ -104,7 +104,7 @@ def worked_in(x: Value, given: Any) -> Any:
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
     """Returns the Value of the image `x` in `layout`, and the argument `channels` with which
-    ops.layout makes it. Returns None if `x` has this layout already.
+    ops.layout makes it. Returns None if `x` has this layout already, or has no layout.
 
     `w` are the filters. Their shape says how many channels of a blocked image are no padding.
     """

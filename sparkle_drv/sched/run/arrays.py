@@ -117,7 +117,7 @@ class ContextArray(Shaped, Operators):
     def _deferred(
         cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> ContextArray:
-        """Returns an array whose elements `thunk` computes when somebody needs them."""
+        """Returns an array that `thunk` computes when somebody reads its elements."""
         made = cls.__new__(cls)
         made._executor, made._thunk, made._copies = executor, thunk, {}
         made.shape, made.dtype, made.layout = shape, dtype, None
