@@ -59,7 +59,7 @@ def _opened(path: Path, flags: int) -> int:
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "expected a regular file, got another kind of file", str(path))
     return fd
 
 
@@ -142,7 +142,10 @@ def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= end:
-                    raise TimeoutError(f"{name} is held for {timeout_s:g} s") from None
+                    raise TimeoutError(
+                        f"{name}: expected the lock within {timeout_s:g} s, but another thread or "
+                        "process holds it"
+                    ) from None
                 time.sleep(0.01)
         yield
 

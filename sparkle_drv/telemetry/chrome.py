@@ -100,8 +100,9 @@ def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def problems(given: Any) -> list[str]:
-    """Returns the errors of a document: no object form, events without required members, spans that
-    partly overlap on a track, unpaired flows. Returns [] if there are none.
+    """Returns the errors of a document, [] if there are none. Errors are: no object with a list
+    "traceEvents", events without required members, spans that partly overlap on a track, unpaired
+    flows.
     """
     if not isinstance(given, dict) or not isinstance(given.get("traceEvents"), list):
         return ['expected an object with a list "traceEvents"']

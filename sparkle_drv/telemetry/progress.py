@@ -19,19 +19,20 @@ log = logging.getLogger("sparkle_drv")
 LONG_S = 0.5
 """Seconds after which people notice a wait and want to know its reason."""
 
-_here = threading.local()  # `inside`: whether this thread is in a block already
+_here = threading.local()  # `inside`: whether this thread is inside a block of `reported`
 
 
 @contextlib.contextmanager
 def reported(what: str) -> Iterator[None]:
-    """Reports a block that takes longer than LONG_S. If stderr is a terminal, a line is printed
-    there after LONG_S. The log gets a record (INFO) at the end of the block. A block inside another
-    block of the same thread is not reported itself.
+    """Reports a `with` block that takes longer than LONG_S. If stderr is a terminal, a line is
+    printed there after LONG_S. The log gets a record (INFO) at the end of the block. A block inside
+    another block of the same thread is not reported itself.
     """
     if getattr(_here, "inside", False):
         yield
         return
-    # Read before the timer starts, so that every block whose line is printed is logged, too.
+    # The clock is read before the timer of the printed line starts. So every step that gets such a
+    # line also gets a record in the log.
     begin = time.perf_counter()
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None

@@ -2,8 +2,8 @@
 cards, registered when `sparkle_drv.testing` is imported.
 
 All cards of a process are in one machine, four of each chip, so that any two are peers. gfx1100 and
-gfx1036 are there from the beginning. Another chip is added when a URI first names it. Each text
-with options (native/emu/README.md) has four cards in a machine of its own.
+gfx1036 are there from the beginning. Another chip is added when a URI first names it. For each
+card text with options (native/emu/README.md), a further machine has four such cards.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CHIPS, CARDS = ("gfx1100", "gfx1036"), 4
 FIRST_BUS = 3
 """PCI bus of the first card, as native/emu/preload/tree.c."""
 _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
-# the process's machine, by process id, since a forked child has its own machine
+# the common machine of a process, by process id: a forked child has its own machine
 _machines: dict[int, Machine] = {}
-# machines for cards with options, by process id and text
+# machines for cards with options, by process id and the cards' text in a URI
 _apart: dict[tuple[int, str], Machine] = {}
 _others: list[Machine] = []  # machines that `on` uses in place of the process's own
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
@@ -66,8 +66,8 @@ def _common() -> Machine:
 
 
 def _holder(text: str) -> Machine:
-    """Returns the machine that has the cards of this text. Raises ValueError if the text names no
-    card.
+    """Returns the machine that has the cards `text`, such as "gfx1103:kms-3.42". Raises ValueError
+    if the text names no card.
     """
     with _lock:
         there = _common()

@@ -84,7 +84,7 @@ def card_problem(text: str) -> str:
 
 
 def card_texts(chips: Sequence[str]) -> list[str]:
-    """Returns the texts of cards after a check of each."""
+    """Returns `chips` as a list. Raises TypeError or ValueError for a name of no emulated card."""
     if isinstance(chips, str) or not isinstance(chips, Iterable):
         raise TypeError(f"chips: expected a list of chip names, got {chips!r}")
     names = list(chips)

@@ -56,7 +56,7 @@ class Fault(NamedTuple):
 
 
 class Seam(NamedTuple):
-    """Totals at the seam: all ioctls, ioctls that submit, and ns that callers spent inside."""
+    """Totals at the seam: all ioctls, those that submit, and ns that they took in the emulator."""
 
     ioctls: int
     submissions: int
@@ -68,10 +68,10 @@ class Seam(NamedTuple):
 
 
 def seam() -> Seam:
-    """Returns the totals of all machines and threads of this process.
+    """Returns the totals at the seam, over all machines and threads of this process.
 
-    The time of a call of the driver, minus the `ns` that the call adds, is the time that the driver
-    itself takes.
+    The time of a driver's call, minus the `ns` that the call adds to these totals, is the time that
+    the driver itself takes.
     """
     out = ffi.new("struct sp_emu_seam *")
     lib.sp_emu_seam(out)
@@ -145,7 +145,7 @@ class Machine:
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self._ops = lib.sp_emu_machine_ops(out[0])
-        # held where another thread may close the machine or node that a call uses
+        # A call holds this lock where another thread might close the machine or node that it uses.
         self._naming = threading.RLock()
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)

@@ -29,7 +29,7 @@ MASK = 0x4000_0000
 
 # The kinds of faults, with their parameters and defaults.
 KINDS: dict[str, dict[str, int | str]] = {
-    # a call fails, and the next count - 1 of its kind, too
+    # a call fails, and so do the next count - 1 calls of the same kind
     "fail": {"error": "ENOMEM", "count": 1},
     # the device resets before the call or job; 1: the contents of VRAM are lost
     "reset": {"vram_lost": 0},
@@ -71,7 +71,8 @@ class Fault:
             raise ValueError(f"at: expected 1 to 2^64 - 1, got {at}")
         unknown = parameters.keys() - KINDS[what].keys()
         if unknown:
-            raise ValueError(f"{what} has no parameter {min(unknown)!r}")
+            names = ", ".join(KINDS[what]) or "none"
+            raise ValueError(f"{what}: expected parameters among {names}, got {min(unknown)!r}")
         given = {**KINDS[what], **parameters}
         for name, value in given.items():
             _check(what, name, value)
@@ -109,10 +110,10 @@ class Fault:
         for pair in pairs:
             name, equals, value = pair.partition("=")
             if not equals:
-                raise ValueError(f"{line!r}: {pair!r} is not NAME=VALUE")
+                raise ValueError(f"{line!r}: expected NAME=VALUE, got {pair!r}")
             if name not in KINDS.get(what, {}) or name in parameters:
                 raise ValueError(
-                    f"{line!r}: {what} has no parameter {name!r}, or the line has it twice"
+                    f"{line!r}: expected each parameter of {what} at most once, got {name!r}"
                 )
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
         try:
@@ -165,7 +166,10 @@ class Schedule:
         if faults is None:
             rng, allowed = random.Random(seed), tuple(kinds)
             if not allowed or set(allowed) - KINDS.keys() or jobs < 1 or most < 1:
-                raise ValueError(f"expected kinds of {', '.join(KINDS)}; jobs and most at least 1")
+                raise ValueError(
+                    f"expected kinds of faults among {', '.join(KINDS)}, and `jobs` and `most` of "
+                    f"at least 1, got {allowed}, {jobs} and {most}"
+                )
             faults = [_drawn(rng, rng.choice(allowed), jobs) for _ in range(rng.randint(1, most))]
         self.faults = tuple(faults)
 
@@ -211,7 +215,8 @@ def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":
-        # a kind without closing calls, since a kernel driver needs no memory to close things
+        # Not "any", which includes calls that close something: a kernel driver needs no memory for
+        # these, so they cannot fail with ENOMEM.
         on = rng.choice(CALLS[1:])
     at = 1 + int((5 * jobs if on == "any" else jobs) * rng.random() ** 2)
     match what:

@@ -140,7 +140,8 @@ class SimBackend:
         seed, name = (match[1], match[2] or "cpu") if match else (None, "")
         there = of_seed(int(seed or 0)) if seed or not _current else _current[-1]
         if f"sim:{name}" not in there.devices:
-            raise DeviceNotFound(f"{uri}: the machine has {', '.join(there.devices)}")
+            known = ", ".join(there.devices)
+            raise DeviceNotFound(f"{uri}: expected a device of the simulated machine ({known})")
         full = f"sim:{seed}/{name}" if seed else f"sim:{name}"
         return SimBackend(full, f"sim:{name}", there, settings)
 
@@ -158,7 +159,7 @@ class SimBackend:
 
     @property
     def lanes(self) -> Clock:
-        """The machine's clock, which counts the threads that run in parallel."""
+        """The machine's clock, which also counts the running lanes (threads) of a mesh program."""
         return self.machine.clock
 
     # Memory
@@ -168,8 +169,8 @@ class SimBackend:
             _refuse(code, f"{self.info.uri}: alloc")
         if self._taken + nbytes > self.info.memory_nbytes:
             raise OutOfDeviceMemory(
-                f"{self.info.uri}: {nbytes} bytes asked for and {self._taken} taken, it has "
-                f"{self.info.memory_nbytes}"
+                f"{self.info.uri}: {nbytes} bytes asked for and {self._taken} taken, the "
+                f"device has {self.info.memory_nbytes}"
             )
         made = self._inner.alloc(nbytes, memory)
         self._taken += nbytes
@@ -263,8 +264,8 @@ class SimBackend:
             return -queue.told[value][0] if value in queue.told else rc
 
     def failure(self, queue: _Queue, value: int) -> int:
-        """Returns how a reached value ended: 0 or -errno. The failure still counts as
-        unreported.
+        """Returns how the submission of a reached value ended: 0, or -errno if it failed. A failure
+        that no wait has reported stays unreported.
         """
         with queue.lock:
             found = queue.told.get(value) or queue.failed.get(value)

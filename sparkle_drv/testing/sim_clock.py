@@ -82,7 +82,7 @@ class Clock:
         self._woke = False  # whether a sleeper was woken since time last began to pass
         self._stirred = time.monotonic()
 
-    # Called by lanes
+    # Threads of lanes call the following methods.
 
     def enter(self, n: int = 1) -> None:
         """Counts `n` lanes as running. Called before their threads start."""
@@ -91,7 +91,7 @@ class Clock:
     def here(self) -> None:
         """Marks the calling thread as a lane."""
         self._here.lane = True
-        self._outlives.discard(threading.get_ident())  # the number of an ended thread is reused
+        self._outlives.discard(threading.get_ident())  # a new thread may get an ended one's id
 
     def leave(self) -> None:
         """Ends a lane: that of this thread, or one that never began."""

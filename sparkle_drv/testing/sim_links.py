@@ -45,7 +45,9 @@ class LinkFault:
         if self.what not in FAULTS:
             raise ValueError(f"what: expected one of {', '.join(FAULTS)}, got {self.what!r}")
         if self.at < 1 or self.count < 1 or not self.factor > 0:
-            raise ValueError(f"at, count, factor: expected at least 1, 1, above 0, got {self}")
+            raise ValueError(
+                f"expected `at` and `count` of at least 1, and `factor` above 0, got {self}"
+            )
 
 
 @dataclass
@@ -62,7 +64,7 @@ class SimLink:
     """Counts by word of FAULTS."""
 
     def comes(self) -> dict[str, LinkFault]:
-        """Counts a transfer and returns its faults."""
+        """Counts one more transfer. Returns the faults that hit this transfer, by word."""
         self.transfers += 1
         due = {}
         for fault in self.faults:

@@ -47,7 +47,9 @@ class Costed:
 
     @classmethod
     def of(cls, spec: Any) -> Costed:
-        """Returns the Costed of a KernelSpec. A user's image has no names, extents and accesses."""
+        """Returns the Costed of a KernelSpec. The arguments of a user's kernel, which the manifest
+        does not have, are named a0, a1, ... Every pointer among them counts as written.
+        """
         entry = assets.entry(spec.entry) if spec.manifest is not None else None
         if entry is None:
             unnamed = tuple((f"a{i}", kind) for i, kind in enumerate(spec.args))

@@ -38,7 +38,7 @@ def test_kinds_and_sizes_as_asked_for():
     "asked", [{"most": 0}, {"jobs": 0}, {"kinds": ()}, {"kinds": ("burn",)}], ids=str
 )
 def test_what_cannot_be_drawn(asked):
-    with pytest.raises(ValueError, match="expected kinds of"):
+    with pytest.raises(ValueError, match="expected kinds of faults"):
         Schedule(3, **asked)
 
 

@@ -227,7 +227,10 @@ def test_what_a_simulated_device_corrupts_is_done_elsewhere(machine, caplog):
 def test_memory_is_as_much_as_was_stated():
     with sim.on(made(gpu(memory_nbytes=4096))), sp.open("sim:gpu0") as dev:
         assert dev.info.memory_nbytes == 4096
-        with dev.buffer(4000), pytest.raises(sp.OutOfDeviceMemory, match="4000 taken, it has 4096"):
+        with (
+            dev.buffer(4000),
+            pytest.raises(sp.OutOfDeviceMemory, match=r"4000 taken, .* has 4096"),
+        ):
             dev.buffer(100)
         dev.buffer(4096).close()
 
@@ -241,7 +244,7 @@ def test_names():
         assert far.clock() == before
         assert len({d.info.driver for d in (dev, beside, far)}) == 3  # profiles are kept apart
     for wrong in ("sim:gpu9", "sim:7/", "sim:x/y"):
-        with pytest.raises(sp.DeviceNotFound, match="the machine has sim:cpu"):
+        with pytest.raises(sp.DeviceNotFound, match=r"of the simulated machine \(sim:cpu"):
             sp.open(wrong)
     assert not any(found.backend == "sim" for found in sp.discover())
     with sp.open("cpu") as real:

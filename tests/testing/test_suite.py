@@ -274,7 +274,7 @@ def test_a_device_without_kernels(mutant):
     results = mutant(Bare)
     kernels = [r for n, r in results.items() if n.startswith("kernels: ")]
     assert {r.status for r in kernels} == {"not provided"}
-    assert "there is no saxpy_f32 for bare" in results["kernels: saxpy_f32"].message
+    assert "expected a kernel saxpy_f32 for bare" in results["kernels: saxpy_f32"].message
     assert results["memory: views see their parent"].status == "passed"
 
 
@@ -328,10 +328,10 @@ def test_seeds_are_told_and_repeat():
 def test_raises_wants_the_right_error_with_the_right_words():
     with base.raises(ValueError, TypeError, says="x"):
         raise TypeError("it is x")
-    without = pytest.raises(AssertionError, match="without 'y' in it: it is x")
+    without = pytest.raises(AssertionError, match="expected 'y' in the message, got TypeError")
     with without, base.raises(TypeError, says="y"):
         raise TypeError("it is x")
-    nothing = pytest.raises(AssertionError, match="nothing was raised")
+    nothing = pytest.raises(AssertionError, match=r"expected ValueError with 'z' .* got no error")
     with nothing, base.raises(ValueError, says="z"):
         pass
     with pytest.raises(KeyError), base.raises(ValueError):

@@ -74,7 +74,9 @@ def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
             # Beyond the range of the type the device computes an infinity or wraps around. Later
             # steps have no bound.
             over = finite & (np.abs(value) > most / 2)
-            if step.op != "where":  # only a choice may leave such an operand out
+            # Only `where` may ignore an operand: the one that it does not choose. Any other step
+            # has no bound if one of its operands has none.
+            if step.op != "where":
                 over |= np.isinf(sum(off for _, off in operands))
             found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
     return found[-1]

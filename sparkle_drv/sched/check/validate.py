@@ -210,7 +210,9 @@ def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> 
 def reduce(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
 ) -> str:  # fmt: skip
-    """Checks a whole reduction. `given` holds a. The result may keep reduced axes with length 1."""
+    """Checks a whole reduction. `given` has one entry, the operand. The result may keep reduced
+    axes with length 1.
+    """
     a = given[0]
     assert a is not None
     with np.errstate(all="ignore"):
@@ -250,7 +252,7 @@ def fold(
     names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
     """Checks some results of a reduction of an expression. `given` holds the arrays of `names`,
-    which broadcast.
+    which broadcast to one shape.
     """
     result = np.asarray(got).reshape(-1)
     values = {**numbers, **dict(zip(names, given, strict=True))}
@@ -282,8 +284,9 @@ def _folded(
     expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any,
     steps: set[np.dtype[Any]],
 ) -> tuple[float, float]:  # fmt: skip
-    """Returns the reduction of an expression over the terms of `row`, and how far the result may be
-    off. The second number is inf where no bound exists. `steps` are the types of the terms' steps.
+    """Returns one result of a reduction of an expression, and how far the device may be off, or inf
+    if that has no bound. `row` has the terms' operands by name. `steps` are the types in which the
+    device computes a term.
     """
     terms = max(x.size for x in row.values())
     values, off = np.empty(terms), np.empty(terms)
@@ -306,7 +309,8 @@ def _folded(
             return want, 0.0
         allowed = off.sum() + _tolerance("sum", dtype, terms) * size
         allowed = float(allowed + np.finfo(dtype).tiny * (terms + 1))
-        # For float64 the check itself rounds as much as the device does, so twice is allowed.
+        # For float64 the check itself rounds as much as the device does, so the device may be off
+        # by twice as much.
         if np.dtype(dtype) == np.float64:
             allowed *= 2
         return want, float(_mean_off(allowed, want, dtype, terms)) if op == "mean" else allowed
@@ -316,7 +320,7 @@ def layout(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str,
     target: str, channels: int | None = None,
 ) -> str:  # fmt: skip
-    """Checks a change of layout. `given` holds a. The result must match to the last bit."""
+    """Checks a change of layout. `given` has one entry, the operand. Every bit must be right."""
     want = ref.layout(np.asarray(given[0]), source, target, channels)
     if np.ascontiguousarray(got).tobytes() == want.tobytes():
         return ""

@@ -99,7 +99,7 @@ class KeptPlan:
             self.rests()
 
     def rests(self) -> None:
-        """Sets `spare`, so that the next calls pass without a measurement."""
+        """Sets `spare`, the number of next calls that are not measured."""
         each = max(self.measured.total_s if self.measured else 0.0, 1e-9)
         calls = min(SAMPLE, int(SYNC_S / each)) if self.sync else SAMPLE
         self.spare = max(1, calls, int(SAMPLE_S / each)) - 1

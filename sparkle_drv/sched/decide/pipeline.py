@@ -30,7 +30,9 @@ Devices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Option:
-    """A graph cut into a number of micro-batches. Each task of `first` and `rest` is a layer."""
+    """A graph cut into a number of micro-batches, as two Problems: `first` and `rest`. Each task of
+    these Problems is a layer.
+    """
 
     first: Problem
     """The first micro-batch, with the operands that are moved only once."""

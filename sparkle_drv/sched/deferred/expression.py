@@ -15,8 +15,8 @@ from sparkle_drv.ops.map.operation import fuses
 
 
 class Expression(Node):
-    """The step `op` of `operands` (Expressions, ContextArrays, numbers). `device` is the executor
-    of their Context.
+    """An expression that is not computed yet: the operation `op` on `operands`, which are
+    Expressions, ContextArrays or numbers. `device` is the executor of their Context.
     """
 
     __slots__ = ()

@@ -55,7 +55,10 @@ def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable
     if layout not in (None, value.layout):
         raise ValueError(f"{name}: expected layout {value.layout}, got an array in {layout}")
     if any(overlap(given, out) for out in outs):
-        raise ValueError(f"{name}: expected no out of this graph, got an out, which makes a cycle")
+        raise ValueError(
+            f"{name}: expected an array apart from the `out` arrays of this graph, got one that "
+            "overlaps an `out`, which makes a cycle"
+        )
     return "context" if kind == "constant" else kind
 
 

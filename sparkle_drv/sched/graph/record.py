@@ -108,9 +108,9 @@ class TaskGraph:
             raise ValueError(f"micro_batches: expected a number or 'auto', got {micro_batches!r}")
         self._tasks: list[Task] = []
         self._values: list[Value] = []
-        self._given: dict[int, Any] = {}  # the array of each Value, by its number
+        self._given: dict[int, Any] = {}  # the operands' arrays, by the numbers of their Values
+        self._kept: list[Any] = []  # the objects that the caller passed as these operands
         self._known: dict[int, Value] = {}  # the Value of each object in _kept, by the object's id
-        self._kept: list[Any] = []  # what the caller passed for the arrays in _given
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
         self._inputs: dict[int, Value] = {}  # the inputs, by their numbers
@@ -215,7 +215,7 @@ class TaskGraph:
             )
         if names:
             raise TypeError(
-                f"{next(iter(names))}: expected no names beside an array `a`, got a name"
+                f"{next(iter(names))}: expected no named operands beside an array `a`, got one"
             )
         reads = self._reads({"a": a})
         return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
@@ -261,7 +261,7 @@ class TaskGraph:
         """
         with self._turn:
             if self._closed:
-                raise ValueError("run: the graph is closed")
+                raise ValueError("run: expected an open graph, got a closed one")
             if not self._tasks:
                 raise ValueError("run: expected at least one operation in the graph, got none")
             self._executor.check_open()
@@ -337,10 +337,10 @@ class TaskGraph:
 
     def _result(self, value: Value) -> ContextArray:
         if self._closed:
-            raise ValueError("the graph is closed")
+            raise ValueError("expected an open graph, got a closed one")
         made = self._run.results if self._run is not None else None
         if made is None:
-            raise ValueError("the graph was not run yet")
+            raise ValueError("expected a graph that was run, got one that was not run yet")
         if value.number not in made:
             raise ValueError(
                 "the node is no output and was not kept: call graph.output(node) first"
@@ -349,7 +349,7 @@ class TaskGraph:
 
     def _writable(self) -> None:
         if self._closed:
-            raise ValueError("the graph is closed")
+            raise ValueError("expected an open graph, got a closed one")
         if self._ready:
             raise ValueError("the graph is complete: add nothing after its with block or first run")
 
@@ -384,8 +384,9 @@ class TaskGraph:
         for out in self._outs.values():
             if overlap(given, out):
                 raise ValueError(
-                    f"{name}: expected no out of this graph, got an out: its reader would have to "
-                    "run both before and after its writer, a cycle; pass the node instead"
+                    f"{name}: expected an array apart from the `out` arrays of this graph, got one "
+                    "that overlaps an `out`: its reader would have to run both before and after "
+                    "its writer, a cycle; pass the node instead"
                 )
         layout = getattr(given, "layout", None)
         made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)

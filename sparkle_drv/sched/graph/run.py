@@ -92,17 +92,22 @@ class GraphRun:
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
         self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
-        self._asked: dict[int, _Asked] = {}  # the answer for each Fold, by its id
+        self._asked: dict[int, _Asked] = {}  # by the id of a Fold
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """For each (devices, places of operands), the plan, and the journal that contains its
         decision."""
         self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        self._held: dict[tuple[int, str], Array] = {}  # intermediate results, in arenas
-        self._asking = threading.local()  # each lane calls devices in its own thread
+        # Intermediate results by (number of the value, URI). They are parts of `_arenas`, which has
+        # a buffer for each device.
+        self._held: dict[tuple[int, str], Array] = {}
+        # `uri`: the device that this thread called last. Each lane is a thread.
+        self._asking = threading.local()
 
     def run(self) -> dict[int, ContextArray]:
-        """Runs all tasks and returns the outputs by number. Raises as TaskGraph.run does."""
+        """Runs all tasks. Returns the outputs by the number of their Value. Raises as TaskGraph.run
+        does.
+        """
         hung = self.executor.hung(self.uris)
         uris = tuple(uri for uri in self.uris if uri not in hung)
         self._look_at_arrays()
@@ -117,7 +122,7 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # not the fault of a device that computes: no other one would help
+                    raise  # no device that computes is at fault, so another one would not help
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
@@ -164,7 +169,9 @@ class GraphRun:
                     )
 
     def _fuse(self) -> None:
-        """Merges tasks, given the present weights."""
+        """Merges tasks. Does so again if other weights now allow a fold that they did not allow
+        before, or the reverse.
+        """
         if not self.fuse:
             self._choices = self._choices or [plain(self.recorded, self.outputs)]
             return

@@ -16,7 +16,7 @@ together. It is below a half, so that each wait is longer than the one before.""
 
 
 def wait_s(tries: int, chance: float) -> float:
-    """Returns the seconds until the next try after `tries` failed ones. `chance` in 0..1 is the
-    part of JITTER that is removed.
+    """Returns the seconds until the next try after `tries` failed ones. They are shortened by the
+    fraction JITTER * `chance`. `chance` is a random number in 0..1.
     """
     return min(MOST_S, FIRST_S * 2.0 ** min(tries, 64)) * (1 - JITTER * chance)

@@ -176,9 +176,9 @@ class Health:
         """Begins probation and returns True. Returns False if it is too early, or if a try is under
         way.
 
-        The caller that gets True tries the device and reports to `tried`. It tries a lost device by
-        a call with a known result. It tries a device that only stages by a piece, since a NOP does
-        not show how fast the device is.
+        The caller that gets True tries the device and reports to `tried`. A lost device is tried by
+        a call with a known result. A slow device, which only passes on staged bytes, is tried by a
+        piece: a NOP would not show how fast the device is.
         """
         if now_s < self.try_at_s:
             return False

@@ -144,8 +144,8 @@ def _unit(op: str) -> str:
 
 
 def _measured(uri: str, costs: Costs) -> str:
-    """Describes the best rate of each unit among the classes measured so far, and the least time of
-    any call.
+    """Describes the best measured rate in GFLOPS, in GB/s and in Gelements/s, as far as classes
+    with this unit were measured. Also describes the least time of any call.
     """
     best: dict[str, float] = {}
     known = list(costs.speeds.items())  # a copy, because another thread may add an entry meanwhile

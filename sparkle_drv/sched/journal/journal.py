@@ -107,8 +107,8 @@ def replay(
 ) -> Iterator[tuple[str, str]]:
     """Yields for each decision: the plan in the journal, and the plan that is decided now, as JSON.
 
-    The plan of a task graph is its schedule, with the URIs of its device numbers. The plan of a
-    call that several devices share is the number of its axis and the shares.
+    The plan of a task graph is its schedule, and the URIs that the device numbers in it stand for.
+    The plan of a call that several devices share is the number of the cut axis, and the shares.
 
     `change` is applied to the costs at the beginning. `alter(call, args)` gets each event and
     returns the arguments to use in place of `args`. Raises ValueError for text that is no journal.

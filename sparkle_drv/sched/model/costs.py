@@ -121,9 +121,9 @@ class Costs:
         """Predicts the speed of the operation `op` from its parts, if `op` has no speed yet and all
         parts have one.
 
-        The prediction starts from the speed of the operation `base`. Each of `terms` is (operation,
-        scale): the operation takes more seconds per unit of size than `base`. `scale` times this
-        difference is added.
+        The prediction starts from the speed of the operation `base`. Each of `terms` is (other
+        operation, scale). The other operation takes more seconds per unit of size than `base`.
+        `scale` times this difference is added to the prediction.
         """
         self.parts[op] = (base, *(name for name, _ in terms))
         found = [self.speeds.get((name, device)) for name in self.parts[op]]

@@ -97,8 +97,8 @@ def _predicted(
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # Times are per byte. An element of a chain is 3 elements in memory: two are read, one
-            # is written. An element of the program is `nbytes`.
+            # Times are per byte that is read or written. The measured chain reads two elements and
+            # writes one for each result. The program reads and writes `nbytes` for each result.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)

@@ -107,7 +107,7 @@ class GraphPlan:
 
     @property
     def device(self) -> str:
-        """The device of the first task."""
+        """The URI of the device that does the graph's first task."""
         return self.tasks[0].device
 
     @property

@@ -173,7 +173,7 @@ def filled(
 def stored(
     dev: Device, shape: tuple[int, ...], kind: np.dtype[Any], layout: str | None = None
 ) -> Array:
-    """Returns an Array for a probe."""
+    """Returns a new Array on the device with random values, as an operand of a probe."""
     return dev.array(_values(shape, kind), layout)
 
 

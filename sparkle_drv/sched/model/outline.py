@@ -65,8 +65,8 @@ def conv2d(
 def map(
     op: str, graph: Graph, values: Mapping[str, Any]
 ) -> tuple[Made, dict[str, Value], dict[str, Any]]:
-    """Returns the outline of an expression over Values and numbers. Also returns two dicts by name:
-    its arrays and its numbers.
+    """Returns the outline of an expression whose operands `values` are task.Value objects and
+    numbers. Also returns two dicts by name: the arrays and the numbers of the expression.
     """
     arrays, numbers = sorted_out(
         {n: _like(v) if isinstance(v, Value) else v for n, v in values.items()}
@@ -103,10 +103,10 @@ def worked_in(x: Value, given: Any) -> Any:
 
 
 def as_worked_in(x: Value, w: Value, groups: Any, layout: Any) -> tuple[Value, int | None] | None:
-    """Returns what `x` becomes when it is changed to `layout`, and the argument `channels` of that
-    change. Returns None if no change is needed.
+    """Returns the Value of the image `x` in `layout`, and the argument `channels` with which
+    ops.layout makes it. Returns None if `x` has this layout already, or has no layout.
 
-    The filters `w` say how many channels of a blocked image are real, not padding.
+    `w` are the filters. Their shape says how many channels of a blocked image are no padding.
     """
     if x.layout in (None, layout):
         return None

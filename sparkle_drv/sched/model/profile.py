@@ -33,8 +33,8 @@ class Profile:
         device."""
 
     def points(self, info: DeviceInfo) -> dict[str, list[Point]]:
-        """Returns the points of this device by class of work, or by name of a link
-        (mesh/survey_result.py).
+        """Returns the device's measured points, (size, seconds), by class of work or by name of a
+        link (mesh/survey_result.py).
 
         A file with impossible points is set aside with a warning.
         """
@@ -70,7 +70,7 @@ class Profile:
 
 
 def _sane(entry: Any) -> bool:
-    """Returns whether all points of an entry can have been measured."""
+    """Returns whether an entry has points, and all of them are possible results of a probe."""
     try:
         return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
     except (AttributeError, TypeError, ValueError):
@@ -78,5 +78,5 @@ def _sane(entry: Any) -> bool:
 
 
 def _points(given: Any) -> list[Point]:
-    """Returns the points of a class as numbers. Raises TypeError, ValueError."""
+    """Returns measured points, (size, seconds), as floats. Raises TypeError, ValueError."""
     return [(float(size), float(seconds)) for size, seconds in given]

@@ -52,7 +52,9 @@ one another directly and scatter less than calls."""
 
 @dataclass(frozen=True)
 class Knot:
-    """The correction near one size: log(measured / line), a clipped mean of `count` runs."""
+    """The correction of predicted times near one size. `mean` is a clipped mean over `count` runs
+    of log(measured seconds / seconds by the Speed's cost line).
+    """
 
     mean: float = 0.0
     count: int = 0
@@ -75,7 +77,7 @@ class Speed:
     """The knots, by log2 of the size, rounded."""
     predicted: bool = False
     """Whether the speed was computed from other speeds, without a probe of its own."""
-    _before: float | None = None  # the error of the last run
+    _before: float | None = None  # the prediction's error in the last run
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     @classmethod

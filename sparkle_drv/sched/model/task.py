@@ -71,7 +71,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Task:
-    """One operation. `reads` has its arrays by their names in `ops`."""
+    """One operation. `reads` maps the argument names of the function in `ops` to arrays."""
 
     op: str
     """gemm, conv2d, map, reduce or layout."""

@@ -44,7 +44,8 @@ def traffic(task: Task, fuses: bool) -> Traffic:
             writes += weights.nbytes
         reads += sum(v.nbytes for v in task.fold.reads.values() if v not in arrays)
     if task.op == "layout" and "NCHW" not in (task.options["source"], task.options["target"]):
-        # The array in NCHW, between the two layouts.
+        # A change between two other layouts goes through an array in NCHW. That array is the
+        # smallest of the three, since it has no padding.
         whole = min(task.reads["a"].nbytes, task.out.nbytes)
         reads, writes = reads + whole, writes + whole
     if task.expression is not None and not fuses:

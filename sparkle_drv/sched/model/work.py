@@ -10,7 +10,7 @@ from sparkle_drv.mesh.links.network import HOST
 
 @dataclass(frozen=True)
 class Operand:
-    """One input of a piece of work."""
+    """One input of a Work."""
 
     nbytes: int
     """Bytes that the work needs on its device."""
@@ -99,7 +99,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One device that was considered."""
+    """One device that was considered for a call."""
 
     device: str
     """URI of the device."""

@@ -117,7 +117,7 @@ class ContextArray(Shaped, Operators):
     def _deferred(
         cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> ContextArray:
-        """Returns an array whose elements `thunk` computes when somebody needs them."""
+        """Returns an array that `thunk` computes when somebody reads its elements."""
         made = cls.__new__(cls)
         made._executor, made._thunk, made._copies = executor, thunk, {}
         made.shape, made.dtype, made.layout = shape, dtype, None
@@ -135,7 +135,7 @@ class ContextArray(Shaped, Operators):
         self._thunk = None  # last, because other threads read the fields above without a lock
 
     def explain(self) -> str:
-        """Describes in one line how the array will be computed, or what the host computed of it.
+        """Describes in one line how the array will be computed, or why the host computed it.
         Returns "" if neither applies.
         """
         if self._thunk is not None:
@@ -316,7 +316,7 @@ class ContextArray(Shaped, Operators):
         return self
 
     def _held(self, values: Any) -> np.ndarray[Any, Any]:
-        """Returns `values` in this dtype, with a shape that broadcasts to this one."""
+        """Returns `values` in the dtype of this array. Checks that they broadcast to its shape."""
         if is_masked(values):
             raise TypeError("values: expected plain elements, got a masked array: fill it first")
         given, kind = np.asarray(values), self.dtype
@@ -363,7 +363,7 @@ class ContextArray(Shaped, Operators):
         self._executor.check_open()
         self._ready()
         if not self._copies:
-            raise ValueError("the array is closed")
+            raise ValueError("expected an open ContextArray, got a closed one")
         return next(iter(self._copies.values()))
 
     def _nearest(self) -> Array:
@@ -407,4 +407,5 @@ def empty_anywhere(
             full.append(error)
     if len(full) == 1:
         raise full[0]
-    raise OutOfDeviceMemory("; ".join(map(str, full)))
+    reasons = "; ".join(map(str, full))
+    raise OutOfDeviceMemory(f"expected a device with room for the array, got none: {reasons}")

@@ -52,8 +52,8 @@ def kept_plan(
     barred: Mapping[str, str],
     before: KeptPlan | None,
 ) -> KeptPlan:
-    """Returns the best plan on idle devices, kept under `key` in place of `before`. Raises
-    Impossible.
+    """Returns the best plan on idle devices, and keeps it in `executor.plans` under `key`. `before`
+    is the previous plan under this key, if there is one. Raises Impossible.
     """
     work, arrays = _known(executor, call, uris, barred)
     kept = _decided(executor, work, arrays, uris, barred)
@@ -122,7 +122,9 @@ def beside_others(
 def _known(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> tuple[Work, bool]:
-    """Measures what is unknown. Returns the work, and whether it uses ContextArrays."""
+    """Measures the devices and links whose speed for this call is unknown. Returns the call as
+    Work, and whether the call uses ContextArrays.
+    """
     kind, size, out_nbytes = call.describe()
     given = [x for x in call.operands if x is not None]
     arrays = any(x.__class__ is ContextArray for x in (*given, call.out))

@@ -155,8 +155,8 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Checks a result by `check`. The work read `given[0]` after a change of layout, and so does
-    `check`.
+    """Checks a result by `check`, as if `given[0]` had been passed in the layout `target`. The work
+    read it in this layout, too.
     """
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 

@@ -31,7 +31,9 @@ from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
-numpy_layout.known()  # must run before the first key, or equal calls get different keys
+# C's way to read numpy arrays must be set up before the first key of a plan is computed. Keys of
+# equal calls would differ before and after.
+numpy_layout.known()
 
 
 def call(

@@ -112,7 +112,7 @@ class HealthMonitor:
     def failed(self, uri: str, error: Exception) -> None:
         """Reports that a call failed on the device."""
         if isinstance(error, (NoWay, OutOfDeviceMemory)):
-            return  # the device is healthy, and another one can do the work
+            return  # the fault is not the device's, which stays healthy
         with self._lock:
             gone = isinstance(error, DeviceLost)
             self._health[uri].failed(self._clocks[uri](), str(error), gone)
@@ -157,9 +157,9 @@ class HealthMonitor:
 
 
 def _ended(fence: Fence) -> bool:
-    """Returns whether the fence ends without error.
+    """Returns whether the fence is reached within ANSWER_S, by work that did not fail.
 
-    Polls for ANSWER_S of real time, since a virtual clock would stand still.
+    ANSWER_S is real time, since a virtual clock would stand still during this poll.
     """
     end_s = time.monotonic() + ANSWER_S
     try:

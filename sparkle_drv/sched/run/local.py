@@ -157,7 +157,7 @@ class LocalExecutor:
                 self._know(kind, uri)
 
     def lacking(self, kind: Class, uris: Sequence[str]) -> dict[str, str]:
-        """Returns why devices have no kernel for the call that `kind` was made for, by URI."""
+        """Returns, by URI, why a device has no kernel for the call whose class is `kind`."""
         return kind.lacking(self.devices[u] for u in uris if not self.costs.nodes[u].lost)
 
     def _know(self, kind: Class, uri: str) -> None:
@@ -219,7 +219,9 @@ class LocalExecutor:
             return True
 
     def learn(self, uri: str, measured: dict[str, list[Point]], keep: bool = True) -> None:
-        """Stores measurements of a device in the costs, and keeps them between runs."""
+        """Stores measurements of a device in the costs. With `keep`, also stores them in the
+        profile file, for later processes.
+        """
         infos = {other: device.info for other, device in self.devices.items()}
         for name, points in measured.items():
             if name.startswith(LINK):
@@ -410,7 +412,8 @@ class LocalExecutor:
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        self.forget()  # last, because another thread may have decided before the costs changed
+        # The plans are dropped last. Another thread may have kept a plan before the costs changed.
+        self.forget()
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:
         """Returns the devices of `uris` that get no work until they are idle, each with the reason.
@@ -423,7 +426,9 @@ class LocalExecutor:
         return found if len(found) < len(uris) else {}
 
     def tell(self, call: str, *args: Any) -> None:
-        """Changes the costs, and records the change in the journal if there is one."""
+        """Calls the method `call` of the costs, and records the call in the journal if there is
+        one.
+        """
         with self.deciding:
             tell(self.costs, call, args)
             if self.journal is not None:

@@ -45,7 +45,7 @@ def terms(
         given = proportions({named(uri): share for uri, share in shares.items()})
         return Terms(given, limit, prefer_p2p)
     if not isinstance(shares, str):
-        raise TypeError(f"shards: expected a word or shares by URI, got {shares!r}")
+        raise TypeError(f"shards: expected 'auto', 'each' or shares by URI, got {shares!r}")
     return Terms(word("shards", shares, ("auto", "each")), limit, prefer_p2p)
 
 
@@ -128,7 +128,8 @@ def reduce(
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         kind = check.tag_of(operands[0].dtype)
-        # Partial sums of 16-bit elements would be rounded, so no cut may need any.
+        # Partial sums in a 16-bit type would be rounded. So a sum of such elements has no cut along
+        # a reduced axis.
         apart = op != "sum" or kind not in promote.COMPUTED_IN
         made = cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
         return [cut for cut in made if apart or cut.out is not None]

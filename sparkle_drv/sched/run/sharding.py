@@ -194,7 +194,7 @@ class Sharding:
             left = tuple(u for u in uris if u not in kept.shares.parts)
             if not auto or not left:
                 raise
-            # One of the devices that took no part does the call.
+            # All devices of the shared call failed. One device that had no share does the call.
             with after(error):
                 left = self._within(left, describe, operands)
                 alone = (left, *key[1:])

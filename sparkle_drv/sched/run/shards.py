@@ -151,7 +151,7 @@ class Pieces:
         return made
 
     def _watch(self) -> None:
-        """Returns when each piece is done. Raises the last device's error if all failed."""
+        """Waits until every piece is done. Raises the last device's error if all devices failed."""
         health = self.executor.health
         while True:
             turn = self._alarm.turn
@@ -283,7 +283,8 @@ class Pieces:
                 while self._next in self._early:
                     self._next, one = self._early.pop(self._next)
                     combine = COMBINED[self.cut.combine]
-                    if self._out is not None:  # from 0-d arrays numpy makes a number, not an array
+                    if self._out is not None:
+                        # numpy's sum of two 0-d arrays is a scalar: asarray makes it an array.
                         one = np.asarray(combine(self._out, one), one.dtype)
                     self._out = one
                 return

@@ -100,7 +100,8 @@ def _brought(steps: Steps, x: Any) -> Any:
         if device.uri in x.places:
             return x.on(device.uri)
         return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
-    # A device on the host's memory gets numpy arrays as they are: `ops` may keep a copy of one.
+    # A device on the host's memory gets a numpy array as it is. `ops` itself makes a copy where it
+    # needs one.
     if x is None or device.info.unified:
         return x
     return steps.step(IN, lambda: device.array(x), x.nbytes)

@@ -53,7 +53,9 @@ def save(traces: Sequence[Trace], path: str | os.PathLike[str]) -> None:
     """
     name = os.fsdecode(path)
     if not name:
-        raise FileNotFoundError(errno.ENOENT, "path: expected the name of a file, got", name)
+        raise FileNotFoundError(
+            errno.ENOENT, "path: expected the name of a file, got an empty name", name
+        )
     target = Path(name)
     about = {trace.name: {"covered": round(trace.covered(), 4)} for trace in traces}
     document = json.dumps(chrome.document(traces, about), default=str)

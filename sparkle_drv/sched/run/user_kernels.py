@@ -128,7 +128,7 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
     if len(given) != len(args):
         raise ValueError(f"args: expected {len(args)} ({', '.join(names)}), got {len(given)}")
     if not isinstance(cut, Mapping | None):
-        raise TypeError(f"cut: expected axes by argument, got {cut!r}")
+        raise TypeError(f"cut: expected a dict from arguments to axes, got {cut!r}")
     axes, words = dict[int, int](), dict[int, str]()
     for key, value in (cut or {}).items():
         at = _place("cut", key, names)
@@ -221,7 +221,7 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
         found[names[at]] = given[at].shape[axis]
     if len(set(found.values())) != 1 or 0 in found.values():
         told = ", ".join(f"{n} of {name}" for name, n in found.items()) or "no array"
-        raise ValueError(f"cut: expected arrays of one extent, 1 or more, got {told}")
+        raise ValueError(f"cut: expected axes of one equal size above 0, got {told}")
     return int(next(iter(found.values())))
 
 

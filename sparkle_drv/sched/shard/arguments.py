@@ -32,7 +32,9 @@ def check(
     for site in sites:
         line = site.compute
         if not (0 <= line.a < math.inf and 0 < line.b < math.inf):
-            raise ValueError(f"{site.uri}: expected a finite time of compute, got {line}")
+            raise ValueError(
+                f"{site.uri}: expected a compute time that is finite and above 0, got {line}"
+            )
         if not 0 < site.weight < math.inf:
             raise ValueError(f"{site.uri}: expected a weight above 0, got {site.weight}")
     if each and given is not None:

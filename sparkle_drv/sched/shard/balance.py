@@ -55,8 +55,8 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """Returns a Balance for `devices` devices, in which these devices have the same parts as
-        here and all others have none. `members` are the new indices of these devices.
+        """Returns this Balance as one for `devices` devices. The device `i` of this Balance has the
+        number `members[i]` in the result. All other devices of the result have no part.
         """
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
         for number, at in enumerate(members):
@@ -89,7 +89,8 @@ def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
         found = balanced(paces, count, host, low, alone)
         if not near or found.end_s <= NEAR * low:
             return found
-    # Sets are compared with long pieces. The best set is then planned with its real pieces.
+    # Sets of devices are compared with long pieces. The best set is then planned with the real
+    # pieces.
     long = COARSE * low
     found = balanced(paces, count, host, low, alone, long=long)
     if near and found.end_s > NEAR * low:

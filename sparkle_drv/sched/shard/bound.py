@@ -62,10 +62,10 @@ def _least(
     """Returns the least seconds T, from `low` on, in which `count` units can be done. The result is
     approximated from below.
 
-    The search keeps two times: one too short for `count` units, one long enough. A line goes
-    through the units at both. The next T to try is where the line reaches `count` (regula falsi),
-    moved a little so that both times come closer. If the line is too flat, the search tries the
-    middle.
+    The search keeps two times: one too short for `count` units, one long enough. A straight line
+    interpolates the units that can be done in between. The next T to try is where this line reaches
+    `count` (regula falsi), moved a little so that both times come closer. If the line is too flat,
+    the search tries the middle of the two times.
     """
     over = _most(limits, high, count, host, chains)
     under = _most(limits, low, count, host, chains) if low and over >= count else 0.0
@@ -91,8 +91,8 @@ def _least(
 
 
 def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bool) -> float:
-    """Returns the most units that can be done in t seconds. With `chains`, the rows of chains of
-    limits.py count, too, not only the simple limits.
+    """Returns the most units that can be done in t seconds. `Limits.simple` (limits.py) bounds each
+    device. With `chains`, `Limits.pairs` bounds it, too.
     """
     able = []
     for its in limits:
@@ -140,8 +140,8 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
 def _ports(
     able: Sequence[tuple[float, Pace]], t: float, host: Port
 ) -> Iterator[tuple[float, list[Load]]]:
-    """Yields for each direction of the host's port: the bytes that pass in t seconds, and the
-    devices' loads.
+    """Yields for each direction of the host's port: the bytes that pass in t seconds, and a Load
+    for each device, in bytes.
     """
     if host.send < math.inf:
         yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]

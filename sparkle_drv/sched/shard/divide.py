@@ -108,7 +108,10 @@ def divide(
     given = None if isinstance(said, str) else said
     refused = [f"{uri}: {why[uri]}" for uri in given or () if why.get(uri)]
     if refused:
-        raise Impossible(f"shards: expected some of {', '.join(able)}, got {'; '.join(refused)}")
+        raise Impossible(
+            f"shards: expected some of {', '.join(able)}, got devices that cannot do the call: "
+            f"{'; '.join(refused)}"
+        )
     for at, axis in enumerate(axes):
         sites = sites_of(costs, work, axis, able, wanted)
         try:

@@ -29,11 +29,12 @@ Chain = tuple[float, float]
 
 
 class Limits:
-    """The limits of one device, as chains: lines of seconds over units. A chain says that the
-    device needs at least these seconds.
+    """The limits of one device, as chains: straight lines of seconds over units. A chain says that
+    the device needs at least these seconds.
 
-    All chains in `simple` hold. `pairs` has a row of chains for each pair of stages. Of a row, only
-    the chain that allows the most units holds.
+    A piece has three stages: copy in, compute, copy out. All chains in `simple` are true bounds.
+    `pairs` has a row of chains for each pair of stages, one chain for each number of pieces. Since
+    the planner may choose that number, only the chain that allows the most units is a true bound.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -49,7 +50,7 @@ class Limits:
             self.simple.append((first + launch + pace.fetch, o))
 
     def chains(self) -> None:
-        """Computes the rows of chains in `pairs`. Before this call only `simple` has chains."""
+        """Fills `pairs` with a row of chains for each pair of stages. `pairs` is empty before."""
         pace = self.pace
         p, c, o = pace.brings, pace.computes, pace.fetches
         begin = pace.start + pace.bring + p
@@ -63,7 +64,7 @@ class Limits:
             self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
 
     def units(self, t: float, most: float) -> float:
-        """Returns the most units in t seconds, by the simple chains alone."""
+        """Returns the most units in t seconds, by the chains in `simple` alone."""
         units = min(most, self.pace.most)
         for a, b in self.simple:
             if units * b > t - a:
@@ -71,9 +72,11 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Keeps the chains that may be the best of their row for some t in `low` to `high`.
+        """Drops from each row of `pairs` the chains that allow the most units for no t in `low` to
+        `high`.
 
-        A chain's limit is linear in t: a chain that is worse at both ends is worse between them.
+        The units that a chain allows are linear in t. So a chain that allows fewer than another one
+        at both ends also does so between them.
         """
         for at, chains in enumerate(self.pairs):
             ends = [((low - a) / b, (high - a) / b) for a, b in chains]
@@ -85,7 +88,7 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """Returns `units`, or the units that the rows of chains allow in t seconds if these are
+        """Returns `units`, or the units that the chains in `pairs` allow in t seconds, if these are
         fewer.
         """
         for chains in self.pairs:
@@ -98,10 +101,11 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """Returns a chain for each n in NUMBERS, with A(n) and K(m) (see this file's docstring). m is
-    the last number of pieces before the next n, so the chain holds for n to m pieces.
+    """Returns a chain for each number of pieces n in NUMBERS. The chain holds for n to m pieces,
+    where m + 1 is the next entry of NUMBERS. So it has A(n) and K(m), the least of that range (see
+    this file's docstring).
     """
-    if p > c:  # The stages in reverse order have the same bound, and r is then at most 1.
+    if p > c:  # Two stages that swap places have the same bound. After the swap, r is at most 1.
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

@@ -43,7 +43,7 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts parts of one device into pieces, in a call of `seconds`."""
+    """Cuts the part of a call that one device does into pieces. The call takes `seconds`."""
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 
@@ -93,15 +93,15 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         p, o, a, e = o, p, e, a
     if (p >= c and p >= o) or not (p or o > c):
         return []
-    # While a piece of n units runs, the next stage allows a piece of at most factor * n + more
-    # units.
+    # Each of `ways` is (factor, more): after a piece of n units, a piece of factor * n + more units
+    # is the largest one for which a later stage need not wait.
     if c >= o:
         ways, waits, late = [(c / p, (b - a) / p)], p, b
     else:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # A piece of this size would be followed by one of the same size.
+    # After a piece of `even` units the next one could not be larger, so the ramp starts above it.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

@@ -85,7 +85,8 @@ class _Run:
     ) -> None:
         self.paces, self.host, self.now = paces, host, 0.0
         self.planned = planned or [len(part) for part in parts]
-        # In the lane that brings operands, a device's fixed operand counts as piece -1.
+        # parts[device][piece] is the size of a piece. In the lane that brings operands, a device
+        # first copies its fixed operand, which has the piece number -1.
         self.parts = parts
         self.behind = dict(pairwise(order))
         self.before = {late: early for early, late in self.behind.items()}
@@ -148,7 +149,7 @@ class _Run:
             self._begin(at, BRING)
 
     def _event(self) -> None:
-        """Advances to the next end, and begins the steps that may begin then."""
+        """Advances to the time when the next step ends. Begins the steps that may begin then."""
         timed, now = self.timed, self.now
         until = timed[0][0] if timed else math.inf
         for flow in self.flows:

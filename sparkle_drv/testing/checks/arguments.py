@@ -69,7 +69,9 @@ def check_strided_extents(dev: sp.Device) -> None:
     A buffer without the padding after the last row must be accepted.
     """
     with kernel(dev, "gemm_f32") as k, dev.buffer(4 * 100) as x:
-        sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)  # in order: m n k rsa csa rsb csb rsc act
+        # m, n, k, the strides of rows (rs) and columns (cs), and the activation. In order: m, n, k,
+        # rsa, csa, rsb, csb, rsc, act.
+        sizes = (3, 4, 5, 10, 2, 7, 1, 9, 0)
         enough = {"c": 2 * 9 + 4, "a": 2 * 10 + 4 * 2 + 1, "b": 4 * 7 + 4, "bias": 4}
         exact = {name: x.view(0, 4 * n) for name, n in enough.items()}
         for short in enough:

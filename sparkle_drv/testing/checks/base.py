@@ -100,18 +100,18 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
     except kinds as error:
         if says not in str(error):
             raise AssertionError(
-                f"{type(error).__name__} was raised, but without {says!r} in it: {error}"
+                f"expected {says!r} in the message, got {type(error).__name__}: {error}"
             ) from error
         return
     raise AssertionError(
-        f"{names} was wanted{f' saying {says!r}' if says else ''}, nothing was raised"
+        f"expected {names}{f' with {says!r} in its message' if says else ''}, got no error"
     )
 
 
 def kernel(dev: sp.Device, name: str) -> sp.Kernel:
     """Loads a kernel of the manifest. Raises NotProvided if the device has no such kernel."""
     if not dev.provides(name):
-        raise NotProvided(f"there is no {name} for {dev.info.backend}")
+        raise NotProvided(f"expected a kernel {name} for {dev.info.backend}, there is none")
     return dev.kernel(name)
 
 

@@ -121,7 +121,7 @@ def check_forgotten_objects_are_finalized(dev: sp.Device) -> None:
     del y, fill, queue, commands, go
     gc.collect()
     after = _own(dev)
-    # Only objects of the device: suite.py reports native objects that are left.
+    # `after` counts objects of this device only. suite.py reports native objects that are left.
     assert after == before, f"{after} is left of {before}"
 
 

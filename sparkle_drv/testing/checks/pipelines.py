@@ -99,7 +99,7 @@ def check_acquiring_a_busy_slot_times_out(dev: sp.Device) -> None:
                 except sp.FenceTimeout:
                     pipe.acquire()  # the slot is still there after the timeout
                     return
-    raise AssertionError("expected a wait for the slot in flight, got the slot")
+    raise AssertionError("expected acquire to wait for the slot in flight, but it did not")
 
 
 @check("pipeline")
@@ -116,7 +116,8 @@ def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
                     assert pipe.in_flight == 0
                     return
     raise AssertionError(
-        "expected the first slot before the second one ended, got it after both had ended"
+        "expected acquire to return the first slot while the second one was in flight, but both "
+        "had ended each time"
     )
 
 

@@ -145,8 +145,8 @@ def _gemm() -> list[Problem]:
 
 
 def _conv2d() -> list[Problem]:
-    """Returns launches of conv2d. Each row: (n c h w oc kh kw), (stride), (padding: top, left),
-    (dilation), groups, nhwc, act, bias.
+    """Returns launches of conv2d. Each row of the table below is one launch: (n c h w oc kh kw),
+    (stride), (padding: top, left), (dilation), groups, nhwc, act, bias.
     """
     found = []
     for shape, stride, pad, dilation, groups, nhwc, act, bias in (
@@ -182,8 +182,8 @@ def _layout(*blocks: int) -> list[Problem]:
 
 
 def _strided() -> list[Problem]:
-    """Returns launches of a strided copy. Each row: (shape), (strides of dst), (strides of src),
-    (offsets of dst, src), (elements of dst, src).
+    """Returns launches of a strided copy. Each row of the table below is one launch: (shape),
+    (strides of dst), (strides of src), (offsets of dst, src), (elements of dst, src).
     """
     found = []
     for shape, dst_strides, src_strides, offsets, sizes in (

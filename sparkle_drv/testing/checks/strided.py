@@ -50,7 +50,7 @@ def kinds(dev: sp.Device) -> list[Any]:
     """
     found = [kind for itemsize, kind in KINDS.items() if has(dev, itemsize)]
     if not found:
-        raise NotProvided(f"there is no strided_u32 for {dev.info.backend}")
+        raise NotProvided(f"expected a kernel strided_u32 for {dev.info.backend}, there is none")
     return found
 
 

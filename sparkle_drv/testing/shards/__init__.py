@@ -6,5 +6,5 @@ and benchmarks/shards.py use this folder.
     machines.py      drawn: unequal devices and work for them; wrong: these devices with other rates
     player.py        played_s: the seconds of a plan on such devices, where some may stop or stall
     stop_cost.py     the cost of a device that stops, relative to an ideal run
-    plan_quality.py  ratios that judge plans; how often a piece is written; us of a decision
+    plan_quality.py  ratios that judge plans; how often a piece is written; time of a decision
 """

@@ -46,7 +46,9 @@ class Stalls:
 
 @dataclass
 class _Step:
-    """A transfer or a launch. It takes `seconds`, then moves `nbytes`."""
+    """A launch, which takes `seconds`, or a transfer, which moves `nbytes` after a latency of
+    `seconds`.
+    """
 
     lane: str
     seconds: float

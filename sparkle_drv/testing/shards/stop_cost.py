@@ -16,8 +16,9 @@ from .player import Stop, played_s
 
 
 def near(seed: int, ratio: float) -> tuple[list[Site], int, random.Random]:
-    """Returns 2 to 8 devices in the host's memory whose rates differ by at most `ratio`, work of at
-    least 2 ms, and the random generator for further draws.
+    """Returns 2 to 8 devices that need no transfers, the number of units of a call, and the random
+    generator for further draws. The rates of the devices differ by a factor of at most `ratio`. The
+    call takes 2 ms or more.
     """
     chance = random.Random(seed)
 

@@ -57,7 +57,7 @@ def test_a_device_without_memory_for_a_probe_drops_itself_alone(opened, caplog):
     for _ in range(2):
         np.testing.assert_allclose(ctx.gemm(a, b), want, rtol=1e-4, atol=1e-4)
         assert ctx.last_plan.device == "sim:near"
-    why = "its probe failed: sim:far: 4096 bytes asked for and 0 taken, it has 1000"
+    why = "its probe failed: sim:far: 4096 bytes asked for and 0 taken, the device has 1000"
     assert ctx.last_plan.candidates[1].why == why
     assert f"    from the host and to it: {why}; tried again when next asked for" in (
         ctx.explain_devices()

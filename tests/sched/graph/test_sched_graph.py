@@ -439,7 +439,7 @@ def test_a_graph_is_closed_behind_the_run_of_another_thread(made, monkeypatch):
     running.join(20)
     closing.join(20)
     np.testing.assert_allclose(found[0], a @ b, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="run: the graph is closed"):
+    with pytest.raises(ValueError, match="run: expected an open graph, got a closed one"):
         g.run()
 
 

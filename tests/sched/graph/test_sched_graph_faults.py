@@ -199,7 +199,7 @@ def test_nothing_stays_when_it_is_closed(made):
     g.close()
     assert sum(alive()) < sum(before)
     np.asarray(results[0])  # results stay with who has them
-    with pytest.raises(ValueError, match="the graph is closed"):
+    with pytest.raises(ValueError, match="expected an open graph, got a closed one"):
         g.run()
 
 

@@ -177,7 +177,7 @@ def test_what_is_bound_wrongly_is_told_before_anything_is_done(made, opened):
         ({x: a, y: None}, TypeError, "input 1: expected a numpy array or an Array"),
         ({x: a, y: x}, TypeError, "inputs: expected an array, got the node"),
         ({x: a, y: closed}, ValueError, "expected an open array"),
-        ({x: a, y: out}, ValueError, "input 1: expected no out of this graph"),
+        ({x: a, y: out}, ValueError, "input 1: expected an array apart from"),
         ({x: a, y: b, z: a}, ValueError, "expected an input of the graph, got the result"),
         ({x: a, y: b, other: a}, ValueError, "expected a node of this graph"),
         ({x: a, y: b, "z": a}, TypeError, "inputs: expected a node, got str"),

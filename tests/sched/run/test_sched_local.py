@@ -121,7 +121,7 @@ def test_one_element_moves_alone(executor):
         with pytest.raises(IndexError, match="get: expected an index from -3 to 2, got 3"):
             x.get(3, 0)
         x.close()
-        with pytest.raises(ValueError, match="the array is closed"):
+        with pytest.raises(ValueError, match="expected an open ContextArray, got a closed one"):
             x.get(0, 0)
 
 

@@ -157,7 +157,7 @@ def test_each_takes_part_at_every_call(ctx, ledgers):
     ("how", "kind", "said"),
     [
         ({"shards": "all"}, ValueError, "shards: expected 'auto' or 'each', got 'all'"),
-        ({"shards": 3}, TypeError, "shards: expected a word or shares by URI, got 3"),
+        ({"shards": 3}, TypeError, "shards: expected 'auto', 'each' or shares by URI, got 3"),
         ({"shards": {"cuda:9": 1}}, ValueError, "shards: expected one of .*, got 'cuda:9'"),
         ({"shards": {"cpu:c0": -1}}, ValueError, "expected"),
         ({"shards": {"cpu:c0": 0.0}}, ValueError, "expected"),
@@ -190,7 +190,7 @@ def test_a_device_that_was_said_and_cannot_take_part_is_refused_with_the_reason(
     ctx, how, dtype, why
 ):
     x = np.arange(600, dtype=dtype)
-    with pytest.raises(ValueError, match=f"shards: expected some of cpu:c0, cpu:c1, got {why}"):
+    with pytest.raises(ValueError, match=f"shards: expected some of cpu:c0, cpu:c1, got .*: {why}"):
         ctx.map("x*2", x=x, shards=how)
     np.testing.assert_array_equal(ctx.map("x*2", x=x, shards={"cpu:c0": 1, "cpu:c1": 1}), x * 2)
 

@@ -120,8 +120,8 @@ class _Made:
 
 
 def written(graph: Graph) -> str:
-    """Returns the expression as text. A text over MOST_TEXT is replaced by its number of
-    operations.
+    """Returns the expression as text. If the text is longer than MOST_TEXT, returns the number of
+    operations and the names instead.
     """
     text = as_text(graph)
     if text and len(text) <= MOST_TEXT:

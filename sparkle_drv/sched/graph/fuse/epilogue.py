@@ -42,7 +42,7 @@ class _Not(Exception):
 
 
 def peel(product: Task, given: Expr) -> Iterator[Epilogue]:
-    """Yields every part that the product could take over, the largest first."""
+    """Yields every part of `given` that the product could take over, the largest first."""
     name = next(n for n, value in given.reads.items() if value.number == product.out.number)
     search = _Search(product, given, name)
     for at in range(len(given.graph.nodes) - 1, -1, -1):

@@ -38,7 +38,7 @@ def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int
 
 
 def unused(tasks: Sequence[Task]) -> int:
-    """Returns the first number above those of all values."""
+    """Returns the first number above the numbers of all values of these tasks."""
     numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
     return max(numbers, default=0) + 1
 
@@ -98,7 +98,9 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
     elif outer.expression is None and check.tag_of(inner.out.dtype) not in promote.COMPUTED_IN:
-        made = part  # not for 16-bit elements: the reduction would read them unrounded
+        # The reduction computes the elements itself. Maps of 16-bit elements are not merged, since
+        # the reduction would then read elements that were not rounded to 16 bits.
+        made = part
     else:
         return None
     if not made.fits:

@@ -76,7 +76,8 @@ def _spans(items: Sequence[Item]) -> tuple[list[Item], list[int]]:
         if over is not None and items[over].end == item.begin:
             if _aligned(items[over].nbytes) != nbytes:
                 raise ValueError(
-                    f"item {i}: expected the size of item {over}, which it overwrites, got another"
+                    f"item {i}: expected {_aligned(items[over].nbytes)} bytes, the size of item "
+                    f"{over}, which it overwrites, got {nbytes}"
                 )
             before = spans[group[over]]
             group.append(group[over])

@@ -68,7 +68,7 @@ def steps(
     """Returns the steps for the tasks of `order`. Outputs and results of reductions have memory of
     their own.
 
-    `ahead` says that a copy to a device may run during the task before the one that reads it.
+    `ahead` says that an operand may be copied to a device while the previous task there runs.
     """
     made: list[Bring | Do] = []
     home: dict[int, str] = {}
