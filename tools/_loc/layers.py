@@ -70,7 +70,7 @@ LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
 
 
 def layer(room: str) -> str:
-    """Returns the layer of a room; "" when no layer names it."""
+    """Returns the layer to which a room (folder) belongs; "" if it belongs to none."""
     fits = (name for name in LAYERS if room == name or room.startswith(f"{name}/"))
     found = max(fits, key=len, default="")
     return "" if found == "sparkle_drv" and room != found else found
@@ -101,8 +101,8 @@ def _together(source: str, target: str) -> bool:
 
 
 def _alternative(room: str) -> str:
-    """Returns the alternative of APART to which a room belongs, such as one backend; "" for a room
-    that is part of none.
+    """Returns the folder of one alternative, such as one backend, to which a room belongs; "" for
+    a room that belongs to none. APART has the folders.
     """
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):

@@ -165,8 +165,9 @@ class Ledger:
         return self._places[place]
 
     def put(self, place: int, rows: Sequence[Row]) -> None:
-        """Stores the rows that belong to place number `place`. Copies all rows so far, in the
-        order of their places, into the report.
+        """Stores the rows of one job and its rivals. `place` is what `plan` returned for them.
+
+        Copies all rows so far into the report, in the order in which `plan` was called.
         """
         self._places[place : place + 1] = [list(rows)]
         self.report.rows = [row for rows in self._places for row in rows]

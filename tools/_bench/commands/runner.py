@@ -167,8 +167,8 @@ class Session:
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document. A rate there that an earlier run measured stays
-        if it is higher.
+        """Puts a device's roof into the results. If the results have a roof of an earlier run, the
+        higher one of each rate is kept.
         """
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})

@@ -131,7 +131,7 @@ def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
     for column in columns:
         total *= len(column)
     if total > MOST_POINTS:
-        raise UsageError(f"the axes make {total} combinations, {MOST_POINTS} at most")
+        raise UsageError(f"the axes: expected at most {MOST_POINTS} combinations, got {total}")
     return [
         dict(zip((axis.name for axis in axes), values, strict=True))
         for values in itertools.product(*columns)

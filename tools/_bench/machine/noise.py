@@ -122,7 +122,7 @@ class Watch:
         try:
             found = [value for name, value in self._sensors().items() if name.endswith("_mhz")]
         except (OSError, ValueError, sp.SparkleError):
-            return None  # a device's error also appears in the row's own samples
+            return None  # not reported here: an error of the device also fails the row itself
         return float(found[0]) if found else None
 
 

@@ -128,8 +128,10 @@ def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
 
 
 class Bound:
-    """A job loaded on a device, with `nsets` placements, on its own timing queue unless a queue is
-    given. A context manager: closing frees its resources. `outputs` are those of the last check.
+    """A job that is loaded on a device, with `nsets` sets of its operands (`placements`).
+
+    It launches on `queue`, or on a timing queue of its own. `outputs` holds what the kernel wrote
+    in the last `check`. A context manager: leaving it frees the memory, the kernel and the queue.
     """
 
     def __init__(
@@ -215,7 +217,7 @@ class Bound:
         return before
 
     def fill_all(self) -> None:
-        """Writes random inputs into every placement, so that timing through all of them runs on
+        """Writes random inputs into every set of operands, so that timing in any of them runs on
         real data.
         """
         for placement in self.placements:

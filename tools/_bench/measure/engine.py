@@ -122,7 +122,7 @@ def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
 
 
 def lost(job: Job, info: sp.DeviceInfo, mode: str, settings: Settings) -> Row:
-    """Returns the row of a job that must not be tried again."""
+    """Returns a failed row for a job that must not be run again, with `job.lost` as the reason."""
     row = Row.failed(subject_of(job, info, mode), {"what": job.lost}, job.lost)
     return finish(row, job, info, settings)
 

@@ -77,8 +77,8 @@ def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest
 
 
 def words(tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the heading's text about the self-tests at the start and at the end of a run
-    (`as_json`).
+    """Returns the text of a heading about the self-tests at the start and at the end of a run.
+    `tests` has each of them in the form of `SelfTest.as_json`.
     """
     percents = [f"{t['ci_low_percent']:.0f}..{t['ci_high_percent']:.0f}" for t in tests.values()]
     busy = not all(test["agrees"] for test in tests.values())

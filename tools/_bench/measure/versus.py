@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # beyond this ratio to the fastest, the slowest kernel shortens all batches
+# All kernels of a comparison have batches that suit the fastest kernel. If the slowest takes more
+# than this many times as long, the batches of all are made shorter.
+MOST_UNEQUAL = 100
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""The bench of the amdgpu family: one card, its facts, and contexts that end with the rung."""
+"""What the rungs of the amdgpu family work on: one open card and its facts (`Bench`). The contexts
+of a rung end with the rung.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ class Bench:
         return True
 
     def device_api(self) -> Any:
-        """Returns the public device of the card, which stays open until the bench closes it."""
+        """Returns the card's `sparkle_drv.Device`. It is opened once, and stays open until this
+        object closes it.
+        """
         if self._device is None:
             self._device = self.card.device()
         return self._device

@@ -1,5 +1,6 @@
-"""Likely causes of stale bytes and of work out of order, on amdgpu. docs/bringup.md explains the
-keys of sources.
+"""Likely causes of stale bytes and of work out of order, on amdgpu.
+
+Each cause has a source, such as "F 9". A table in docs/bringup.md says what these letters mean.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Likely causes on amdgpu where work is submitted: jobs that do not end, wrong results.
-docs/bringup.md explains the keys of sources.
+
+Each cause has a source, such as "F 9". A table in docs/bringup.md says what these letters mean.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Likely causes on amdgpu before the first job: the node, the answers of INFO, memory.
-docs/bringup.md explains the keys of sources.
+"""Likely causes of failures on amdgpu before the first job: the render node, the answers of the
+INFO ioctl, memory.
+
+Each cause has a source, such as "F 9". A table in docs/bringup.md says what these letters mean.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ AUTOPSY_S = 10.0
 
 
 class Bench(Protocol):
-    """What a climb needs of the bench of a family."""
+    """What a climb needs of the Bench class of each family of devices (benches/)."""
 
     facts: dict[str, Any]
     causes: Sequence[Cause]

@@ -20,7 +20,8 @@ from .packets import expect, store
 REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
 STRESS_JOBS = 96
 PAGES = 1024
-# limit per page in ns; the kernel driver needs some tens, the emulated one about 1000
+# Largest time, in ns, by which each 4 KiB page of host memory may lengthen a submission that lists
+# the memory. A real kernel driver needs some tens of ns, the emulated one about 1000.
 MOST_PAGE_NS = 10_000
 
 
