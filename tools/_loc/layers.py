@@ -54,7 +54,7 @@ USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/saved_files.py"),
-    "sparkle_drv/cluster",  # for sparkle.py, which starts nodes and makes certificates
+    "sparkle_drv/cluster",  # tools/sparkle.py imports it, to start nodes and make certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )

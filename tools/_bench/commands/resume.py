@@ -90,7 +90,7 @@ class Earlier:
             )
 
     def take(self, subjects: Sequence[Subject]) -> list[Row]:
-        """Returns the rows of all these jobs, or [] when a row is missing."""
+        """Returns the earlier run's rows of all `subjects`, or [] when one of them has no row."""
         if not all(self.rows.get(subject.key) for subject in subjects):
             return []
         return [self.rows[subject.key].popleft() for subject in subjects]

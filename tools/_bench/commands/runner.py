@@ -102,7 +102,8 @@ class Session:
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
-        """Opens all devices once and makes all jobs, each with its place among the results.
+        """Opens all devices once and makes all jobs. Reserves a place among the results for the
+        rows of each job, so that the results keep this order.
 
         An error in the command line therefore ends the command before any work.
         """

@@ -28,8 +28,8 @@ MOST_POINTS = 4096
 class Axis:
     """One axis: its name, its default values, and either a smallest value or the allowed words.
 
-    Tables leave the axis out of a row in which its value is `neutral`. Results files always name
-    the axis.
+    A table does not show the axis in a row whose value of the axis is `neutral`. Results files
+    always name the axis.
     """
 
     name: str

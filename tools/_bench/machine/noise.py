@@ -58,7 +58,7 @@ class Noise:
         return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
-        """Returns the values of COLUMNS without the first column; "-" for no disturbance."""
+        """Returns the cells of COLUMNS[1:] in a table. A cell is "-" if nothing disturbed."""
         return [
             f"{self.others:.0%}" if self.others and self.others >= OTHERS_SHOWN else "-",
             f"{self.steal:.1%}" if self.steal else "-",

@@ -130,8 +130,9 @@ def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
 class Bound:
     """A job that is loaded on a device, with `nsets` sets of its operands (`placements`).
 
-    It launches on `queue`, or on a timing queue of its own. `outputs` holds what the kernel wrote
-    in the last `check`. A context manager: leaving it frees the memory, the kernel and the queue.
+    It launches on `queue`, or else on a queue of its own. `outputs` holds what the kernel wrote
+    in the last `check`. A context manager: leaving it frees the memory, the kernel and the own
+    queue.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Bound:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            # a kernel that was made for one plan on this device fixes the grid
+            # A kernel that was made for one tile plan on this device has a fixed grid.
             if self.kernel.groups:
                 self.launch_options = {}
             # The times of an emulated device mean nothing, so its queue spends no packets on them.

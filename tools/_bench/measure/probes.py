@@ -115,8 +115,8 @@ class Gauges:
         return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """Returns a probe for a row that may be near no roof. With it, `compare` can tell a change
-        of the row from one of the machine.
+        """Returns a loop of FMAs that takes part in the rounds of a row which may be near no roof.
+        By this reference `compare` can tell a change of the row from a change of the machine.
         """
         for kind in ("f32", "f64"):
             if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):

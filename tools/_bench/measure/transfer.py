@@ -162,8 +162,8 @@ class Transfer:
         return verify.worst_of(verdicts)
 
     def _fresh(self, phase: int, at: int) -> Array:
-        """Returns new random bytes for one transfer. For a fill they repeat a random pattern, and
-        the command lists are recorded anew with this pattern.
+        """Returns new random bytes for one transfer. For a fill these bytes repeat a short random
+        pattern, and the command lists are recorded anew to fill with this pattern.
         """
         import sparkle_drv as sp
 

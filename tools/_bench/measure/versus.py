@@ -196,7 +196,7 @@ def _fits_cache(e: Entrant) -> bool:
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
-    """Does the check after timing and sets the row."""
+    """Checks the kernel again after timing, and sets its row."""
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)

@@ -68,7 +68,7 @@ def check(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Removes the drawings of earlier runs, which have a mark. Other files stay."""
+    """Removes the drawings of earlier runs, which contain the comment OURS. Other files stay."""
     for path in folder.glob("*.svg"):
         try:
             if path.is_symlink() or not path.is_file():

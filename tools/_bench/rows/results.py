@@ -160,7 +160,7 @@ class Share:
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the entries that a results file stores beside the row's roof_percent."""
+        """Returns the details of the share, which a results file stores beside `roof_percent`."""
         ratio = self.ratio
         return {
             "kernel": self.kernel,

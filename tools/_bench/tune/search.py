@@ -146,8 +146,8 @@ class Search(Generic[P]):
         return None if arm is None else Entrant(plan, arm)
 
     def _enter(self, plans: Sequence[P], best: Entrant[P]) -> list[Entrant[P]]:
-        """Returns the plans that are admitted before time is up, without those that two samples
-        show to be `hopeless` times slower than the best.
+        """Loads and verifies `plans` in random order until time is up. Returns the valid ones,
+        without those that two samples show to take more than `hopeless` times as long as `best`.
         """
         found = []
         for plan in self._random.sample(list(plans), len(plans)):

@@ -45,7 +45,7 @@ DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
 
 
 class Arm:
-    """A verified plan. `sample` takes a sample as mode hot does."""
+    """A verified plan with its loaded kernel. `sample` times it in the mode "hot"."""
 
     def __init__(self, kernel: sp.Kernel, sampler: timing.Sampler) -> None:
         self._kernel, self._sampler = kernel, sampler

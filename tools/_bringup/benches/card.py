@@ -38,7 +38,7 @@ class Real:
         """Returns the path of the node. Raises Wrong, which says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
-                raise Wrong(f"there is no {self.uri}", no_node=True)
+                raise Wrong(f"expected a render node, found no file {self.uri}", no_node=True)
             return Path(self.uri)
         listed = self.listed()
         dri = self.root / "dev/dri"

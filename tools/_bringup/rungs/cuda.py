@@ -58,7 +58,7 @@ def version(b: Bench) -> str:
     b.facts["driver_version"] = number
     words = f"CUDA {number // 1000}.{number % 1000 // 10}"
     if number < OLDEST:
-        raise Wrong(f"the driver is for {words}; expected 11.0 or newer", old=True)
+        raise Wrong(f"expected a driver for CUDA 11.0 or newer, got one for {words}", old=True)
     return f"the driver is for {words}"
 
 
