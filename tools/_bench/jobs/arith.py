@@ -216,7 +216,9 @@ class _Parser:
             try:
                 value = self.bounded(value**exponent)
             except OverflowError:
-                raise self.wrong("the value is too large") from None
+                raise self.wrong(
+                    "expected a number that fits a float64, but the value is too large"
+                ) from None
         return value
 
     def atom(self) -> Number:

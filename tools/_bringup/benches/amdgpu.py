@@ -176,8 +176,8 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no VRAM_LOST_COUNTER. The rung `version`, or making a context,
-        # reports that driver.
+        # A render node of another driver than amdgpu has no VRAM_LOST_COUNTER. The rung `version`
+        # reports such a driver, and so does the making of a context.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 

@@ -1,7 +1,8 @@
 """Likely causes of failures on amdgpu before the first job: the render node, the answers of the
 INFO ioctl, memory.
 
-Each cause has a source, such as "F 9". A table in docs/bringup.md says what these letters mean.
+Each cause has a source. "F 9" is section 9 of docs/AMDGPU_FACTS.md; a table in docs/bringup.md
+names the sources of the sections.
 """
 
 from __future__ import annotations
