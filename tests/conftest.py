@@ -61,8 +61,8 @@ def pytest_unconfigure(config):
 
 
 class Measuring:
-    """Coverage's measuring, which costs a half of a test's time again. In a worker of xdist,
-    pytest-cov starts two Coverages, one below the other, and its own mark `no_cover` stops only one.
+    """Stops and starts coverage, which costs half of a test's time again. In a worker of xdist,
+    pytest-cov starts two Coverages, one below the other. Its own mark `no_cover` stops only one.
     """
 
     def __init__(self):
@@ -84,7 +84,7 @@ MEASURING = Measuring()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Imports the package with coverage, for its lines outside of functions, and collects without."""
+    """Imports the package with coverage, for its lines outside of functions. Collects without."""
     for module in pkgutil.walk_packages(sp.__path__, "sparkle_drv."):
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
@@ -115,8 +115,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup. Tests of
-    what is not the package are not measured.
+    """Two kinds of tests run only when `-m` names them: make test-long and make test-setup. Tests
+    whose subject is not the package are not measured.
     """
     tests = config.rootpath / "tests"
     for item in items:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 STAMP = ROOT / ".venv" / "sparkle-stamp"  # a file that exists when .venv is complete
-# Links are followed, so that in .venv this is the machine's Python. Otherwise make would delete its
-# own .venv.
+# The Python that makes .venv. Links are followed, so that under .venv's own Python this is the
+# machine's Python. setup_env.py replaces a .venv that was made by another Python than this one.
 PYTHON = Path(sys.executable).resolve()
 VERSION = "python{}.{}".format(*sys.version_info)
 

@@ -24,8 +24,8 @@ def reexec() -> None:
         os.environ.pop(_MARK, None)
         return
     ready = os.path.exists(os.path.join(venv, "sparkle-stamp"))
-    # exec keeps the process id. If the mark holds this id, the tool was already started again
-    # without effect, so it stops.
+    # exec keeps the process id. If the environment variable _MARK holds this id, this process was
+    # already started again and still does not run in .venv. It stops.
     if not ready or os.environ.get(_MARK) == str(os.getpid()):
         state = "is broken" if ready else "is not ready"
         sys.stderr.write("%s %s; `make bench` in %s sets everything up\n" % (venv, state, root))

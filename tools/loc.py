@@ -49,8 +49,8 @@ def report(lines: dict[str, dict[str, int]]) -> str:
 
 
 def told(rooms: dict[str, Room], below: str = "") -> str:
-    """Returns lines about each room: the number of its sources, its sentence, the rooms that it
-    imports, and the rooms that import it.
+    """Returns lines about each room (folder of sources): the number of its files, the sentence that
+    describes it, the rooms that it imports, and the rooms that import it.
     """
     rows = []
     for room in rooms.values():
@@ -64,7 +64,7 @@ def told(rooms: dict[str, Room], below: str = "") -> str:
 
 
 def complaints(rooms: dict[str, Room]) -> list[str]:
-    """Returns what is wrong with the rooms, one line for each fault."""
+    """Returns what is wrong with the rooms (folders of sources), one line for each fault."""
     many = [f"{r.name}: {len(r.files)} sources, at most {MOST}" for r in rooms.values()]
     found = [line for line, r in zip(many, rooms.values(), strict=True) if len(r.files) > MOST]
     found += [f"{r.name}: no sentence" for r in rooms.values() if not r.sentence]

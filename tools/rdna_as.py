@@ -187,7 +187,10 @@ def expression_command(args: argparse.Namespace) -> int:
     try:
         made = emit.kernel(f"map_{args.dtype}", tuple(words), gen=gen, chip=chip)
     except emit.DoesNotFit as error:
-        raise ValueError(f"the device interprets this expression: {error}") from None
+        raise ValueError(
+            f"expected an expression that the device runs as compiled code, not by its interpreter "
+            f"of maps: {error}"
+        ) from None
     head = (
         f"// {args.file}: {made.code.vgprs} VGPRs, {made.elements} elements per group of "
         f"{made.group_size[0]} threads\n"

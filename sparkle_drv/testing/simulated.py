@@ -101,9 +101,10 @@ class SimMachine:
         return Fabric(self.clock, self.links, self.ports)
 
     def chance(self, uri: str, op: str) -> Random:
-        """Returns the random generator for the next draw for an operation of a device. With links,
-        devices run in parallel. The generator then depends only on how many draws this operation
-        and device had before.
+        """Returns the random generator for the next time to draw for an operation of a device.
+
+        With links, devices run in parallel, and their draws come in any order. The generator then
+        depends only on how many times were drawn before for this operation on this device.
         """
         if not self.links:
             return self.random

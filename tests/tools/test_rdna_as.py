@@ -147,7 +147,7 @@ def test_expressions_of_a_chip_that_is_not_known(rdna_as, capsys):
         ("relu(", "the end"),
         (
             "+".join(f"x*{i}.5" for i in range(70)),
-            "the device interprets this expression: expected at most 60 const",
+            "not by its interpreter of maps: expected at most 60 const",
         ),
     ],
 )

@@ -108,7 +108,7 @@ def test_what_does_not_work_with_one(machine, tmp_path, capsys):
     machine("ca", "init")
     refused(1, "got one with a CA", "init")
     machine("ca", "client", "alice")
-    refused(1, "`certs renew` renews it", "client", "bob")
+    refused(1, "`certs renew` renews a certificate", "client", "bob")
     out = str(tmp_path / "out")
     refused(2, "host: expected an IP address", "node", "box1", "10.0.0.5:7447", "--out", out)
     refused(2, "days: expected more than 0", "node", "box1", "--days", "0", "--out", out)

@@ -18,8 +18,8 @@ from _console.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
-    """Replaces a file's content at once. Returns False, after a line on stderr, when
-    that failed.
+    """Replaces a file's content atomically: never does a reader see half of it. Returns False,
+    after a line on stderr, when that failed.
     """
     from sparkle_drv import (
         saved_files,  # imported late, so that each tool can report a failure to load
@@ -93,7 +93,9 @@ class _Stream:
 
     @property
     def buffer(self) -> Any:
-        """The binary stream below the text. It remembers errors in the same way."""
+        """The binary stream below the text stream. It also remembers its first error instead of
+        raising it.
+        """
         return _Bytes(self, self._stream.buffer)
 
     def write(self, text: str) -> int:

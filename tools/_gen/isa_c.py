@@ -265,7 +265,9 @@ class Tables:
         return name, max(known) + 1
 
     def format(self, form: isa_formats.Format, rows: tuple[str, int]) -> str:
-        """Writes a format's modifiers. Returns the format's initialiser of struct sp_isa_format."""
+        """Adds the C array of a format's modifiers to the text. Returns the C initialiser of the
+        format's struct sp_isa_format.
+        """
         lines = modifier_lines(self.gen, form)
         name = f"modifiers_{form.name.lower()}"
         if lines:

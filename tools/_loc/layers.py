@@ -54,7 +54,7 @@ USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/saved_files.py"),
-    "sparkle_drv/cluster",  # for sparkle.py, which starts nodes and makes certificates
+    "sparkle_drv/cluster",  # tools/sparkle.py imports it, to start nodes and make certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
@@ -70,7 +70,7 @@ LEAVES = LAYERS[LAYERS.index("sparkle_drv/telemetry") :]
 
 
 def layer(room: str) -> str:
-    """Returns the layer of a room; "" when no layer names it."""
+    """Returns the layer to which a room (folder) belongs; "" if it belongs to none."""
     fits = (name for name in LAYERS if room == name or room.startswith(f"{name}/"))
     found = max(fits, key=len, default="")
     return "" if found == "sparkle_drv" and room != found else found
@@ -101,8 +101,8 @@ def _together(source: str, target: str) -> bool:
 
 
 def _alternative(room: str) -> str:
-    """Returns the alternative of APART to which a room belongs, such as one backend; "" for a room
-    that is part of none.
+    """Returns the folder of one alternative, such as one backend, to which a room belongs; "" for
+    a room that belongs to none. APART has the folders.
     """
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):

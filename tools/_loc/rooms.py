@@ -47,7 +47,9 @@ class Room:
 
 
 def room_of(path: str) -> str:
-    """Returns the room of a file."""
+    """Returns the name of a file's room. This is the file's folder; for a module directly in the
+    package, the module's own path.
+    """
     folder, _, name = path.rpartition("/")
     whole = folder == PACKAGE and not name.startswith("__")
     return path if whole else folder
@@ -69,7 +71,7 @@ def arrows(texts: Mapping[str, str]) -> list[Arrow]:
 
 
 def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, Room]:
-    """Returns all rooms by name."""
+    """Returns all rooms by name. `texts` has the sources by path, `sentences` those of folders."""
     made: dict[str, Room] = {}
 
     def room(path: str) -> Room:
@@ -128,7 +130,7 @@ def units(rooms: Mapping[str, Room]) -> dict[str, set[str]]:
 
 
 def read(root: Path) -> dict[str, Room]:
-    """Returns the rooms of a checkout."""
+    """Returns every folder with sources of a checkout as a Room, by name."""
     texts = {path: tree.read(root, path) for path in tree.sources(root)}
     folders = {posixpath.dirname(path) for path in texts}
     sentences = {folder: _said(root / folder) for folder in folders}

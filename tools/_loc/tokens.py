@@ -16,7 +16,8 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-# At earlier commits, the room native/hot was native/python.
+# The folders ("rooms") of the launch path. FORMER maps a folder's name in earlier commits to its
+# name today.
 ROOMS = ("native/python", "native/hot", "native/core", "sparkle_drv/core", "sparkle_drv/ops")
 FORMER = {"native/python": "native/hot"}
 OUTSIDE = "renamed out"
@@ -94,14 +95,16 @@ def of(path: str, text: str) -> Size:
 
 
 def room(path: str) -> str:
-    """Returns the room of a path, by today's name; OUTSIDE when the path is in no room."""
+    """Returns the folder of ROOMS in which a file lies, or OUTSIDE if it lies in none. A folder
+    that was renamed has its new name.
+    """
     found = next((name for name in ROOMS if path.startswith(f"{name}/")), OUTSIDE)
     return FORMER.get(found, found)
 
 
 def compared(root: Path, rev: str) -> dict[str, tuple[Size, Size]]:
-    """Returns for each room its size in `rev` and its size in the working tree. Raises
-    NoSuchRevision.
+    """Returns for each folder of ROOMS its size at commit `rev` and its size in the working tree.
+    Raises NoSuchRevision.
     """
     if not _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip():
         raise NoSuchRevision(rev)
@@ -147,7 +150,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def report(sizes: dict[str, tuple[Size, Size]]) -> str:
-    """Returns a table with a row for each room that has code, then their sum."""
+    """Returns a table with a row for each folder of ROOMS that has code, then their sum."""
     rows = [
         f"{'room':<20}{'tokens':>9}{'lines':>8}{'a line':>8}"
         f"{'now: tokens':>14}{'lines':>8}{'a line':>8}{'ratio':>8}"

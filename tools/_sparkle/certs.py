@@ -106,9 +106,10 @@ def issue(args: argparse.Namespace) -> None:
     for name in (files.KEY, files.CERTIFICATE):
         if (into / name).exists():
             raise FileExistsError(
-                f"{into / name}: expected no such file, got one, which stays; "
-                "`certs renew` renews it; if it is revoked, remove both files; "
-                "--out DIR makes files for another machine"
+                f"{into / name}: expected no such file, got one, which was not changed; "
+                "`certs renew` renews a certificate; for a revoked one, first remove "
+                f"{files.KEY} and {files.CERTIFICATE}; "
+                "--out DIR writes the files for another machine elsewhere"
             )
     files.write(into, _typed(lambda: ca.issue(args.name, args.role, tuple(args.host), args.days)))
     print(f"{args.role} {args.name}: {into}" + _to_copy(args.out))

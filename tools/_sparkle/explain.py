@@ -96,7 +96,9 @@ def explain(args: argparse.Namespace) -> int:
             raise ValueError(f"{type(error).__name__}: {error}") from error
         if args.json:
             if ctx.last_plan is None:
-                raise ValueError("no plan was made, because such a call is not placed")
+                raise ValueError(
+                    "--json: expected a call for which a device is chosen, got one without a plan"
+                )
             print(json.dumps(dataclasses.asdict(ctx.last_plan), indent=1, default=sorted))
         else:
             print(ctx.explain_last_plan())
@@ -120,7 +122,8 @@ def _filled(
     if args.place is None:
         return lambda: made
     arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
-    # New operands for each call, because an operand that a call moved stays on both devices.
+    # Each call gets newly filled operands. An operand that an earlier call copied would be on both
+    # devices, and the plan would not count its transfer.
     return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
 
 

@@ -69,7 +69,7 @@ def mesh(args: argparse.Namespace) -> int:
 
 
 def _routes(one: Mesh) -> Iterator[str]:
-    """Yields lines with the routes that are not direct, by size."""
+    """Yields lines with the routes that are not direct, for each size of transfer in NBYTES."""
     if len(one.devices) < 3:
         return
     yield "\nroutes"

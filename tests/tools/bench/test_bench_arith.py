@@ -90,7 +90,7 @@ def test_value(text, value):
         ("1e308G", "the value is inf"),
         ("(1e18)**64", "too large"),
         ("span(1e308, 1e308, 2, 2)", "the value is inf"),
-        ("9" * 5000, "a number of 5000 characters"),
+        ("9" * 5000, "got 5000 characters"),
         ("M = 7", "cannot read"),
         ("M <", "expected a number or a name"),
         ("and 1", "expected a number or a name"),

@@ -290,7 +290,7 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
         (files("a", "{"), "is not JSON"),
         (files("b", "[1]"), "expected a results file"),
         (files("c", {"schema": 2, "results": []}), "expected schema 1, got 2"),
-        (files("d", bad_row), "results[0]: expected a usable 'axes'"),
+        (files("d", bad_row), "results[0]: expected 'axes' of the right type"),
         (files("e", negative), "positive"),
         (good.with_name("missing"), "No such file"),
         (good.parent, "Is a directory"),

@@ -228,5 +228,5 @@ def test_no_such_device(bench):
 
 def test_a_device_whose_kernels_no_plan_changes_is_refused():
     info = replace(sp.open("cpu").info, backend="cuda")
-    with pytest.raises(UsageError, match="compiled for tiles of their own"):
+    with pytest.raises(UsageError, match="whose kernels have fixed tiles"):
         tune.jobs_for((), (), info, {}, 1)

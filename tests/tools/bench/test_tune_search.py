@@ -94,7 +94,7 @@ def test_wrong_plans_are_never_timed():
 
 def test_a_wrong_model_is_an_error():
     world = World(lambda plan: 1.0, wrong=[0])
-    with pytest.raises(ValueError, match="model's own plan"):
+    with pytest.raises(ValueError, match="ops' tile model"):
         world.search(0)
     assert not world.sampled
 

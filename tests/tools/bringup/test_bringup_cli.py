@@ -225,4 +225,4 @@ def test_ctrl_c_keeps_what_was_climbed(tmp_path):
 def test_a_device_without_ioctls_is_not_recorded(bringup, tmp_path):
     code, _, err = bringup("ladder", "-d", "cpu", "--record", tmp_path / "x")
     assert code == 2
-    assert "not driven by ioctls" in err
+    assert "expected a device that this package drives by ioctls" in err

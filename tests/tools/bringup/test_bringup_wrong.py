@@ -80,7 +80,7 @@ def test_code_that_is_not_replaced(monkeypatch, chip):
 @pytest.mark.parametrize(
     ("packet", "change", "said"),
     [
-        (sdma.Timestamp, lambda words: [0, 0, 0], "times out of order"),
+        (sdma.Timestamp, lambda words: [0, 0, 0], "timestamps to rise"),
         (pm4.CopyData, lambda words: [NOP] * len(words), "compute behind copies"),
     ],
 )

@@ -180,7 +180,7 @@ def test_arguments_become_operands_and_scalars():
         ("in:f32[1e999]", "the value is inf"),
         ("in:f32[1e300]", "beyond 64 bits"),
         ("in:f32[1e308G]", "the value is inf"),
-        ("in:f32[" + "9" * 5000 + "]", "a number of 5000 characters"),
+        ("in:f32[" + "9" * 5000 + "]", "got 5000 characters"),
         ("f32=1e39", "does not fit f32"),
         ("f64=1e999", "the value is inf"),
         ("u32=1e999", "the value is inf"),

@@ -125,7 +125,10 @@ def kernel_command(args: argparse.Namespace) -> int:
     )
     chosen = options.modes(args.mode)
     if args.vs and "pipeline" in chosen:
-        raise UsageError("--mode pipeline: launches in flight would disturb the samples of --vs")
+        raise UsageError(
+            "--mode pipeline: expected no --vs, got one: pipelined launches would disturb the "
+            "samples of the other kernels"
+        )
     if args.threshold and not args.vs:
         raise UsageError("--threshold: expected --vs, too")
     if args.search:

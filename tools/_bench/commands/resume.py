@@ -90,7 +90,7 @@ class Earlier:
             )
 
     def take(self, subjects: Sequence[Subject]) -> list[Row]:
-        """Returns the rows of all these jobs, or [] when a row is missing."""
+        """Returns the earlier run's rows of all `subjects`, or [] when one of them has no row."""
         if not all(self.rows.get(subject.key) for subject in subjects):
             return []
         return [self.rows[subject.key].popleft() for subject in subjects]
@@ -165,8 +165,9 @@ class Ledger:
         return self._places[place]
 
     def put(self, place: int, rows: Sequence[Row]) -> None:
-        """Stores the rows that belong to place number `place`. Copies all rows so far, in the
-        order of their places, into the report.
+        """Stores the rows of one job and its rivals. `place` is what `plan` returned for them.
+
+        Copies all rows so far into the report, in the order in which `plan` was called.
         """
         self._places[place : place + 1] = [list(rows)]
         self.report.rows = [row for rows in self._places for row in rows]

@@ -102,7 +102,8 @@ class Session:
     def _planned(
         self, tasks_of: Callable[[sp.Device], Sequence[Task]]
     ) -> list[tuple[sp.DeviceInfo, dict[int, Task]]]:
-        """Opens all devices once and makes all jobs, each with its place among the results.
+        """Opens all devices once and makes all jobs. Reserves a place among the results for the
+        rows of each job, so that the results keep this order.
 
         An error in the command line therefore ends the command before any work.
         """
@@ -167,8 +168,8 @@ class Session:
             tests[when] = found
 
     def told(self, info: sp.DeviceInfo, roof: Roof | None) -> None:
-        """Puts a device's roof into the document. A rate there that an earlier run measured stays
-        if it is higher.
+        """Puts a device's roof into the results. If the results have a roof of an earlier run, the
+        higher one of each rate is kept.
         """
         if roof is not None:
             known = self.report.extra.setdefault("roofs", {})

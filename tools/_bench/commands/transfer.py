@@ -58,7 +58,9 @@ def _measure(session: Session, points: Sequence[Point]) -> None:
 
 
 def _fit(session: Session) -> None:
-    """Adds to the document a line for each kind of transfer, fitted to its times by size."""
+    """Fits a straight line to the times of each kind of transfer over its sizes. Adds the lines to
+    the results.
+    """
     try:
         fits = fitted(session.report.rows, session.settings.seed)
     except UsageError as error:  # without scipy there is no fit, but the rows are valid

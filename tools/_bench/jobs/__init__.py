@@ -13,6 +13,6 @@ Plain data: no device is opened and nothing is timed. Called by measure/, tune/ 
     compilers.py         compiles sources to images; device_headers.py has what clang lacks
     arith.py, axes.py    arithmetic over names of axes; lists and ranges of sizes
     fills.py             random inputs that a wrong kernel cannot pass
-    plans.py             the tile plan that ops would use, and the model's own
+    plans.py             the tile plan that ops would use, and the plan of ops' tile model
     roofs.py             the kinds of roof, and the kernels that measure each
 """

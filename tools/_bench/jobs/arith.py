@@ -101,7 +101,9 @@ class _Parser:
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        self.idle = 0  # above 0: the value cannot matter, as 1/0 in "0 and 1/0", so no error
+        # While this is above 0, the value being read cannot change the result, like that of 1/0 in
+        # "0 and 1/0". Its arithmetic then raises nothing.
+        self.idle = 0
         self.tokens = _tokens(text)
         self.at = 0
 
@@ -214,7 +216,9 @@ class _Parser:
             try:
                 value = self.bounded(value**exponent)
             except OverflowError:
-                raise self.wrong("the value is too large") from None
+                raise self.wrong(
+                    "expected a number that fits a float64, but the value is too large"
+                ) from None
         return value
 
     def atom(self) -> Number:
@@ -237,7 +241,9 @@ class _Parser:
 
     def number(self, word: str, suffix: str) -> Number:
         if len(word) > _LONGEST:
-            raise self.wrong(f"a number of {len(word)} characters")
+            raise self.wrong(
+                f"expected a number of at most {_LONGEST} characters, got {len(word)} characters"
+            )
         plain = word.isdigit() or word[:2] in ("0x", "0X")
         value: Number = int(word, 0 if word[:2] in ("0x", "0X") else 10) if plain else float(word)
         if suffix:
@@ -262,5 +268,5 @@ class _Parser:
         if isinstance(value, int) and abs(value) > _LIMIT:
             raise self.wrong("the value is beyond 64 bits")
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.wrong(f"the value is {value}")
+            raise self.wrong(f"expected a finite number, but the value is {value}")
         return value

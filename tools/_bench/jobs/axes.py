@@ -28,8 +28,8 @@ MOST_POINTS = 4096
 class Axis:
     """One axis: its name, its default values, and either a smallest value or the allowed words.
 
-    Tables leave the axis out of a row in which its value is `neutral`. Results files always name
-    the axis.
+    A table does not show the axis in a row whose value of the axis is `neutral`. Results files
+    always name the axis.
     """
 
     name: str
@@ -131,7 +131,7 @@ def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
     for column in columns:
         total *= len(column)
     if total > MOST_POINTS:
-        raise UsageError(f"the axes make {total} combinations, {MOST_POINTS} at most")
+        raise UsageError(f"the axes: expected at most {MOST_POINTS} combinations, got {total}")
     return [
         dict(zip((axis.name for axis in axes), values, strict=True))
         for values in itertools.product(*columns)

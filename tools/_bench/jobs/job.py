@@ -90,7 +90,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Absent:
-    """A pointer argument that the kernel allows to leave out, and that is left out."""
+    """An optional pointer argument of the kernel, for which this job passes no operand."""
 
     name: str
 

@@ -1,8 +1,8 @@
-"""The tile plan of a kernel at a size: the plan that ops uses (the tuned one, or else the model's),
-and the model's own.
+"""The tile plan of a kernel at one size of the problem.
 
-Plans of gemm and conv2d come from ops/tiles and ops/tiles/conv2d.py; ops/tiles/tuned_plans.py reads
-tuned ones from SPARKLE_HOME/tuned.json. Called by catalog.py and tune.py.
+`model` computes a plan from facts about the device, by ops/tiles. `plan` returns the plan that
+sparkle_drv.ops uses: the one that `bench.py tune` found and stored in SPARKLE_HOME/tuned.json, or
+else that of `model`. Called by catalog.py and tune.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """Returns the model's plan. None if there is nothing to choose."""
+    """Returns the plan computed from facts about the device. None if the kernel takes no plan."""
     from sparkle_drv.ops import tiles
     from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 

@@ -44,7 +44,9 @@ def sweep(
     sizes = group_size.split(":") if group_size else []
     product = math.prod(map(len, columns.values())) * max(1, len(sizes))
     if product > MOST_PRODUCT:
-        raise UsageError(f"-D and --group-size make {product} combinations, {MOST_PRODUCT} at most")
+        raise UsageError(
+            f"-D and --group-size: expected at most {MOST_PRODUCT} combinations, got {product}"
+        )
     names = [*columns]
     checks: list[list[str]] = [[] for _ in range(len(names) + 2)]
     for text in where:

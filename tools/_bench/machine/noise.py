@@ -58,7 +58,7 @@ class Noise:
         return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
-        """Returns the values of COLUMNS without the first column; "-" for no disturbance."""
+        """Returns the cells of COLUMNS[1:] in a table. A cell is "-" if nothing disturbed."""
         return [
             f"{self.others:.0%}" if self.others and self.others >= OTHERS_SHOWN else "-",
             f"{self.steal:.1%}" if self.steal else "-",
@@ -122,7 +122,7 @@ class Watch:
         try:
             found = [value for name, value in self._sensors().items() if name.endswith("_mhz")]
         except (OSError, ValueError, sp.SparkleError):
-            return None  # a device's error also appears in the row's own samples
+            return None  # not reported here: an error of the device also fails the row itself
         return float(found[0]) if found else None
 
 

@@ -128,8 +128,11 @@ def timing_queue(device: sp.Device) -> Iterator[sp.Queue]:
 
 
 class Bound:
-    """A job loaded on a device, with `nsets` placements, on its own timing queue unless a queue is
-    given. A context manager: closing frees its resources. `outputs` are those of the last check.
+    """A job that is loaded on a device, with `nsets` sets of its operands (`placements`).
+
+    It launches on `queue`, or else on a queue of its own. `outputs` holds what the kernel wrote
+    in the last `check`. A context manager: leaving it frees the memory, the kernel and the own
+    queue.
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class Bound:
             self.launch_options["group_size"] = job.group_size
         with ExitStack() as stack:
             self.kernel = stack.enter_context(closing(job.load(device)))
-            # a kernel that was made for one plan on this device fixes the grid
+            # A kernel that was made for one tile plan on this device has a fixed grid.
             if self.kernel.groups:
                 self.launch_options = {}
             # The times of an emulated device mean nothing, so its queue spends no packets on them.
@@ -215,7 +218,7 @@ class Bound:
         return before
 
     def fill_all(self) -> None:
-        """Writes random inputs into every placement, so that timing through all of them runs on
+        """Writes random inputs into every set of operands, so that timing in any of them runs on
         real data.
         """
         for placement in self.placements:

@@ -201,8 +201,8 @@ def _stderr() -> int:
 
 
 def _without(job: Job, lost: Lost) -> Job:
-    """Returns the job with the lost kernel marked, so that it is not tried again. If the lost
-    kernel is unknown, all kernels are marked.
+    """Returns the job, in which the kernel that crashed or hung (`lost`) is marked, so that it is
+    not run again. If `lost` does not name a kernel, all kernels of the job are marked.
     """
     every = (job, *job.rivals)
     names = {one.kernel for one in every if not one.lost}
@@ -237,7 +237,8 @@ def main(descriptor: int) -> None:
     answer: Any
     try:
         with meter.here(uri, settings, threshold) as one:
-            # The process ends in here: closing the device would wait for a kernel that hangs.
+            # The process ends inside this `with`, by os._exit: closing the device would wait for a
+            # kernel that hangs.
             try:
                 while True:
                     name, *rest = pipe.recv()

@@ -45,7 +45,7 @@ def refuse(info: sp.DeviceInfo, what: str) -> None:
 
 @dataclass
 class Submitting:
-    """Takes samples of one launch each, and uses the placements in turn."""
+    """Takes samples of one launch each, and uses the sets of operands in turn."""
 
     bound: Bound
     batch: int = 1

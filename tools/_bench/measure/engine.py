@@ -122,7 +122,7 @@ def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
 
 
 def lost(job: Job, info: sp.DeviceInfo, mode: str, settings: Settings) -> Row:
-    """Returns the row of a job that must not be tried again."""
+    """Returns a failed row for a job that must not be run again, with `job.lost` as the reason."""
     row = Row.failed(subject_of(job, info, mode), {"what": job.lost}, job.lost)
     return finish(row, job, info, settings)
 
@@ -168,7 +168,7 @@ def _run(
 
 
 def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
-    """Does the check before timing. Returns None if the job may be timed, otherwise the row: its
+    """Checks the kernel before timing. Returns None if the job may be timed, otherwise the row: its
     check failed, or it has no reference.
     """
     verdict = bound.check(0)
@@ -183,7 +183,7 @@ def refused(bound: Bound, subject: Subject, settings: Settings) -> Row | None:
 
 
 def judged(bound: Bound, subject: Subject, measured: Measured, mode: str, nsets: int) -> Row:
-    """Does the check after timing. Returns the row with its time, or a failed row
+    """Checks the kernel again after timing. Returns the row with its time, or a failed row
     without a time.
     """
     job = bound.job

@@ -115,12 +115,13 @@ def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -
 
 
 def _better(rates: stats.Floats) -> list[float]:
-    """Returns the rates of a kernel on one thread or on all threads, whichever is faster. `rates`
-    has a row for each. The choice is made anew for each stretch of samples.
+    """Returns the rates of a roof's kernel on one thread or on all threads, whichever is faster.
 
-    On busy cores, all threads are sometimes faster and sometimes slower than one. A choice in each
-    round would prefer chance outliers: it lowered the share of gemm_f64 beside two busy loops from
-    70 % to 63 % (six runs).
+    The two rows of `rates` are the rates on one thread and on all threads, one for each round. The
+    rounds are cut into at most stats.BLOCKS blocks, and each block gets the row that has the higher
+    median there. On busy cores, now one thread is faster, now all threads. The higher rate of every
+    single round would exceed the roof: then gemm_f64 reached 63 % of it instead of 70 %, beside two
+    busy loops (six runs).
     """
     stretches = max(1, min(stats.BLOCKS, rates.shape[1] // 2))
     parts = np.array_split(rates, stretches, axis=1)

@@ -1,9 +1,9 @@
 """The cost of a launch to its caller on an idle queue, in ns by the host's clock. Nothing is
 subtracted.
 
-Each sample is a loop of calls, divided by their number. The kernels have no work (noop; saxpy with
-n = 0), so the time is that of our own code. A check first shows that saxpy computes correctly when
-it has work.
+A sample is the time of a loop of calls, divided by the number of launches. The kernels have no work
+(noop; saxpy with n = 0), so the time is that of our own code. A check first shows that saxpy
+computes correctly when it has work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ RECORDED = 100
 
 @dataclass(frozen=True)
 class Case:
-    """One way to launch. `loop` makes `calls` calls, which launch `launches` kernels in all."""
+    """One kind of call to measure. `loop` makes many such calls; its time is divided by `launches`,
+    the number of kernels that it launches, or of its waits.
+    """
 
     name: str
     loop: Callable[[], None]

@@ -27,7 +27,7 @@ MOST_BATCH = 1023  # largest batch; a queue keeps the times of only a few thousa
 
 
 class Slot:
-    """One slot of the ring: a placement, and the commands that run the job on it."""
+    """One slot of the ring: a set of operands, and the commands that run the job on it."""
 
     def __init__(self, bound: Bound, placement: Placement) -> None:
         import sparkle_drv as sp
@@ -38,7 +38,9 @@ class Slot:
 
 
 class ThreeWays:
-    """Takes samples of a job in each of the three ways: (device ns, host ns) per launch."""
+    """Takes samples of a job submitted in three ways: each launch alone, in one list, through a
+    ring of slots. A sample is (device ns, host ns) per launch.
+    """
 
     def __init__(self, bound: Bound) -> None:
         placements = iter(bound.placements)
@@ -52,8 +54,8 @@ class ThreeWays:
         self._list = self._recorded()
 
     def _recorded(self) -> sp.Commands:
-        """Returns all launches of a sample in one list, with the placements in the
-        pipeline's order.
+        """Returns one list with all launches of a sample. The launches use the sets of operands in
+        turn, as the pipeline does.
         """
         import sparkle_drv as sp
 
@@ -114,10 +116,11 @@ class Pipelined:
 
 
 def batch_for(launch_ns: float) -> int:
-    """Returns the number of launches per sample: 1 ms of them, or at least four rounds of the ring,
-    so that filling and emptying the ring hardly count.
+    """Returns the number of launches per sample: as many as take 1 ms, but at least four rounds of
+    the ring, so that filling and emptying the ring hardly count.
 
-    If four rounds would take more than 0.1 s, two are enough. Every placement runs equally often.
+    If four rounds would take more than 0.1 s, two are enough. Every set of operands is used equally
+    often.
     """
     launch_ns = max(launch_ns, 1.0)
     least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2
@@ -128,8 +131,9 @@ def batch_for(launch_ns: float) -> int:
 def take(
     ways: ThreeWays, rule: Callable[[], StopRule], clock: Callable[[], float] = time.monotonic
 ) -> tuple[Measured, Overhead]:
-    """Takes samples of the three ways in turns, in an order that rotates with each round, until
-    each way has enough host times. The row's own samples are those of the pipeline.
+    """Takes samples of the three WAYS to submit (alone, in one list, pipelined) in turns, in an
+    order that rotates with each round. Stops when each has enough times by the host's clock. The
+    row's own samples are those of the pipeline.
     """
     rules = {way: rule() for way in WAYS}
     start, rounds = clock(), 0

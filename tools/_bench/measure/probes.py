@@ -115,8 +115,8 @@ class Gauges:
         return found
 
     def _reference(self, sample_ns: float, stack: ExitStack) -> list[Roofed]:
-        """Returns a probe for a row that may be near no roof. With it, `compare` can tell a change
-        of the row from one of the machine.
+        """Returns a loop of FMAs that takes part in the rounds of a row which may be near no roof.
+        By this reference `compare` can tell a change of the row from a change of the machine.
         """
         for kind in ("f32", "f64"):
             if made := self._fmas(kind, max(sample_ns, LEAST_FMA_NS), 1, stack):
@@ -253,8 +253,8 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Raises `best` to the rates that a row's probes reached. The rate of a cache is left out,
-        because it is no roof of the drawing.
+        """Raises `best` to the rates that a row's probes reached. It ignores a stream whose bytes
+        fit into a cache, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))
@@ -267,7 +267,7 @@ class Gauges:
 
 
 def _shortest(sampler: Sampler) -> float:
-    """Returns the ns per launch by the device's clock, the shortest of a few."""
+    """Returns the shortest of three samples: ns per launch, by the device's clock."""
     return min(sampler.sample()[0] for _ in range(3))
 
 
@@ -290,5 +290,5 @@ def working_set(bound: Bound) -> int:
 def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
-    """Makes the Gauges of a device. None if the device's times mean nothing."""
+    """Makes the Gauges of a device. Yields None if it is emulated, as its times mean nothing."""
     yield None if device.info.emulated else Gauges(device, manifest, settings)

@@ -30,7 +30,9 @@ LAUNCH_NS = 1_500_000.0
 
 @dataclass(frozen=True)
 class SelfTest:
-    """The speed of a roof's kernel relative to itself: 100 % on any machine after enough rounds."""
+    """The result of a self-test: the speed of a roof's kernel relative to the same kernel. The true
+    ratio is 100 % on any machine.
+    """
 
     kernel: str
     ratio: stats.Summary
@@ -53,8 +55,8 @@ class SelfTest:
 
 
 def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest | None:
-    """Measures with the first loop of FMAs that the device has. None if the device has no such
-    loop, or if the time is too short for an interval.
+    """Makes a self-test with the first loop of FMAs that the device has. Returns None if the device
+    has no such loop, or if the time allows too few rounds for an interval.
     """
     with ExitStack() as stack:
         make = partial(gauges.fma, LAUNCH_NS, 1, stack)
@@ -77,8 +79,8 @@ def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest
 
 
 def words(tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the heading's text about the self-tests at the start and at the end of a run
-    (`as_json`).
+    """Returns the text of a heading about the self-tests at the start and at the end of a run.
+    `tests` has each of them in the form of `SelfTest.as_json`.
     """
     percents = [f"{t['ci_low_percent']:.0f}..{t['ci_high_percent']:.0f}" for t in tests.values()]
     busy = not all(test["agrees"] for test in tests.values())

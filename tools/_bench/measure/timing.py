@@ -35,9 +35,10 @@ second to separate them. In 9 of 60 tries on Zen 4, two processes on their own c
 half their speed."""
 BEYOND_CACHE = 2
 ASSUMED_CACHE_NBYTES = 64 << 20  # size of the caches of a device that does not report them
-MOST_COLD_SHARE = 4  # the rotating sets use at most a quarter of the device's memory
+MOST_COLD_SHARE = 4  # all sets of operands together use at most a quarter of the device's memory
 MOST_COLD_SETS = (
-    # most sets; for tiny operands, allocating thousands of sets would take longer than timing them
+    # Largest number of sets of operands. For tiny operands, allocating thousands of sets would take
+    # longer than the timing itself.
     512
 )
 PIPELINE_DEPTH = 3
@@ -111,8 +112,8 @@ class Batched:
     _lists: list[sp.Commands] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Records the lists. If one list cannot hold all placements, there are several: each
-        continues with the placement after the previous list's last.
+        """Records the lists of `batch` dispatches each. The dispatches use the sets of operands in
+        turn. If there are more sets than `batch`, the next list goes on with the next set.
         """
         import sparkle_drv as sp
 
@@ -160,7 +161,9 @@ def several(bound: Bound, batch: int) -> Sampler:
 
 
 def estimate(bound: Bound) -> float:
-    """Returns about how long a launch lasts, in ns by the device's clock: the shortest of a few."""
+    """Returns about how long a launch lasts, in ns by the device's clock. This is the shortest time
+    of a few launches.
+    """
     single = OneByOne(bound, "device")
     lasts = min(single.sample()[0] for _ in range(max(3, len(bound.placements))))
     single.close()

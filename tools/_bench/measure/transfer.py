@@ -44,16 +44,19 @@ AXES = (
 MODE = "latency"
 EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
 ALIGNED = 256  # alignment of slots, in bytes
-# most slots; the time of small sizes is all latency, and more slots would take long to record
+# Largest number of slots, the places of a buffer to which one transfer after the other goes. Small
+# transfers would fit more slots, but their commands would take long to record.
 MOST_SLOTS = 2048
 
 
 class Transfer:
-    """One way at one size on a device. `once` makes the transfer in one slot and waits, `check`
-    verifies it, and `sample` times it in slot after slot.
+    """Transfers of one kind (write, read, copy, fill, map_write or map_read) and one size on a
+    device.
 
-    The slots are adjacent in one buffer and in one array of the host. Both are larger than all
-    caches together. A guard band lies on both sides of the slots.
+    A slot is the part of memory that one transfer fills. The slots are adjacent in one buffer and
+    in one array of the host. Both are larger than all caches together. A guard band lies on both
+    sides of the slots. `once` makes the transfer in one slot and waits, `check` verifies it, and
+    `sample` times it in slot after slot.
     """
 
     batch = 1
@@ -94,7 +97,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # The six ways of moving bytes. Each function returns when its transfer has ended.
+    # One method for each kind of transfer. It makes the transfer in slot `at` and waits for it.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
@@ -159,8 +162,8 @@ class Transfer:
         return verify.worst_of(verdicts)
 
     def _fresh(self, phase: int, at: int) -> Array:
-        """Returns new random bytes for one transfer. For a fill they repeat a random pattern, and
-        the command lists are recorded anew with this pattern.
+        """Returns new random bytes for one transfer. For a fill these bytes repeat a short random
+        pattern, and the command lists are recorded anew to fill with this pattern.
         """
         import sparkle_drv as sp
 
@@ -184,8 +187,8 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """Returns the number of slots, used in turn, whose bytes together exceed twice the last-level
-    cache, but at most MOST_SLOTS.
+    """Returns the number of slots of `nbytes` bytes, used in turn by one transfer each, whose bytes
+    together exceed twice the last-level cache, but at most MOST_SLOTS.
     """
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)

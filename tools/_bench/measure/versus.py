@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 T = TypeVar("T")
-MOST_UNEQUAL = 100  # beyond this ratio to the fastest, the slowest kernel shortens all batches
+# All kernels of a comparison have batches that suit the fastest kernel. If the slowest takes more
+# than this many times as long, the batches of all are made shorter.
+MOST_UNEQUAL = 100
 
 
 @dataclass
@@ -194,7 +196,7 @@ def _fits_cache(e: Entrant) -> bool:
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
-    """Does the check after timing and sets the row."""
+    """Checks the kernel again after timing, and sets its row."""
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)

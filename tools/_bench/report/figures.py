@@ -31,7 +31,8 @@ FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
 TITLE_LETTERS_PER_INCH = 10
 LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend, points per letter
-MOST_WORDS, WORD_LETTERS = 36, 20  # limits of an axis whose values are words
+# Largest number of labels on an axis whose values are words, and of letters in one such label.
+MOST_WORDS, WORD_LETTERS = 36, 20
 OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"
 STYLE = {
     "svg.hashsalt": "sparkle",
@@ -67,7 +68,7 @@ def check(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Removes the drawings of earlier runs, which have a mark. Other files stay."""
+    """Removes the drawings of earlier runs, which contain the comment OURS. Other files stay."""
     for path in folder.glob("*.svg"):
         try:
             if path.is_symlink() or not path.is_file():

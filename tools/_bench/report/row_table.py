@@ -124,8 +124,8 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _caches(submission: Submission | None) -> list[str]:
-    """Returns the cells of a submission: its bytes over the bus, its cache invalidations and its
-    flushes.
+    """Returns the cells about a submission to an emulated card: its counts of bytes over the bus,
+    cache invalidations and flushes.
     """
     if submission is None:
         return ["-"] * 3

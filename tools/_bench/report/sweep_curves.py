@@ -133,8 +133,8 @@ def _sweep(
 def transfers(
     folder: Path, device: str, rows: Sequence[Row], fits: Sequence[Mapping[str, Any]], footer: str
 ) -> list[bool]:
-    """Draws transfer-DEVICE.svg: time over size for every way, one panel per kind of memory. The
-    fits are dashed.
+    """Draws transfer-DEVICE.svg: time over size for each kind of transfer (write, read, ...), with
+    one panel per kind of memory. The fits are dashed.
     """
     memories = list(dict.fromkeys(str(row.subject.axes["memory"]) for row in rows))
     size = (figures.WIDTH + 4 if len(memories) > 1 else figures.WIDTH, figures.HEIGHT)

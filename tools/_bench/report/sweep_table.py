@@ -46,8 +46,8 @@ def best(rows: Sequence[Row]) -> list[int]:
 
 
 def _standing(row: Row) -> tuple[bool, float]:
-    """Returns the key by which the best row is chosen. The winner of a search's final comparison
-    precedes rows that were measured one after another.
+    """Returns the key by which the best row is chosen: the largest key wins. The winner of a
+    search's final comparison beats all rows that were measured one after another.
     """
     return "is_best" in row.extra, merit(row)
 

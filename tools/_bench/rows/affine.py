@@ -84,8 +84,8 @@ def line(sizes: Floats, times: Floats) -> tuple[float, float]:
         f_scale=FAR_OFF,
     )  # fmt: skip
     alpha, beta = (float(value) for value in found.x * units)
-    # At its bound the solver stops slightly above 0. A value that changes no size's time is set to
-    # 0.
+    # alpha and beta may be 0 but not less, and the solver stops slightly above this bound. A value
+    # too small to change the time of any size becomes 0.
     return (
         alpha if alpha > NOTHING * times.min() else 0.0,
         beta if beta * sizes.max() > NOTHING * times.max() else 0.0,

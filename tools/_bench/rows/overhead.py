@@ -23,8 +23,8 @@ Ratio = tuple[float, float | None, float | None]  # a ratio and its 95 % interva
 
 @dataclass(frozen=True)
 class Way:
-    """Samples of one way, in ns per launch, by the clocks of device and host. Samples with the same
-    index belong to the same launches.
+    """Samples of launches that were submitted in one of WAYS, in ns per launch. `host` and `device`
+    are two clocks; their samples with the same index belong to the same launches.
     """
 
     host: Sequence[float]
@@ -41,22 +41,24 @@ class Way:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The three ways, sampled in turns on the same operands. `batch` is the number of launches per
-    sample.
+    """The samples of all WAYS to submit, taken in turns on the same operands. `batch` is the number
+    of launches per sample.
     """
 
     ways: Mapping[str, Way]
     batch: int
 
     def summary(self, way: str, quantity: str) -> stats.Summary:
-        """Returns the median and its interval of one quantity of one way, in ns per launch."""
+        """Returns the median of one of QUANTITIES for one of WAYS to submit, with its interval, in
+        ns per launch.
+        """
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """Returns the median of a way's quantity, divided by that of the way `sync`.
+        """Returns the median of one of QUANTITIES for one of WAYS, divided by that of "sync".
 
-        With too few samples the ratio has no interval. Returns None for `sync` itself, and when the
-        interval of `sync` reaches zero.
+        With too few samples the ratio has no interval. Returns None for "sync" itself, and when the
+        interval of "sync" reaches zero.
         """
         base, own = self.summary(SYNC, quantity), self.summary(way, quantity)
         if way == SYNC or base.low <= 0:

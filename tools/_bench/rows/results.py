@@ -125,7 +125,9 @@ class Submission:
         after: Mapping[str, int],
         n: int,
     ) -> Submission:
-        """Returns the means over `n` submissions, from two states of the card's counters."""
+        """Returns the numbers of one submission. Those about caches are means over `n` submissions:
+        `before` and `after` are the emulated card's counters before and after all of them.
+        """
         return cls(
             ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}
         )
@@ -158,7 +160,7 @@ class Share:
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the entries that a results file stores beside the row's roof_percent."""
+        """Returns the details of the share, which a results file stores beside `roof_percent`."""
         ratio = self.ratio
         return {
             "kernel": self.kernel,
@@ -212,8 +214,8 @@ class Row:
 
     @property
     def spread_percent(self) -> float | None:
-        """The spread of a file's samples: the distance between the quartiles, in per cent of the
-        median.
+        """The spread of the row's samples, rounded as in a results file: the distance between the
+        quartiles, in per cent of the median.
         """
         return 100 * stats.spread(self.measured.rounded) if self.measured else None
 
@@ -351,7 +353,7 @@ def _check_row(row: Any, where: str) -> None:
     }
     for key, kind in wanted.items():
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
-            raise UsageError(f"{where}: expected a usable {key!r}")
+            raise UsageError(f"{where}: expected {key!r} of the right type")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: expected positive numbers in samples_ns")
     noise = row.get("noise") or {}

@@ -52,7 +52,9 @@ class Shift:
         return -threshold <= self.low and self.high <= threshold
 
     def beside(self, machine: Shift) -> Shift:
-        """Returns the part of this shift that the shift of the machine does not explain."""
+        """Returns the change of the row relative to `machine`, the change of a reference that
+        ran beside it: what is left is the change of the kernel.
+        """
         return Shift(
             (1 + self.middle) / (1 + machine.middle) - 1,
             (1 + self.low) / (1 + machine.high) - 1,
@@ -126,16 +128,16 @@ def _typical(was: Samples, now: Samples) -> Shift:
 
 
 def _quantiles(samples: int) -> tuple[float, float]:
-    """Returns the quantiles of the fastest and of the quick samples. Neither exceeds
-    0.5, the median.
+    """Returns the quantiles FASTEST and QUICK for a row with this number of samples. Few samples
+    raise both, so that FEWEST samples lie below the first; neither exceeds 0.5, the median.
     """
     fastest = max(FASTEST, FEWEST / samples)
     return min(fastest, 0.5), min(fastest * QUICK / FASTEST, 0.5)
 
 
 def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
-    """Returns the shift of the fastest times. The bootstrap draws whole stretches, because
-    disturbances last for many samples.
+    """Returns the shift of the fastest times: by how much the quantile `quantile` changed. The
+    bootstrap draws whole blocks of consecutive samples, because a disturbance lasts for many.
     """
     rng = np.random.default_rng(0)
     again = _drawn(rng, now, quantile) / _drawn(rng, was, quantile)
@@ -145,7 +147,7 @@ def _fastest(was: stats.Floats, now: stats.Floats, quantile: float) -> Shift:
 
 
 def _drawn(rng: np.random.Generator, samples: stats.Floats, quantile: float) -> stats.Floats:
-    """Returns the fastest times of DRAWS resamples."""
+    """Returns the quantile `quantile` of each of DRAWS resamples (bootstrap by blocks)."""
     stretches = min(stats.BLOCKS, samples.size)
     length = samples.size // stretches
     cut = samples[: stretches * length].reshape(stretches, length)
@@ -169,8 +171,8 @@ def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
-    """Returns the relative distance between the fastest and the quick samples, in the file where it
-    is larger.
+    """Returns the uncertainty of a row. In each file this is the relative distance between the two
+    quantiles `at` (fastest, quick) of the row's samples. The larger of the two counts.
     """
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)

@@ -17,7 +17,9 @@ from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
 FEWEST_FOR_INTERVAL = 6  # from n = 6 on, min and max enclose the median with 1 - 2 * 0.5**n >= 95 %
-BLOCKS = 20  # number of stretches of samples; adjacent samples of a process are not independent
+# Number of blocks into which the samples of a row are cut. Each block counts as one independent
+# sample, because adjacent samples of one process are not independent.
+BLOCKS = 20
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,9 @@ def spread(samples: npt.ArrayLike) -> float:
 
 
 def blocks(values: npt.ArrayLike) -> Floats:
-    """Returns the medians of BLOCKS consecutive stretches, so that a disturbance of many samples
-    counts once. With fewer than two values per stretch, returns the values unchanged.
+    """Cuts the values into BLOCKS blocks of consecutive values and returns the median of each. A
+    disturbance of many samples in a row then changes one median. With fewer than two values per
+    block, returns the values unchanged.
     """
     every = np.asarray(values, dtype=np.float64)
     if every.size < 2 * BLOCKS:

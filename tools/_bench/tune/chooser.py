@@ -1,11 +1,12 @@
-"""Chooses which point of a sweep to try next. A model of the costs so far shows where a better
-point may be.
+"""Chooses which point of a sweep to try next. A statistical model of the costs so far
+(surrogate.py) shows where a better point may be.
 
-The points are all allowed combinations of named numbers and words. The first point comes first,
-then some that are far from each other. After them comes the point with the largest expected
-improvement of the logarithm of the cost (Jones, Schonlau and Welch, 1998). Every other time, only
-points that differ from the best in one name are considered, because a rugged cost misleads the
-model for farther points. No point comes twice. Pure. Called by sweep_search.py.
+Each point is one allowed combination of the axes' values, which are numbers or words. The first
+point comes first, then some that are far from each other. After them comes the point with the
+largest expected improvement of the logarithm of the cost (Jones, Schonlau and Welch, 1998). Every
+other time, only points that differ from the best on a single axis are considered: where costs
+change abruptly, the model is wrong about farther points. No point comes twice. Pure. Called by
+sweep_search.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from _bench.jobs.axes import Value
 from .surrogate import Floats, Surrogate
 
 FEWEST_FIRST = 8
-CANDIDATES = 2000  # largest number of points that the model judges
+CANDIDATES = 2000  # largest number of points whose costs the Gaussian process predicts at once
 # log costs that exceed the best by more than this are compressed, as their exact value says little
 KNEE = 0.5
 PAIR = 1.5  # prior of log(length scale) of a pair of features: most pairs do not matter
@@ -72,8 +73,8 @@ class Chooser:
         self._gap = np.minimum(self._gap, gap)
 
     def _candidates(self, left: np.ndarray) -> np.ndarray:
-        """Returns the candidates among the points that are left: random points, or every other time
-        those that differ from the best in one name.
+        """Returns candidates among `left`, the indices of untried points. Every other call returns
+        those that differ from the best point on one axis alone, if any; else random points.
         """
         if len(self._tried) % 2 == 0:
             best = self._tried[int(np.argmin(self._costs))]
@@ -101,7 +102,9 @@ class Chooser:
 
 
 def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
-    """Yields the values of each name. A group size such as "8x4" gives a column for each number."""
+    """Yields for each axis the values of all points, in order. A group size such as "8x4" gives one
+    such column for each of its numbers.
+    """
     for name in points[0]:
         column = [point[name] for point in points]
         if all(isinstance(value, str) and _NUMBERS.fullmatch(value) for value in column):

@@ -75,8 +75,8 @@ def document(rows: Sequence[Row], seed: int, interrupted: bool) -> dict[str, Any
     for row in rows:
         entry = asdict(row)
         if row.outcome is not None:
-            # A ratio below 1 means that the model's plan won the last comparison: no better plan
-            # was found.
+            # A ratio below 1 means that the plan of ops' tile model was faster than the best other
+            # plan in the final comparison: no better plan was found.
             entry["distance_percent"] = [100 * max(r - 1, 0.0) for r in row.outcome.ratio]
         results.append(entry)
     return {

@@ -4,8 +4,8 @@ injected clock.
 The search is a hill climbing: the best plan so far races its untried neighbours, until none wins or
 time is up. A race is successive halving: all remaining plans take one sample each in turns, then
 the slower half is dropped. A busy moment thus affects all alike. The samples that made a plan win
-overstate its advantage. Therefore a final comparison, new samples of the best plan and the model's
-plan, decides at the end. Called by tune.py.
+overstate its advantage. Therefore a final comparison, new samples of the best plan and the plan of
+sparkle_drv.ops' tile model ("the model's plan"), decides at the end. Called by tune.py.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Entrant(Generic[P]):
 
 @dataclass
 class Outcome(Generic[P]):
-    """The result of a search. At its end the model's plan and the best plan found are measured in
-    turns: the final comparison.
+    """The result of a search. At its end the plan of ops' tile model ("the model's plan") and the
+    best plan found are measured in turns: the final comparison.
 
     `ratio` is the median time of the model's plan over that of the best plan found, with the two
     ends of its 95 % interval. Below 1 the model's plan is faster. If the search finds no better
@@ -109,12 +109,15 @@ class Search(Generic[P]):
         return self.clock() - self._start > share * self.budget_s
 
     def run(self, seeds: Sequence[P]) -> Outcome[P]:
-        """Runs the search. `seeds[0]` is the model's plan. Raises ValueError if that plan is not
-        admitted.
+        """Runs the search. It begins with the plans `seeds`; `seeds[0]` is the plan of ops' tile
+        model. Raises ValueError if the device refuses that plan, or if its result is wrong.
         """
         model = self._entrant(seeds[0])
         if model is None:
-            raise ValueError("the model's own plan is refused or wrong: nothing to compare with")
+            raise ValueError(
+                "expected a valid plan from ops' tile model, got one that is refused or computes "
+                "wrong results: there is nothing to compare other plans with"
+            )
         best, complete = model, False
         candidates, first = list(seeds[1:]), True
         while True:
@@ -143,8 +146,8 @@ class Search(Generic[P]):
         return None if arm is None else Entrant(plan, arm)
 
     def _enter(self, plans: Sequence[P], best: Entrant[P]) -> list[Entrant[P]]:
-        """Returns the plans that are admitted before time is up, without those that two samples
-        show to be `hopeless` times slower than the best.
+        """Loads and verifies `plans` in random order until time is up. Returns the valid ones,
+        without those that two samples show to take more than `hopeless` times as long as `best`.
         """
         found = []
         for plan in self._random.sample(list(plans), len(plans)):
@@ -203,7 +206,7 @@ class Search(Generic[P]):
                 entrant.take()
         model_s, best_s = (stats.summarize(e.samples).median for e in (a, b))
         low, high = stats.ratio_interval(b.samples, a.samples, self.seed)
-        if low <= 1.0:  # without a clear difference the model's plan wins
+        if low <= 1.0:  # without a clear difference the plan of ops' tile model wins
             ratio = (model_s / best_s, low, high)
             return Outcome(model.plan, model.plan, model_s, model_s, ratio, tried, complete)
         ratio = (model_s / best_s, low, high)

@@ -3,9 +3,12 @@
 Pure functions. A search begins at the plans of `seeds` and goes from a plan to its `neighbours`. A
 backend may still refuse a plan when it loads the kernel (tune.py). Called by search.py.
 
-    gpu   algorithm, tile per thread, threads per group along m and n, terms per step, vector
-    cpu   algorithm, mc nc kc, all threads or one; the micro-tile is the kernels' own
-    reduce (gpu only)   threads per group, vector
+These parts of a plan change, one at a time:
+
+    gpu   algorithm, outputs per thread, threads per group along m and n, terms of k per step,
+          width of vector loads
+    cpu   algorithm, block sizes mc, nc and kc, all threads or one; the micro-tile is fixed
+    reduce (gpu only)   threads per group, width of vector loads
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ STAGED = ("shared", "im2col")
 
 @dataclass(frozen=True)
 class Shaped:
-    """A gpu plan in parts: algorithm, tile per thread, threads per group, terms per
-    step, vector.
+    """A gpu plan in parts: algorithm, outputs per thread (tm x tn), threads per group (across x
+    down), terms of k per step (bk), width of vector loads.
     """
 
     algo: str
@@ -49,13 +52,15 @@ class Shaped:
 
 
 def shaped(plan: sp.TilePlan) -> Shaped:
-    """Returns the parts of a gpu plan in which every size is set."""
+    """Returns the parts of a gpu plan. None of the plan's sizes may be missing."""
     (bm, bn, bk), (tm, tn, _) = plan.levels
     return Shaped(plan.algo, tm, tn, bn // tn, bm // tm, bk, plan.vector)
 
 
 def seeds(kernel: str, model: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TilePlan]:
-    """Returns the model's plan, then one plan for each other algorithm."""
+    """Returns the plans at which a search begins: `model`, the plan of ops' tile model, then one
+    for each other algorithm.
+    """
     if kernel.startswith("reduce_"):
         return [model]
     conv = kernel.startswith("conv2d_")

@@ -39,8 +39,8 @@ class Surrogate:
         self._before = np.zeros(len(self._at))
 
     def fit(self, x: Floats, y: Floats) -> None:
-        """Fits the process to costs `y` (n, of mean 0 and variance 1) of points with features `x`
-        (n, k).
+        """Fits the Gaussian process to costs `y` (n, of mean 0 and variance 1) of points with
+        features `x` (n, k).
         """
         for _ in range(STEPS):
             gradient = self._gradient(x, y)

@@ -4,7 +4,8 @@ a final comparison.
 chooser.py chooses the next point. Each point becomes a row like any other, verified before it is
 timed. The final comparison times the best few and the first point again, in turns, so that a lucky
 row does not win. Points compete when they have the same mode and the same flops (or bytes, if there
-are no flops). Each such size gets its share of the budget. Called by commands/runner.py.
+are no flops): such points are of one size. The budget is divided among the sizes. Called by
+commands/runner.py.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ ROWS = 60
 
 @dataclass(frozen=True)
 class Found:
-    """The search's result for one size. `ratio` is the first point's time over the best point's
-    with its 95 % interval, from the comparison's samples. None if the two were not compared.
+    """The result of the search among all points of one size of the problem. `ratio` is the first
+    point's time over the best point's with its 95 % interval, from the samples of the final
+    comparison. It is None if the two points were not compared there.
     """
 
     kernel: str
@@ -65,11 +67,11 @@ class SweepSearch:
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """Runs the searches of all sizes. Tasks and rows have the same keys. `known` are the rows
-        of an earlier run.
+        """Searches each size in turn. `tasks` are the jobs of all points, each with its mode, by
+        number. `known` are the rows that an earlier run measured, by the number of their task.
 
         `measure` returns the rows of a job and its rivals. Its last argument is the expected number
-        of measurements, for the progress line. `put` stores the rows of a task.
+        of measurements, for the progress line. `put` stores the rows of a task, given its number.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():
@@ -93,7 +95,7 @@ class SweepSearch:
 
 @dataclass
 class _One:
-    """The search of one size."""
+    """The search for the best kernel among all points of one size of the problem."""
 
     tasks: Mapping[int, Task]
     measure: Callable[[Job, str, int], Sequence[Row]]
@@ -158,14 +160,14 @@ class _One:
             self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
-        """Returns the places of the correct rows, the fastest first."""
+        """Returns those of the tasks numbered `places` whose row is correct, the fastest first."""
         costs = {place: _cost(self.rows[place]) for place in places}
         right = {place: cost for place, cost in costs.items() if cost is not None}
         return sorted(right, key=right.__getitem__)
 
     def _best(self) -> int | None:
-        """Returns the place of the best row: by the final comparison if there was one, otherwise by
-        all rows. None if no row is correct.
+        """Returns the number of the task whose row is best: by the final comparison if there was
+        one, otherwise by all rows. None if no row is correct.
         """
         ranked = self._ranked(self.finalists or self.rows) or self._ranked(self.rows)
         return ranked[0] if ranked else None

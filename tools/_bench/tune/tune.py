@@ -45,7 +45,7 @@ DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {
 
 
 class Arm:
-    """A verified plan. `sample` takes a sample as mode hot does."""
+    """A verified plan with its loaded kernel. `sample` times it in the mode "hot"."""
 
     def __init__(self, kernel: sp.Kernel, sampler: timing.Sampler) -> None:
         self._kernel, self._sampler = kernel, sampler
@@ -133,7 +133,10 @@ def jobs_for(
 ) -> list[Job]:
     """Returns the jobs to tune on a device. Raises UsageError for a kernel without plans."""
     if info.backend in FIXED:
-        raise UsageError(f"tune: kernels of {info.backend} are compiled for tiles of their own")
+        raise UsageError(
+            f"tune: expected a device whose kernels take a tile plan, got one of {info.backend}, "
+            "whose kernels have fixed tiles"
+        )
     chosen = catalog.select(names or DEFAULT, manifest, info.backend)
     if names:
         barred = [k for k in chosen if not k.startswith(TUNABLE)]

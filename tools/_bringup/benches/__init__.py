@@ -1,7 +1,7 @@
-"""The benches of rungs. A bench is an open card or device, its facts, and contexts that end with
-the rung.
+"""The open cards and devices on which rungs work: a class `Bench` for each family of devices.
 
-amdgpu.py, cuda.py and api.py each have the Bench of a family. card.py opens an AMD node, hw.py
-gives short names to the raw layer, dump.py reads the state after a failure. The experiments are in
-rungs/. Called by rungs/ and ladder/.
+A Bench holds one device, what is known about it, and the contexts of the present rung. amdgpu.py,
+cuda.py and api.py have the classes. card.py opens an AMD node, hw.py gives short names to the raw
+layer, dump.py reads the state after a failure. The experiments are in rungs/. Called by rungs/ and
+ladder/.
 """

@@ -1,4 +1,6 @@
-"""The bench of the amdgpu family: one card, its facts, and contexts that end with the rung."""
+"""What the rungs of the amdgpu family work on: one open card and its facts (`Bench`). The contexts
+of a rung end with the rung.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ class Bench:
         return True
 
     def device_api(self) -> Any:
-        """Returns the public device of the card, which stays open until the bench closes it."""
+        """Returns the card's `sparkle_drv.Device`. It is opened once, and stays open until this
+        object closes it.
+        """
         if self._device is None:
             self._device = self.card.device()
         return self._device
@@ -172,8 +176,8 @@ class Bench:
         for gpu in gpus_:
             states |= gpu.state()
             gpu.close()
-        # Another driver's node has no VRAM_LOST_COUNTER. The rung `version`, or making a context,
-        # reports that driver.
+        # A render node of another driver than amdgpu has no VRAM_LOST_COUNTER. The rung `version`
+        # reports such a driver, and so does the making of a context.
         if self._node is not None and (gpus_ or self.facts.get("driver") == "amdgpu"):
             self._look(states, bool(gpus_))
 

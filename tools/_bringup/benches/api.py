@@ -1,5 +1,5 @@
-"""The bench of families whose ladder makes no ioctls itself: a public device, opened when first
-needed.
+"""What the rungs work on in families whose ladder makes no ioctls itself: a `sparkle_drv.Device`,
+which is opened when first needed.
 """
 
 from __future__ import annotations

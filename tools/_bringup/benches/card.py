@@ -1,7 +1,7 @@
 """The cards of the amdgpu family: how a node is opened, and its files in sysfs.
 
-`Real` is a render node of this machine, `Emulated` a card of an emulated machine. Every bench opens
-its card itself, in the process that uses the card.
+`Real` is a render node of this machine, `Emulated` a card of an emulated machine. Each process that
+runs rungs opens the card itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Real:
         """Returns the path of the node. Raises Wrong, which says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
-                raise Wrong(f"there is no {self.uri}", no_node=True)
+                raise Wrong(f"expected a render node, found no file {self.uri}", no_node=True)
             return Path(self.uri)
         listed = self.listed()
         dri = self.root / "dev/dri"
@@ -51,7 +51,9 @@ class Real:
         if which >= len(ours):
             found = ", ".join(map(str, listed))
             raise Wrong(
-                f"{self.uri}: amdgpu drives {len(ours)} of these nodes: {found}", other_driver=True
+                f"{self.uri}: expected {which + 1} render nodes of the amdgpu driver or more, got "
+                f"{len(ours)}; all render nodes: {found}",
+                other_driver=True,
             )
         return ours[which].path
 

@@ -1,5 +1,5 @@
-"""The bench of cuda: the driver library through the package's own native functions, then the device
-through the public API. SPARKLE_LIBCUDA works as in `sparkle_drv.open`.
+"""What the rungs of cuda work on: the driver library through the package's own native functions,
+then the device through the public API. SPARKLE_LIBCUDA works as in `sparkle_drv.open`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ MOST_CHARS = 64_000
 
 
 def autopsy(bench: Any, gpus: list[Gpu], error: BaseException) -> dict[str, Any]:
-    """Returns the dump, with the facts that the conditions of causes read."""
+    """Returns the state of the card after the failure `error`: the texts under the key "dump", and
+    facts by name, which the conditions of likely causes test.
+    """
     facts: dict[str, Any] = {}
     parts: dict[str, str] = {}
     hung = type(error).__name__ == "Hung"
@@ -116,7 +118,7 @@ def read(path: Path) -> str:
 
 
 def sysfs(card: Any) -> str:
-    """Returns facts of sysfs about the card, and the module's parameters."""
+    """Returns facts of sysfs about the card, and the parameters of the kernel module amdgpu."""
     folder = card.sysfs()
     if folder is None:
         return ""

@@ -2,5 +2,5 @@
 
 matching.py has Cause and the ranking. node.py, job.py, coherence.py, cuda.py and api.py are the
 tables, by the kind of failure. A cause names the next command to run. Rungs and dumps gather the
-facts. benches/ choose a table; ladder/ asks for the causes.
+facts. Each kind of device chooses its tables in benches/; ladder/ asks for the causes.
 """

@@ -1,5 +1,7 @@
-"""Likely causes of stale bytes and of work out of order, on amdgpu. docs/bringup.md explains the
-keys of sources.
+"""Likely causes of stale bytes and of work out of order, on amdgpu.
+
+Each cause has a source. "F 9" is section 9 of docs/AMDGPU_FACTS.md; a table in docs/bringup.md
+names the sources of the sections.
 """
 
 from __future__ import annotations

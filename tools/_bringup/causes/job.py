@@ -1,5 +1,7 @@
 """Likely causes on amdgpu where work is submitted: jobs that do not end, wrong results.
-docs/bringup.md explains the keys of sources.
+
+Each cause has a source. "F 9" is section 9 of docs/AMDGPU_FACTS.md; a table in docs/bringup.md
+names the sources of the sections.
 """
 
 from __future__ import annotations

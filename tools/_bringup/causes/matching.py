@@ -24,8 +24,8 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cause:
-    """A likely cause. `source` is the origin of the claim: a key of docs/bringup.md, or
-    a document.
+    """A likely cause of a failure. `source` is the origin of the claim: a section of
+    docs/AMDGPU_FACTS.md ("F 9"), or a document.
     """
 
     id: str

@@ -1,5 +1,8 @@
-"""Likely causes on amdgpu before the first job: the node, the answers of INFO, memory.
-docs/bringup.md explains the keys of sources.
+"""Likely causes of failures on amdgpu before the first job: the render node, the answers of the
+INFO ioctl, memory.
+
+Each cause has a source. "F 9" is section 9 of docs/AMDGPU_FACTS.md; a table in docs/bringup.md
+names the sources of the sections.
 """
 
 from __future__ import annotations

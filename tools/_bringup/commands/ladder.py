@@ -91,7 +91,10 @@ def run(args: argparse.Namespace) -> int:
     if missing := [name for name in args.evidence if not Path(name).is_file()]:
         raise UsageError(f"--evidence {missing[0]}: no such file")
     if args.record and family.name == "api":
-        raise UsageError(f"--record: {args.device} is not driven by ioctls of this package")
+        raise UsageError(
+            "--record: expected a device that this package drives by ioctls (amdgpu or emu), "
+            f"got {args.device}"
+        )
     rungs = chosen(family, args)
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
         raise UsageError("rungs that hang the GPU on purpose need --allow-hang")

@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     family = families.of(args.device)
     if family.name == "api":
         raise UsageError(
-            f"{args.device}: mem needs an AMD card; `ladder --only memory,mapped` tests its memory"
+            f"mem: expected an AMD card, got {args.device}; `ladder --only memory,mapped` tests "
+            "the memory of that device"
         )
     heaps = [name.strip() for name in args.heap.split(",")]
     for name in heaps:

@@ -2,7 +2,7 @@
 
 The experiments themselves are in rungs/. Called by commands/.
 
-    families.py      which rungs a URI has, and which bench (the open device) they work on
+    families.py      which rungs a URI has, and which open device they work on
     runner.py        runs rung after rung, each with a time limit
     child.py         runs a climb in a child process, because a rung may crash
     recording.py     --record and --replay of a climb's ioctls

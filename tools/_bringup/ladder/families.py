@@ -1,7 +1,8 @@
-"""Families of devices: the rungs of a URI's ladder, and the bench on which they work.
+"""Families of devices: the rungs of a URI's ladder, and the open device on which they work.
 
-A family is a name, its rungs lowest first, and a function that makes a bench. To add a family, add
-an entry to FAMILIES. Rungs of the public API (rungs/api.py) belong to all families.
+A family is a name, its rungs lowest first, and a function that makes a Bench: one device, and what
+is known about it. To add a family, add an entry to FAMILIES. Rungs of the public API (rungs/api.py)
+belong to all families.
 """
 
 from __future__ import annotations

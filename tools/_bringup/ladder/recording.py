@@ -29,7 +29,7 @@ _EMULATED = re.compile(r"emu(?::([\w.:-]+))?(?:#\d+)?\Z")
 
 
 class NotReplayed(ValueError):
-    """No recording can be replayed on this device."""
+    """Recordings cannot be replayed on a device of this kind."""
 
 
 def replay(path: str | Path, uri: str) -> Outcome:

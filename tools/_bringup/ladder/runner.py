@@ -19,7 +19,7 @@ AUTOPSY_S = 10.0
 
 
 class Bench(Protocol):
-    """What a climb needs of the bench of a family."""
+    """What a climb needs of the Bench class of each family of devices (benches/)."""
 
     facts: dict[str, Any]
     causes: Sequence[Cause]
@@ -35,7 +35,7 @@ class Bench(Protocol):
         """Closes everything after a failure, so that the next rung finds a newly opened device."""
 
     def abandon(self) -> None:
-        """Forgets everything without a call to the driver, after a call that has not returned."""
+        """Drops all open objects without a call to the driver, which may still be in a call."""
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 

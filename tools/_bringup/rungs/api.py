@@ -1,5 +1,5 @@
 """Rungs that use the public API: the whole ladder of the families cpu, egl and cuda, and the top of
-the ladder on amdgpu. Of the bench they need only `device_api()`.
+the ladder on amdgpu. They only need an object whose `device_api()` returns the open device.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LIMIT_S = 30.0
 
 
 class Opened(Protocol):
-    """A bench that has a public device."""
+    """What rungs of the public API work on: any Bench that gives a `sparkle_drv.Device`."""
 
     facts: dict[str, Any]
 
     def device_api(self) -> sp.Device:
-        """Returns the open device. It is opened again only after the bench has recovered."""
+        """Returns the open device. After a failure, `recover` closes it and this opens it again."""
 
 
 def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 1) -> None:
@@ -196,8 +196,8 @@ def reduce(b: Opened) -> str:
 
 
 def groups3(b: Opened) -> str:
-    """Tests group and thread ids in three dimensions, by the layout of an image: each element must
-    be at its place.
+    """Tests group and thread ids in three dimensions: a kernel turns an array from NCHW into NHWC,
+    and each element must arrive at its right index.
     """
     dev = b.device_api()
     data = np.arange(2 * 3 * 5 * 7, dtype=np.float32).reshape(2, 3, 5, 7)
@@ -237,7 +237,11 @@ def in_order(b: Opened) -> str:
         c.submit(sp.Commands().wait(fence).copy(one, two)).wait(LIMIT_S)
         c.read(one, back).wait(LIMIT_S)
         if not written.done or not fence.done:
-            raise Wrong("a fence that others waited for is not done", out_of_order=True)
+            raise Wrong(
+                "expected earlier fences to be done, as later work that waited for them has ended; "
+                "got one that is not done",
+                out_of_order=True,
+            )
     compare("across two queues", back, data)
     return "write, copy, and a second queue behind the first"
 

@@ -58,7 +58,7 @@ def version(b: Bench) -> str:
     b.facts["driver_version"] = number
     words = f"CUDA {number // 1000}.{number % 1000 // 10}"
     if number < OLDEST:
-        raise Wrong(f"the driver is for {words}; expected 11.0 or newer", old=True)
+        raise Wrong(f"expected a driver for CUDA 11.0 or newer, got one for {words}", old=True)
     return f"the driver is for {words}"
 
 
@@ -77,7 +77,10 @@ def attributes(b: Bench) -> str:
     if not (info.max_group_size and info.compute_units and min(info.max_groups)):
         raise Wrong(f"the device reports impossible limits: {info}", bad_info=True)
     if info.memory_nbytes < 1 << 20:
-        raise Wrong(f"{info.name} has {info.memory_nbytes} bytes of memory", bad_info=True)
+        raise Wrong(
+            f"{info.name}: expected at least 1 MiB of memory, got {info.memory_nbytes} bytes",
+            bad_info=True,
+        )
     return (
         f"{info.name}, {info.isa}, {info.compute_units} multiprocessors, "
         f"{info.memory_nbytes >> 20} MiB, groups of {info.max_group_size}; "
@@ -169,8 +172,11 @@ def graph(b: Bench) -> str:
         for _ in range(4):
             queue.submit(commands).wait(LIMIT_S)
         count = backend.counters()["graph_launches"] - before
-    if count != 3:  # a list becomes a graph when it is submitted again
-        raise Wrong(f"expected 3 of four submissions to be graphs, got {count}", graphs=count)
+    if count != 3:  # from its second submission on, a list of commands runs as a CUDA graph
+        raise Wrong(
+            f"expected 3 of 4 submissions of a list to run as CUDA graphs, got {count}",
+            graphs=count,
+        )
     return f"a list of {NODES} launches, submitted four times, three of them as a graph"
 
 

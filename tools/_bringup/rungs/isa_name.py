@@ -16,12 +16,18 @@ def isa_name(b: Bench) -> str:
     family = chips.words(unnumbered[0], device).partition(", no IP")[0]
     rule = f"{name} by {chips.words(gfx, device).partition(', no IP')[0]}"
     if gfx.ip_discovery_version and by_family not in ("", name):
-        raise Wrong(f"{rule}, but {by_family} by {family}", two_names=True)
+        raise Wrong(
+            f"expected one chip name from both rules, got {rule} and {by_family} by {family}",
+            two_names=True,
+        )
     # Looks up two things, as the loader does: the number that compilers write for this name, and
     # the code objects that run on this chip.
     numbers = [mach for mach, known in targets.MACH.items() if known == name]
     if not numbers or targets.mach_name(numbers[0]) not in targets.accepted(name):
-        raise Wrong(f"{rule}: no code object can have that name", no_mach=True)
+        raise Wrong(
+            f"{rule}: expected a chip name that code objects can be compiled for, got {name}",
+            no_mach=True,
+        )
     if gfx.ip_discovery_version:
         rule += f", and by {family}" if by_family else f"; {family} is not in the table"
     return f"{rule}; loads code objects of {' and '.join(targets.accepted(name))}"

@@ -17,7 +17,7 @@ IDS = {
     10: "",
     11: "v_bfe_u32 v1, v0, 10, 10\nv_bfe_u32 v2, v0, 20, 10\nv_and_b32 v0, 0x3ff, v0\n",
 }
-# Computes v3, the thread's index in the grid, for groups of 64 in a row.
+# Computes v3, the thread's index in a one-dimensional grid of groups of 64 threads.
 LINE = "v_lshl_add_u32 v3, s13, 6, v0\n"
 END = "s_endpgm\n"
 # FLOAT_MODE 0xF0, DX10_CLAMP, IEEE, WGP_MODE and MEM_ORDERED, as clang sets them (AMDGPU_FACTS
@@ -38,7 +38,8 @@ v_lshlrev_b32 v4, 2, v3
 global_store_dword v4, v1, s[0:1]
 """
 )
-# For groups (3, 2, 4) of (4, 3, 2): each thread writes its six ids to its own place.
+# For a grid of 3x2x4 groups of 4x3x2 threads. Each thread packs its three group ids and its three
+# thread ids into one dword, and writes the dword to an address of its own.
 IDS3 = """
 s_lshl_b32 s2, s15, 1
 s_add_u32 s2, s2, s14

@@ -79,7 +79,10 @@ def device(b: Bench) -> str:
             f"{said}: expected {known[0]}... for this family, got {generation}", wrong_family=True
         )
     if known is None:
-        raise Wrong(f"{said}: unknown family", wrong_family=True)
+        raise Wrong(
+            f"{said}: expected one of the families {', '.join(map(str, FAMILIES))}",
+            wrong_family=True,
+        )
     bits = sum(row.bit_count() for column in d.cu_bitmap for row in column)
     if not d.cu_active_number or not d.num_shader_engines:
         raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
@@ -153,7 +156,11 @@ def memory(b: Bench) -> str:
     if not gtt or not vram:
         raise Wrong(f"VRAM {vram >> 20} MiB, GTT {gtt >> 20} MiB: one is missing", no_memory=True)
     if (old.vram_size, old.gtt_size) != (vram, gtt) and old.vram_size > vram:
-        raise Wrong("VRAM_GTT and MEMORY disagree", bad_info=True)
+        raise Wrong(
+            "expected INFO VRAM_GTT to report no more VRAM than INFO MEMORY, got "
+            f"{old.vram_size} and {vram} bytes",
+            bad_info=True,
+        )
     used = f"{m.vram.heap_usage >> 20} and {m.gtt.heap_usage >> 20} in use"
     return f"VRAM {vram >> 20} MiB, visible {visible >> 20}, GTT {gtt >> 20}; {used}"
 
@@ -213,7 +220,9 @@ def sensors(b: Bench) -> str:
         words.append(f"{name} {value}")
         b.facts[f"sensor_{name.lower()}"] = value
         if name == "GPU_TEMP" and value > 105_000:
-            raise Wrong(f"the GPU is {value / 1000:.0f} degrees hot", too_hot=True)
+            raise Wrong(
+                f"GPU_TEMP: expected at most 105 degrees, got {value / 1000:.0f}", too_hot=True
+            )
     if not words:
         raise Skip("this kernel driver reports no sensor of this chip")
     return ", ".join(words)
@@ -228,7 +237,9 @@ def contexts(b: Bench) -> str:
         if flags:
             words = state_words(flags)
             lost = bool(flags & raw.lib.AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
-            raise Wrong(f"a new context has the state {words}", reset=True, vram_lost=lost)
+            raise Wrong(
+                f"expected state 0 of a new context, got {words}", reset=True, vram_lost=lost
+            )
     if len(seen) != 4:
         raise Wrong(f"expected 4 different ids of 4 contexts, got {sorted(seen)}", bad_ids=True)
     refused(
@@ -251,7 +262,7 @@ def refused(code: int | tuple[int, ...], what: str, call: Any) -> None:
         if error.errno not in codes:
             raise
         return
-    raise Wrong(f"{what} was accepted, expected {names}", taken=True)
+    raise Wrong(f"{what}: expected errno {names}, got success", taken=True)
 
 
 RUNGS = (

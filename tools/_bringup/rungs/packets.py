@@ -128,7 +128,11 @@ def release_mem(b: Bench) -> str:
 def clock_in_order(b: Bench, before: int, stamps: list[int], after: int) -> str:
     every = [before, *stamps, after]
     if any(y < x for x, y in pairwise(every)):
-        raise Wrong(f"times out of order: {every}", bad_clock=True, unwritten=not all(stamps))
+        raise Wrong(
+            f"expected the GPU's timestamps to rise from first to last, got {every}",
+            bad_clock=True,
+            unwritten=not all(stamps),
+        )
     ticks = stamps[-1] - stamps[0]
     return f"{ticks} ticks of {b.device.gpu_counter_freq} kHz between the first and the last"
 

@@ -38,7 +38,9 @@ class Bad:
 
 
 def compare(pattern: str, got: Words, want: Words, offset: int = 0) -> Bad | None:
-    """Returns the difference, or None. `offset` is the place of `got` in bytes."""
+    """Returns how `got` differs from `want`, or None if they are equal. `offset` is the byte offset
+    of `got` in the tested memory.
+    """
     wrong = np.flatnonzero(got != want)
     if not wrong.size:
         return None

@@ -20,7 +20,8 @@ from .packets import expect, store
 REGISTER = lib.AMDGPU_GEM_USERPTR_REGISTER | lib.AMDGPU_GEM_USERPTR_VALIDATE
 STRESS_JOBS = 96
 PAGES = 1024
-# limit per page in ns; the kernel driver needs some tens, the emulated one about 1000
+# Largest time, in ns, by which each 4 KiB page of host memory may lengthen a submission that lists
+# the memory. A real kernel driver needs some tens of ns, the emulated one about 1000.
 MOST_PAGE_NS = 10_000
 
 
@@ -70,12 +71,12 @@ def userptr_cost(b: Bench) -> str:
     page_ns = max(0, listed - without) // PAGES
     told = f"{page_ns} ns per page of listed host memory, {page_ns >> 2} ms per GiB"
     if page_ns > MOST_PAGE_NS:
-        raise Wrong(f"{told}: expected {MOST_PAGE_NS} ns at most", slow_userptr=page_ns)
+        raise Wrong(f"{told}: expected at most {MOST_PAGE_NS} ns per page", slow_userptr=page_ns)
     return f"{told}; {without // 1000} us without"
 
 
 def _submission(b: Bench, gpu: Gpu, bos: list[Buffer]) -> int:
-    """Returns the ns of the fastest of five submissions of NOPs."""
+    """Returns the ns of the fastest of five submissions of NOPs that list the buffers `bos`."""
     took = []
     for _ in range(5):
         began = time.monotonic_ns()
