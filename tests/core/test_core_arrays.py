@@ -175,8 +175,8 @@ def test_one_element(device, dtype):
 @pytest.mark.parametrize(
     ("at", "error", "said"),
     [
-        ((2, 0), IndexError, "expected -2 to 1, got 2"),
-        ((0, -4), IndexError, "expected -3 to 2, got -4"),
+        ((2, 0), IndexError, "expected an index from -2 to 1, got 2"),
+        ((0, -4), IndexError, "expected an index from -3 to 2, got -4"),
         ((0,), IndexError, "expected 2 indices, one per axis, got 1"),
         ((0, 0, 0), IndexError, "expected 2 indices, one per axis, got 3"),
         ((0, 1.0), TypeError, r"expected whole numbers, got 1\.0"),

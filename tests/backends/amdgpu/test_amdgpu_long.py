@@ -178,8 +178,8 @@ def test_ctrl_c_ends_a_launch_that_has_no_room(monkeypatch, prepared):
         threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             again() if prepared else go(a)
-        machine.hold_jobs(0, False)
         assert a.q.submitted == a.q.reached + 1
+        machine.hold_jobs(0, False)
         a.q.fence(a.q.submitted).wait(20)  # Ctrl-C ends a wait, not the work
         assert (np.asarray(a.y) == 1).all()
 

@@ -98,7 +98,9 @@ def test_a_node_lends_says_so_and_ends_well(homes):
             one.load("mine", entry="mine", args=["f32*"], transfer=5, nbytes=4)
         two = client(bob, node.port)
         two.open()
-        with pytest.raises(Answer, match="Refused: expected a client named by --trust-code"):
+        with pytest.raises(
+            Answer, match="Refused: image: expected a client that --trust-code names"
+        ):
             two.load("mine", entry="mine", args=["f32*"], transfer=5, nbytes=4)
         two.close()
         assert node.line() == "bob: begins"

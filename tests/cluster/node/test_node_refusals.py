@@ -248,7 +248,7 @@ def test_a_transfer_that_never_comes_is_given_up(client, other, monkeypatch):
 
 
 def test_images_need_trust(client, node):
-    with pytest.raises(Answer, match="Refused: expected a client named by --trust-code"):
+    with pytest.raises(Answer, match="Refused: image: expected a client that --trust-code names"):
         client.load("mine", entry="mine", args=["f32*"], transfer=3, nbytes=100)
 
 

@@ -46,7 +46,7 @@ def test_code_of_a_client_that_is_trusted(box, mark):
 def test_code_of_one_that_is_not(site, lent, mark):
     with site.at(site.root / "client-bob", box1=lent), sp.open("box1/cpu") as device:
         with pytest.raises(
-            sp.DeviceNotFound, match="box1/cpu: expected a client named by --trust-code"
+            sp.DeviceNotFound, match="box1/cpu: image: expected a client that --trust-code names"
         ):
             device.kernel(**mark)
         device.default_queue.submit(sp.Commands()).wait()

@@ -328,7 +328,13 @@ def test_the_plan(dev):
             ValueError,
             "algo: expected 'auto', 'naive', 'direct', 'im2col', 'winogr",
         ),
-        (X, W, {"algo": "winograd"}, ValueError, r"algo: 'winograd' needs .* got \(3, 2\)"),
+        (
+            X,
+            W,
+            {"algo": "winograd"},
+            ValueError,
+            r"algo: 'winograd' needs .* got filters of \(3, 2\)",
+        ),
         (X, W, {"algo": "winograd2"}, ValueError, r"algo: 'winograd2' needs filters of 3 x 3"),
         (
             X,

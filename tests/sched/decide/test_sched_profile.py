@@ -89,7 +89,7 @@ def test_who_holds_the_file_is_waited_for_once(home, tmp_path, monkeypatch, capl
     assert waits[0] == saved_files.LOCK_TIMEOUT_S
     assert set(waits[1:]) == {0.0}
     assert caplog.text.count("what was measured is not kept: ") == 1
-    assert ".profile.lock is held" in caplog.text
+    assert ".profile.lock: expected the lock within" in caplog.text
     assert mine.points(device()) == {}
     mine.put(device(), {"gemm_f32": GOOD})  # nothing that was measured meanwhile is forgotten
     assert mine.points(device()).keys() == {"gemm_f32", "map:0", "map:1", "map:2"}
