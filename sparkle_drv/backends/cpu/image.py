@@ -42,7 +42,7 @@ def _checked(image: bytes, what: str, entry: str) -> None:
     for offset, nbytes, _ in segments:
         if offset + nbytes > len(image):
             raise ImageError(
-                f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}"
+                f"{what}: truncated: expected {offset + nbytes} bytes, got {len(image)}"
             )
     if type_of_entry not in ("", "STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"):
         raise ImageError(f"{what}: {entry} is no function ({type_of_entry})")

@@ -258,7 +258,7 @@ class CudaBackend:
         """Closes the device; idempotent. The context is released when its last queue and memory are
         gone.
         """
-        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # No ffi.release here: a call in progress in another thread keeps the device until it
         # returns.
         self._native.device = self._raw = None
 

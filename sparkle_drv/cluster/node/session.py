@@ -163,7 +163,7 @@ class Session:
         self.channel.post(item)
         self.channel.flush()
 
-    # Requests of a queue
+    # The following methods handle requests of a queue.
 
     def _queued(
         self, name: str, reply: int, fields: dict[str, Any], done: Callable[[], None]

@@ -270,7 +270,7 @@ class _End:
 
 
 class _Link:
-    """The random generator of one sender, receiver and lane."""
+    """Draws losses, repetitions and delays for the messages of one sender, receiver and lane."""
 
     def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
         sender, to, lane = key

@@ -167,8 +167,8 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """Allows messages, subscriptions and liveliness tokens of our keys on every link, in both
-    directions. Everything else is denied, such as queries of values.
+    """Allows puts, subscriptions and liveliness tokens under this package's Zenoh keys (KEYS) on
+    every link, in both directions. Everything else is denied, such as queries of values.
     """
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {

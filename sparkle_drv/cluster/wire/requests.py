@@ -73,7 +73,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "address": _NUMBER, "data": _BYTES, "transfer": _TRANSFER,
         "nbytes": _NBYTES,
     },
-    # The bytes arrive as news "bytes", or as news "ready" and a transfer of that number.
+    # The node answers with the news "bytes", which has the bytes. If they are too many, it sends
+    # the news "ready" and then a transfer with the number `transfer`.
     "read": {
         "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
     },

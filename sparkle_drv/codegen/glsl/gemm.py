@@ -104,7 +104,8 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    # An iteration takes bk terms, because llvmpipe ends a shader's loops after 65535 iterations.
+    # For a large bk, one iteration of the loop takes bk terms, so that a long sum needs fewer
+    # iterations: llvmpipe ends a shader's loops after 65535.
     if tile.bk > _MOST_FAST:
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
