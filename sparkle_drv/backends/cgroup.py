@@ -74,8 +74,8 @@ def _own_paths(root: Path, controller: str) -> dict[str, str]:
 
 
 def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
-    """Returns (kind, mounted group, mount point) of each mount in /proc/self/mountinfo
-    (proc(5)).
+    """Returns (kind, mounted control group, mount point) of each cgroup mount in
+    /proc/self/mountinfo (proc(5)).
     """
     found = []
     for line in read(root / "proc/self/mountinfo").splitlines():

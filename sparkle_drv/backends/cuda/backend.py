@@ -73,7 +73,10 @@ class CudaBackend:
         except DeviceNotFound as error:
             raise DeviceNotFound(f"{error}. {driver.ADVICE}") from None
         if int(which) >= count:
-            raise DeviceNotFound(f"{uri}: there are {count} device(s); {'; '.join(tried)}")
+            raise DeviceNotFound(
+                f"{uri}: there are {count} device(s), expected at least {int(which) + 1}; "
+                f"tried: {'; '.join(tried)}"
+            )
         return CudaBackend(int(which), f"cuda:{int(which)}", settings)
 
     def open_queue(self, timing: bool) -> Any:

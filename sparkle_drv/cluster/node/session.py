@@ -265,7 +265,7 @@ class Session:
             raise ValueError(f"nbytes: expected the {len(data)} bytes of the item, got {nbytes}")
         return lambda: data
 
-    # Requests without a queue
+    # The following methods handle requests that belong to no queue.
 
     def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
         if self.device is not None:

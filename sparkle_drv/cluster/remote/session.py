@@ -97,8 +97,8 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # An acknowledgement that arrives sends queued items. None will arrive now, because the
-            # other end has acknowledged all frames.
+            # Queued items are sent whenever an acknowledgement arrives. None will arrive now,
+            # because the other end has acknowledged all frames.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:

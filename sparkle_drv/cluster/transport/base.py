@@ -30,7 +30,7 @@ def check_name(name: str) -> str:
 def check_message(message: bytes) -> None:
     """Raises ValueError for a message that is too long."""
     if len(message) > MOST_NBYTES:
-        raise ValueError(f"expected at most {MOST_NBYTES} bytes, got {len(message)}")
+        raise ValueError(f"message: expected at most {MOST_NBYTES} bytes, got {len(message)}")
 
 
 class Lane(enum.Enum):

@@ -1,7 +1,7 @@
 """Endpoints as text, and Zenoh's settings, which measurements chose.
 
-A node routes and listens; a client does not listen. Multicast discovery is off, and only keys of
-this package are served. All links except those of the loopback interface use mutual TLS.
+A node routes and listens; a client does not listen. Multicast discovery is off. Only Zenoh keys of
+this package (KEYS) are served. All links except those of the loopback interface use mutual TLS.
 """
 
 from __future__ import annotations
