@@ -329,9 +329,9 @@ class Backend(Protocol):
     def wait(self, queue: Any, value: int, timeout_ns: int, /) -> int:
         """Blocks until `value` is reached, at most `timeout_ns` ns; 0 only checks.
 
-        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. The failure then
-        counts as reported; a call of `failure` (abilities.py) does not report it. Releases the GIL.
-        Core waits 0.1 s at a time, so that Ctrl-C is noticed.
+        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. `wait` marks such a
+        failure as reported; `failure` (abilities.py) does not. Releases the GIL. Core waits 0.1 s
+        at a time, so that Ctrl-C is noticed.
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:

@@ -209,7 +209,8 @@ class AmdgpuBackend:
         if rc == -errno.EINVAL:
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be a dma-buf"
+                f"import: {nbytes} bytes asked for, expected a dma-buf with as many, "
+                f"got a descriptor of {size} bytes"
             )
         check(rc, f"import of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()

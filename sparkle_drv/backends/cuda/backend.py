@@ -130,7 +130,7 @@ class CudaBackend:
             raise ValueError(
                 f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
             )
-        # If the process may not write these pages, they are wrapped read-only.
+        # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc not in (0, -errno.ENODEV, -errno.ECHILD):
             rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
@@ -140,7 +140,7 @@ class CudaBackend:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
             raise ValueError(
-                "export: expected a Memory.SHARED buffer, or one made as exportable, got another"
+                "export: expected a buffer of Memory.SHARED or made with exportable=True, got another"
             )
         return driver.checked(fd, "export", self.info.uri)
 
@@ -150,8 +150,8 @@ class CudaBackend:
         if rc in (-errno.EINVAL, -errno.ENODEV, -errno.EACCES):
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be that of "
-                "memory which can be mapped for reading and writing"
+                f"import: {nbytes} bytes asked for, expected a descriptor of as many, which can be "
+                f"mapped for reading and writing, got one of {size} bytes"
             )
         if rc == -errno.ENXIO:
             raise ValueError(f"import: {driver.why()}")

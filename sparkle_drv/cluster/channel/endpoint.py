@@ -47,7 +47,9 @@ class Caller(Protocol):
         """Returns the first message of the handshake."""
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
-        """Returns the third message and the keys, given the second message. Raises Refused."""
+        """Checks `welcome`, the second message of the handshake. Returns the third message and the
+        keys. Raises Refused.
+        """
 
 
 class Answerer(Protocol):

@@ -101,8 +101,8 @@ class Mirrors:
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
-        """Returns a view of the memory at `address`. The caller has called `send` before, so that
-        the device has all changes.
+        """Returns a view of the memory at `address`. Call `send` before, so that the device has all
+        changes of the host.
         """
         with self._lock:
             mirror = self._mirrors.get(address) or Mirror(address, nbytes)

@@ -218,7 +218,7 @@ class Session:
         self._reads[transfer] = read
         return self.give(line, "read", address=address, nbytes=into.nbytes, transfer=transfer)
 
-    # Waiting, as plugin.News requires
+    # The following two methods are those of plugin.News.
 
     def mark(self) -> int:
         """Returns how many reports of the node have arrived."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sparkle_drv.cluster.transport.base import MOST_NBYTES
 
 KEYS = "sparkle/**"
-"""All our keys."""
+"""The Zenoh key expression of all messages and tokens of this package."""
 PORT = 7447
 """Default port of a node."""
 LEASE_MS = 2000
