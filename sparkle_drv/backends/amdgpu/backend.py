@@ -305,7 +305,7 @@ class AmdgpuBackend:
         memory are freed.
         """
         links.close(self)
-        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # No ffi.release here: a call in progress in another thread keeps the device until it
         # returns.
         self._native.device = self._raw = None
 

@@ -140,7 +140,8 @@ class CudaBackend:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
             raise ValueError(
-                "export: expected a buffer of Memory.SHARED or made with exportable=True, got another"
+                "export: expected a Memory.SHARED buffer or one made with exportable=True, "
+                "got another"
             )
         return driver.checked(fd, "export", self.info.uri)
 
@@ -184,7 +185,8 @@ class CudaBackend:
         own = isinstance(other, CudaBackend)
         return "direct" if own and lib.sp_cuda_reaches(self._raw, other._raw) else "staged"
 
-    # Memory and streams for other libraries of this process, in place (core/interop.py)
+    # The following methods let other libraries of this process use the memory and streams in place
+    # (core/interop.py).
 
     @property
     def dlpack(self) -> tuple[int, int]:

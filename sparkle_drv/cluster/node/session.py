@@ -133,7 +133,7 @@ class Session:
         try:
             name, reply, fields = request(item)
             if self.device is None and name not in ("open", "bye", "renew", "granted"):
-                raise ValueError(f"{name}: expected the request open first, got {name}")
+                raise ValueError(f"{name}: expected the request 'open' first, got {name}")
             if name in QUEUED:
                 self._queued(name, reply, fields, done)
                 return
@@ -237,7 +237,7 @@ class Session:
     def _launch(self, number: int) -> Launch:
         found = self._tables.prepared.get(number)
         if found is None:
-            raise ValueError(f"prepared: expected a prepared launch, got number {number}")
+            raise ValueError(f"prepared: expected the number of a prepared launch, got {number}")
         return found
 
     def _write(

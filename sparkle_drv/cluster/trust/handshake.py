@@ -122,8 +122,8 @@ class Answerer:
         self._identity, self._epoch, self._callers = identity, epoch, callers
 
     def welcome(self, hello: object) -> tuple[dict[str, Any], Pending]:
-        """Checks a hello. Returns the welcome message, and the state to keep until the proof
-        arrives.
+        """Checks a client's message `hello`. Returns the welcome message, and the state to keep
+        until the proof arrives.
         """
         said = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity

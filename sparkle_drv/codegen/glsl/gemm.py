@@ -159,8 +159,7 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Returns text that adds the bias, stores the sums, and applies the activation to what is
-    stored.
+    """Returns text that adds the bias, stores the sums, then applies the activation to them.
 
     The activation is a loop over the results that this thread has stored. Code that applies it to
     each sum before the store would be unrolled, and would be most of the shader.
