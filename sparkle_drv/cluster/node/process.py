@@ -29,7 +29,7 @@ live one on busy cores may be silent for 4 s."""
 
 
 class Process:
-    """A node of this process: a Node with the Endpoint that listens for clients. The constructor
+    """A node on the network: a Node, and the Engine that listens for its clients. The constructor
     raises Refused, DeviceNotFound, ValueError or OSError.
     """
 

@@ -172,8 +172,8 @@ class Mirrors:
         return self._line is not None and self._line.done >= value
 
     def _settle(self, value: int) -> None:
-        """Waits until the downloads into the mirror up to timeline value `value` have ended. Raises
-        DeviceLost.
+        """Waits until the downloads into mirrors have ended, up to the timeline value `value`.
+        Raises DeviceLost.
         """
         session, left_s = self._session, MAP_S
         while not self._done(value):

@@ -73,8 +73,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "address": _NUMBER, "data": _BYTES, "transfer": _TRANSFER,
         "nbytes": _NBYTES,
     },
-    # The node answers with the news "bytes", which has the bytes. If they are too many, it sends
-    # the news "ready" and then a transfer with the number `transfer`.
+    # Up to INLINE bytes arrive in the news "bytes". More bytes arrive as a transfer with the number
+    # `transfer`, after the news "ready".
     "read": {
         "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
     },
