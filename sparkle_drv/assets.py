@@ -55,7 +55,9 @@ def image(file: str) -> bytes:
         return path.read_bytes()
     packed = path.with_name(f"{path.name}.xz")
     if not packed.is_file():
-        raise FileNotFoundError(errno.ENOENT, "the installation is incomplete", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT, "the installation is incomplete: no such image", str(path)
+        )
     try:
         from lzma import LZMAError, decompress
     except ImportError:
@@ -64,4 +66,4 @@ def image(file: str) -> bytes:
     try:
         return decompress(packed.read_bytes())
     except LZMAError as error:
-        raise OSError(errno.EIO, f"cannot be unpacked: {error}", str(packed)) from None
+        raise OSError(errno.EIO, f"the image cannot be unpacked: {error}", str(packed)) from None

@@ -676,7 +676,8 @@ def init(
                 )
     except BaseException:
         if opened:
-            with contextlib.suppress(SparkleError):  # the first error is raised
+            # Errors of `close` are dropped, since `raise` below reports the first error.
+            with contextlib.suppress(SparkleError):
                 Context(opened).close()
         raise
     aside = only_named([device.info for device in opened]) if devices == "all" else None

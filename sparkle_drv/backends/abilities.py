@@ -68,8 +68,9 @@ class TellsError(Protocol):
 
 
 class TellsFailure(Protocol):
-    """A backend that can return how a submission ended, without marking a failure as reported.
-    `wait` marks the failure as reported.
+    """A backend with a method `failure`, which returns the -errno of a submission.
+
+    Unlike `wait`, `failure` does not mark the failure as reported.
 
     >>> abilities.members(abilities.TellsFailure)
     ['failure']
@@ -184,8 +185,10 @@ class TellsPeer(Protocol):
 
 
 class BringsKernels(Protocol):
-    """A backend with manifest kernels of its own, such as a plug-in. If it has a
-    `DeviceInfo.language`, `load` still gets `spec.made` for kernels that codegen can generate.
+    """A backend with manifest kernels of its own, such as a plug-in.
+
+    If the backend has a `DeviceInfo.language`, codegen still generates the kernels that it can, and
+    `load` gets their code as `spec.made`.
 
     A backend without this ability has codegen's kernels if it has a `DeviceInfo.language`.
     Otherwise it has the entries of shaders/manifest.json under `info.backend`.
@@ -200,8 +203,9 @@ class BringsKernels(Protocol):
 
 
 class HandsOver(Protocol):
-    """A backend that takes a long submission in parts, and sends later parts without waiting for
-    the end.
+    """A backend that takes a long submission in parts.
+
+    It can send the later parts without waiting for the end of the submission.
 
     >>> abilities.members(abilities.HandsOver)
     ['hand_over']

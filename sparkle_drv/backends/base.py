@@ -278,8 +278,9 @@ class Backend(Protocol):
 
     def advance(self) -> int:
         """Increments the epoch and returns it. Core calls `advance` after marking a buffer or
-        kernel closed, and before asking for `settled` values. A record that was packed earlier is
-        then refused with -ESTALE, unless its value is counted in the `settled` values.
+        kernel closed, and before asking for `settled` values. A record that was packed before is
+        then refused with -ESTALE, unless it was submitted at or below the value that `settled`
+        returns.
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
@@ -311,8 +312,8 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted`, read at a safe moment: each submitting call that has checked the
-        epoch has also counted its value.
+        """Returns `submitted`, read while no submitting call is between its check of the epoch and
+        the counting of its value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
@@ -328,9 +329,9 @@ class Backend(Protocol):
     def wait(self, queue: Any, value: int, timeout_ns: int, /) -> int:
         """Blocks until `value` is reached, at most `timeout_ns` ns; 0 only checks.
 
-        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. The failure then
-        counts as reported; a call of `failure` (abilities.py) does not report it. Releases the GIL.
-        Core waits 0.1 s at a time, so that Ctrl-C is noticed.
+        Returns 0, -ETIMEDOUT, or the -errno with which that submission ended. `wait` marks such a
+        failure as reported; `failure` (abilities.py) does not. Releases the GIL. Core waits 0.1 s
+        at a time, so that Ctrl-C is noticed.
         """
 
     def times(self, queue: Any, value: int) -> tuple[int, int] | None:
@@ -402,9 +403,9 @@ class Lanes(Protocol):
         """Counts `n` waiting lanes as running, since they are about to be woken."""
 
     def outlives(self, thread: int) -> None:
-        """Tells that the program of a lane has ended, while the lane's thread still runs. `thread`
-        is its threading.get_ident. From then on, the clock does not jump for a wait of this thread
-        alone.
+        """Says that the work of a lane has ended, although its thread still runs. `thread` is the
+        thread's threading.get_ident(). From then on, the clock does not jump for a wait of this
+        thread alone.
         """
 
     def waker(self) -> Waker:

@@ -22,12 +22,12 @@ def read(path: Path) -> str:
 
 
 def quota(root: Path) -> float:
-    """Returns how many CPUs the groups grant; inf without a limit."""
+    """Returns how many CPUs the control groups of this process grant; inf without a limit."""
     return min((_cpus(group) for group in _groups(root, "cpu")), default=float("inf"))
 
 
 def memory_nbytes(root: Path) -> int | None:
-    """Returns how many bytes of memory the groups grant; None without a limit."""
+    """Returns how many bytes of memory the control groups grant; None without a limit."""
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [read(group / name) for group in _groups(root, "memory") for name in names]
     return min((int(text) for text in texts if text.isdecimal()), default=None)
@@ -44,13 +44,13 @@ def _cpus(group: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yields the folders of the groups around this process that may limit `controller`, its own
-    group first.
+    """Yields the folders of the control groups that limit this process in `controller` ("cpu" or
+    "memory"): its own group first, then the groups around that one.
     """
     own = _own_paths(root, controller)
     for kind, top, mount in _mounts(root, controller):
         path = own.get(kind, "/")
-        # A container that sees only its own group has this group mounted as the top of the
+        # A container that sees only its own control group has this group mounted as the top of the
         # hierarchy. /proc/self/cgroup may still have the host's path.
         inside = path[len(top) :] if path == top or path.startswith(top.rstrip("/") + "/") else ""
         parts = [part for part in inside.split("/") if part not in ("", "..")]
@@ -59,7 +59,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _own_paths(root: Path, controller: str) -> dict[str, str]:
-    """Returns this process's group for each kind of hierarchy, from /proc/self/cgroup
+    """Returns this process's control group for each kind of hierarchy, from /proc/self/cgroup
     (cgroups(7)).
     """
     found = {}
@@ -74,8 +74,8 @@ def _own_paths(root: Path, controller: str) -> dict[str, str]:
 
 
 def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
-    """Returns (kind, mounted group, mount point) of each mount in /proc/self/mountinfo
-    (proc(5)).
+    """Returns (kind, mounted control group, mount point) of each cgroup mount in
+    /proc/self/mountinfo (proc(5)).
     """
     found = []
     for line in read(root / "proc/self/mountinfo").splitlines():

@@ -1,9 +1,10 @@
 """The common part of backends in native code: queues, prepared launches, epochs, progress.
 
-The C functions of sp_queue.h accept devices and queues of every family. Other functions are named
-by family, such as sp_<family>_queue_open, and are declared alike; sp_cpu.h documents them. A
-backend keeps a `Native`, which has the device, as `_native`. By the descriptor `Lent`, the backend
-offers methods of its `Native` as its own. Memory, images and kernels are elsewhere.
+A family is a kind of device: cpu, egl, cuda or amdgpu. The C functions of sp_queue.h accept devices
+and queues of every family. Other functions exist once per family with equal declarations, such as
+sp_<family>_queue_open; sp_cpu.h documents them. A backend keeps a `Native`, which has the device,
+as `_native`. By the descriptor `Lent`, the backend offers methods of its `Native` as its own.
+Memory, images and kernels are elsewhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What PM4 and SDMA packets share: levels of hardware, and walking a stream of dwords.
+"""What PM4 and SDMA packets share: the levels of hardware that have a packet, and `walk`, which
+decodes a stream of dwords packet by packet.
 
-A stream stays readable even where no table declares a piece of it: that piece comes with the reason
-in place of a packet. `pm4` and `sdma` have the packets, amd/ib their text form.
+For a part of a stream that no table declares, `walk` yields the reason instead of a packet, and
+continues behind that part. `pm4` and `sdma` have the packets, amd/ib their text form.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Packet(Record):
 
 
 class Unknown(ValueError):
-    """Raised for a piece of a stream that no table declares. A reader can skip its `ndw` dwords."""
+    """Raised for a part of a stream that no table declares. A reader can skip its `ndw` dwords."""
 
     def __init__(self, message: str, ndw: int):
         super().__init__(message)

@@ -158,8 +158,8 @@ _row(
     ),
 )
 _reg("COMPUTE_NUM_THREAD_Z", 0xB824, Word(FULL=bits(0, 15), PARTIAL=bits(16, 31)))
-# tinygrad writes START, NUM_THREAD and these two registers in one packet (ops_amd.py exec). RADV 25
-# also writes PIPELINESTAT_ENABLE in a packet of its own.
+# tinygrad writes START, NUM_THREAD, PIPELINESTAT_ENABLE and PERFCOUNT_ENABLE in one packet
+# (ops_amd.py exec). RADV 25 also writes PIPELINESTAT_ENABLE in a packet of its own.
 COMPUTE_PIPELINESTAT_ENABLE = _reg(
     "COMPUTE_PIPELINESTAT_ENABLE", 0xB828, Word(PIPELINESTAT_ENABLE=bits(0))
 )

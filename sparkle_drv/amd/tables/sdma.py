@@ -59,7 +59,8 @@ class Packet(packet.Packet):
         dwords = cls.encode_elements(g, {"header": start, **v})
         if cls.length(dwords) != len(dwords):
             raise ValueError(
-                f"{cls.NAME}: its count says {cls.length(dwords)} dwords, got {len(dwords)}"
+                f"{cls.NAME}: expected {cls.length(dwords)} dwords, as its count says, "
+                f"got {len(dwords)}"
             )
         return dwords
 

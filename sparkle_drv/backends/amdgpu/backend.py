@@ -1,6 +1,7 @@
 """The amdgpu backend: thin typed calls into native/amdgpu, which drives the card by DRM ioctls.
 
-The same class drives the emulated GPU (sparkle_drv.testing.emu), with other `ops`.
+The same class drives the emulated GPU (sparkle_drv.testing.emu). `ops` has the ioctl, mmap, munmap
+and close functions of the real or the emulated kernel driver.
 """
 
 from __future__ import annotations
@@ -128,7 +129,10 @@ class AmdgpuBackend:
             usable += 1
         said = "; ".join(tried) or "no render node in /dev/dri"
         advice = "" if listed else f". {nodes.NO_NODE}"
-        raise DeviceNotFound(f"{uri}: {usable} usable device(s); tried: {said}{advice}")
+        raise DeviceNotFound(
+            f"{uri}: {usable} usable device(s), expected at least {int(which) + 1}; "
+            f"tried: {said}{advice}"
+        )
 
     @staticmethod
     def _at(node: nodes.Node, uri: str) -> AmdgpuBackend:
@@ -187,7 +191,7 @@ class AmdgpuBackend:
         out = ffi.new("struct sp_amdgpu_memory **")
         address = ffi.cast("void *", pointer)
         rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
-        # If the process may not write these pages, they are wrapped read-only.
+        # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc in (-errno.EFAULT, -errno.EPERM):
             rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
         check(rc, f"wrap of {nbytes} bytes", self.info.uri)
@@ -205,7 +209,8 @@ class AmdgpuBackend:
         if rc == -errno.EINVAL:
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be a dma-buf"
+                f"import: {nbytes} bytes asked for, expected a dma-buf with as many, "
+                f"got a descriptor of {size} bytes"
             )
         check(rc, f"import of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()
@@ -300,7 +305,7 @@ class AmdgpuBackend:
         memory are freed.
         """
         links.close(self)
-        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # No ffi.release here: a call in progress in another thread keeps the device until it
         # returns.
         self._native.device = self._raw = None
 

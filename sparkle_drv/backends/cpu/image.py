@@ -42,7 +42,7 @@ def _checked(image: bytes, what: str, entry: str) -> None:
     for offset, nbytes, _ in segments:
         if offset + nbytes > len(image):
             raise ImageError(
-                f"{what}: truncated: a segment ends at byte {offset + nbytes} of {len(image)}"
+                f"{what}: truncated: expected {offset + nbytes} bytes, got {len(image)}"
             )
     if type_of_entry not in ("", "STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"):
         raise ImageError(f"{what}: {entry} is no function ({type_of_entry})")
@@ -65,9 +65,9 @@ _count = itertools.count()
 def _unique_detour() -> str:
     """Returns a path from a folder to itself that differs at each call: ".//", "././/", and so on.
 
-    For a *name* that it has seen, the loader returns the library that it already has. A name made
-    of a descriptor's number may repeat, because numbers are reused. The path makes the name new: it
-    encodes a counter. Each decimal digit d becomes d + 1 times "./" and one more slash.
+    For a *name* that it has loaded before, dlopen returns the old library. /proc/self/fd/N is such
+    a name once Linux has reused the descriptor number N. The detour makes the name new, because it
+    encodes a counter: each decimal digit d becomes d + 1 times "./" and one more slash.
     """
     return "".join("./" * (int(digit) + 1) + "/" for digit in str(next(_count)))
 
@@ -76,8 +76,8 @@ def _unique_detour() -> str:
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
     """Yields a path for dlopen, valid inside the `with` block. Raises ImageError or OSError.
 
-    The path is always that of a private copy. For a path that it has loaded before, the loader
-    would return the old library, although the file may have been rebuilt since.
+    The path is always that of a private copy. For a path that it has loaded before, dlopen would
+    return the old library, although the file may have been rebuilt since.
     """
     blob = Path(path).read_bytes() if path else image
     _checked(blob, path or f"image of {len(image)} bytes", entry)

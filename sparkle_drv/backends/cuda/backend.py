@@ -73,7 +73,10 @@ class CudaBackend:
         except DeviceNotFound as error:
             raise DeviceNotFound(f"{error}. {driver.ADVICE}") from None
         if int(which) >= count:
-            raise DeviceNotFound(f"{uri}: there are {count} device(s); {'; '.join(tried)}")
+            raise DeviceNotFound(
+                f"{uri}: there are {count} device(s), expected at least {int(which) + 1}; "
+                f"tried: {'; '.join(tried)}"
+            )
         return CudaBackend(int(which), f"cuda:{int(which)}", settings)
 
     def open_queue(self, timing: bool) -> Any:
@@ -127,7 +130,7 @@ class CudaBackend:
             raise ValueError(
                 f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
             )
-        # If the process may not write these pages, they are wrapped read-only.
+        # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc not in (0, -errno.ENODEV, -errno.ECHILD):
             rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
@@ -137,7 +140,8 @@ class CudaBackend:
         fd: int = lib.sp_cuda_export(handle.pointer)
         if fd == -errno.EPERM:
             raise ValueError(
-                "export: expected a Memory.SHARED buffer, or one made as exportable, got another"
+                "export: expected a Memory.SHARED buffer or one made with exportable=True, "
+                "got another"
             )
         return driver.checked(fd, "export", self.info.uri)
 
@@ -147,8 +151,8 @@ class CudaBackend:
         if rc in (-errno.EINVAL, -errno.ENODEV, -errno.EACCES):
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for; the descriptor has {size} and must be that of "
-                "memory which can be mapped for reading and writing"
+                f"import: {nbytes} bytes asked for, expected a descriptor of as many, which can be "
+                f"mapped for reading and writing, got one of {size} bytes"
             )
         if rc == -errno.ENXIO:
             raise ValueError(f"import: {driver.why()}")
@@ -181,7 +185,8 @@ class CudaBackend:
         own = isinstance(other, CudaBackend)
         return "direct" if own and lib.sp_cuda_reaches(self._raw, other._raw) else "staged"
 
-    # Memory and streams for other libraries of this process, in place (core/interop.py)
+    # The following methods let other libraries of this process use the memory and streams in place
+    # (core/interop.py).
 
     @property
     def dlpack(self) -> tuple[int, int]:
@@ -258,7 +263,7 @@ class CudaBackend:
         """Closes the device; idempotent. The context is released when its last queue and memory are
         gone.
         """
-        # Without ffi.release, since a call in progress in another thread keeps the device until it
+        # No ffi.release here: a call in progress in another thread keeps the device until it
         # returns.
         self._native.device = self._raw = None
 

@@ -98,7 +98,7 @@ def _check_cubin(blob: bytes, what: str) -> None:
     if bits != 64:
         raise ImageError(f"{what}: expected a 64-bit cubin, got one of {bits} bits")
     if (end := max([table, *ends])) > len(blob):
-        raise ImageError(f"{what}: truncated: a part of it ends at byte {end} of {len(blob)}")
+        raise ImageError(f"{what}: truncated: expected {end} bytes, got {len(blob)}")
 
 
 def _target_of(blob: bytes) -> str:
@@ -120,7 +120,7 @@ def _check_fatbin(blob: bytes, what: str) -> None:
     """
     end = int.from_bytes(blob[6:8], "little") + int.from_bytes(blob[8:16], "little")
     if max(end, 16) > len(blob):
-        raise ImageError(f"{what}: truncated: it ends at byte {max(end, 16)} of {len(blob)}")
+        raise ImageError(f"{what}: truncated: expected {max(end, 16)} bytes, got {len(blob)}")
 
 
 def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:

@@ -109,7 +109,8 @@ class EglBackend:
             check(lib.sp_egl_close(dev, _CLOSE_NS), "close", str(node))
             usable += 1
         raise DeviceNotFound(
-            f"{uri}: {usable} usable device(s); tried: {'; '.join(tried)}. {nodes.ADVICE}"
+            f"{uri}: {usable} usable device(s), expected at least {left + 1}; "
+            f"tried: {'; '.join(tried)}. {nodes.ADVICE}"
         )
 
     def _heed(self) -> None:

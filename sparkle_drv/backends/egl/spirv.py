@@ -104,7 +104,9 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
             _LOCAL_SIZE_ID,
         ):
             if opcode == _EXECUTION_MODE and (len(operands) < 5 or 0 in operands[2:5]):
-                raise ImageError(f"{what}: expected a workgroup size, got {operands[2:5]}")
+                raise ImageError(
+                    f"{what}: expected a workgroup size of 1 or more, got {operands[2:5]}"
+                )
             sized.add(operands[0])
         elif opcode == _DECORATE and operands[1:3] == (_BUILTIN, _WORKGROUP_SIZE):
             any_size = True

@@ -116,8 +116,9 @@ class Receiving:
         return True
 
     def grant(self, overdue: bool) -> tuple[int, list[int]]:
-        """Returns the fields of a GRANT: `upto`, and the list `missing`. With `overdue`, `missing`
-        lists the granted chunks that have not arrived; otherwise it is empty.
+        """Returns the fields of a GRANT: `upto`, and the list `missing`. Chunks with numbers below
+        `upto` are granted; -1 says that all have arrived. With `overdue`, `missing` lists granted
+        chunks that have not arrived; otherwise it is empty.
         """
         if self.complete:
             return -1, []

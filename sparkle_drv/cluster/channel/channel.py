@@ -85,7 +85,8 @@ class Channel:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key, follows)
-        # On an idle stream this wakes no thread: the caller flushes, or the next tick sends.
+        # On an idle stream, the ticking thread is not woken: the caller flushes, or the next tick
+        # sends.
         if none_waits and not idle:
             self._urge()
         return idle

@@ -1,8 +1,8 @@
 """Credit: the bytes that a receiver allows all its senders together to have in flight.
 
 A receiver that stops while megabytes are in flight to it stalls unrelated nodes (Zenoh issue 1876).
-With 2 MiB in flight, none of 40 requests between unrelated nodes was lost. With 6 x 8 MiB, some
-were lost.
+With 2 MiB in flight, none of 40 requests between unrelated nodes was lost. With 48 MiB (six times 8
+MiB), some were lost.
 """
 
 from __future__ import annotations

@@ -47,17 +47,23 @@ class Caller(Protocol):
         """Returns the first message of the handshake."""
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
-        """Returns the third message and the keys, given the second message. Raises Refused."""
+        """Checks `welcome`, the second message of the handshake. Returns the third message and the
+        keys. Raises Refused.
+        """
 
 
 class Answerer(Protocol):
     """The node's half of a handshake, for all sessions."""
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        """Returns the second message and the state that `admit` needs. Raises Refused."""
+        """Answers the first message of a handshake: returns the second message, and the state that
+        `admit` needs. Raises Refused.
+        """
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
-        """Returns the keys of the new session. Raises Refused."""
+        """Returns the keys of the new session if `proof`, the third message, is right. Raises
+        Refused otherwise.
+        """
 
 
 Accept = Callable[[Channel], None]
@@ -277,8 +283,8 @@ class Endpoint:
                 next_s = min(next_s, channel.tick(now, self._silence_s))
 
     def _unwatch(self, peer: str) -> None:
-        """Stops watching a peer without sessions. Runs in its own thread, since the engine may
-        block.
+        """Stops watching a peer without sessions. Runs in a thread of its own, since `unwatch` of
+        the transport may block.
         """
         with self._watching:
             with self._lock:

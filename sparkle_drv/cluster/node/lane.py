@@ -81,7 +81,9 @@ class Lane:
         """
         first = self.given + 1
         if value - count + 1 != first:
-            raise ValueError(f"value: expected {first} of queue {self.number}, got {value}")
+            raise ValueError(
+                f"value: expected {first}, the next one of queue {self.number}, got {value}"
+            )
         self.given = value
         self._todo.put((first, count, work))
 

@@ -29,8 +29,8 @@ live one on busy cores may be silent for 4 s."""
 
 
 class Process:
-    """A node that listens. Its constructor raises Refused, DeviceNotFound, ValueError or
-    OSError.
+    """A node on the network: a Node, and the Engine that listens for its clients. The constructor
+    raises Refused, DeviceNotFound, ValueError or OSError.
     """
 
     def __init__(

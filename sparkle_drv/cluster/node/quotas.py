@@ -38,7 +38,9 @@ class Quotas:
         most: int = getattr(self, name)
         if held + more > most:
             kind = OutOfDeviceMemory if name in _MEMORY else ValueError
-            raise kind(f"quota {name}: expected at most {most}, got {more} beside {held} taken")
+            raise kind(
+                f"quota {name}: expected at most {most}, got {more} more beside {held} in use"
+            )
 
 
 def parse(text: str) -> Quotas:

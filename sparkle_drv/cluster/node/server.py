@@ -117,7 +117,7 @@ class Node:
             if bytes.fromhex(session.channel.keys.trusted) in keys:
                 session.channel.end("the certificate is revoked")
 
-    # The Lender protocol that sessions use
+    # The following methods are those of Lender (session.py), which sessions call.
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
         spelt = set(registry.spellings(uri)) | {uri}

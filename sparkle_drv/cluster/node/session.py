@@ -133,7 +133,7 @@ class Session:
         try:
             name, reply, fields = request(item)
             if self.device is None and name not in ("open", "bye", "renew", "granted"):
-                raise ValueError(f"{name}: expected the request open first, got {name}")
+                raise ValueError(f"{name}: expected the request 'open' first, got {name}")
             if name in QUEUED:
                 self._queued(name, reply, fields, done)
                 return
@@ -163,7 +163,7 @@ class Session:
         self.channel.post(item)
         self.channel.flush()
 
-    # Requests of a queue
+    # The following methods handle requests of a queue.
 
     def _queued(
         self, name: str, reply: int, fields: dict[str, Any], done: Callable[[], None]
@@ -237,7 +237,7 @@ class Session:
     def _launch(self, number: int) -> Launch:
         found = self._tables.prepared.get(number)
         if found is None:
-            raise ValueError(f"prepared: expected a prepared launch, got number {number}")
+            raise ValueError(f"prepared: expected the number of a prepared launch, got {number}")
         return found
 
     def _write(
@@ -265,7 +265,7 @@ class Session:
             raise ValueError(f"nbytes: expected the {len(data)} bytes of the item, got {nbytes}")
         return lambda: data
 
-    # Requests without a queue
+    # The following methods handle requests that belong to no queue.
 
     def _do_open(self, device: str, threads: int, deterministic: bool, isa: str) -> dict[str, Any]:
         if self.device is not None:

@@ -49,7 +49,8 @@ class Runs:
     def _once(self) -> Fence | Exception:
         try:
             return self._run()
-        except Exception as error:  # only this value gets the fault
+        # the other launches still run; only the value of this one gets the fault
+        except Exception as error:
             return error
 
     def ended(self) -> bool:

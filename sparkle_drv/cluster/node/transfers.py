@@ -66,10 +66,12 @@ class Flight:
 
 
 class Room:
-    """Host memory for one transfer. Its bytes count in Flight until the last user drops the memory.
+    """Host memory for one transfer. `flight` counts its bytes as in flight until the last user
+    drops the memory.
 
-    `transfer` is the number of a transfer from the other end. This end accepts it as soon as there
-    is room, so that its bytes travel while earlier work runs. 0 means that this end sends.
+    If the client sends, `transfer` is the transfer's number. The node accepts the transfer as soon
+    as there is room, so that its bytes travel while earlier work runs. If the node sends,
+    `transfer` is 0.
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:

@@ -309,10 +309,11 @@ class RemoteBackend:
         if self._closed or self._queues.forked:
             return
         self._closed = True
-        # A finalizer may call close inside a call that holds a lock which `bye` needs, so a thread
-        # says `bye`.
+        # A finalizer may call `close` inside a call that holds a lock which the request "bye"
+        # needs. So another thread sends "bye".
         leaves = threading.Thread(target=self._leave, name="sparkle-bye", daemon=True)
-        # the interpreter is ending, and ends the connection
+        # While the interpreter ends, no thread can start (RuntimeError). The process's end then
+        # closes the connection.
         with contextlib.suppress(RuntimeError):
             leaves.start()
             leaves.join(_LOST_S if self._session.channel.ended else _LEAVES_S)

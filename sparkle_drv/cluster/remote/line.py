@@ -121,7 +121,8 @@ class Work:
         return self._rc
 
     def running(self) -> tuple[int, float]:
-        # Only the node knows which of several commands is running.
+        # (index of the running command, seconds since the submission was posted). The index is -1
+        # for several commands, because only the node knows which one is running.
         return (0 if self._commands == 1 else -1), time.monotonic() - self._posted_s
 
     def times(self) -> tuple[int, int] | None:

@@ -101,8 +101,8 @@ class Mirrors:
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
-        """Returns a view of the memory at `address`. The caller has called `send` before, so that
-        the device has all changes.
+        """Returns a view of the memory at `address`. Call `send` before, so that the device has all
+        changes of the host.
         """
         with self._lock:
             mirror = self._mirrors.get(address) or Mirror(address, nbytes)
@@ -172,7 +172,9 @@ class Mirrors:
         return self._line is not None and self._line.done >= value
 
     def _settle(self, value: int) -> None:
-        """Waits until the reads up to `value` have ended. Raises DeviceLost."""
+        """Waits until the downloads into mirrors have ended, up to the timeline value `value`.
+        Raises DeviceLost.
+        """
         session, left_s = self._session, MAP_S
         while not self._done(value):
             mark = session.mark()

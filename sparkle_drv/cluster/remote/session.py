@@ -97,8 +97,8 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # An acknowledgement that arrives sends queued items. None will arrive now, because the
-            # other end has acknowledged all frames.
+            # Queued items are sent whenever an acknowledgement arrives. None will arrive now,
+            # because the other end has acknowledged all frames.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
@@ -108,8 +108,9 @@ class Session:
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its value.
 
-        With `again`, this "run" request replaces the equal requests queued just before it that are
-        not sent yet. The node then launches once for each replaced request, too.
+        With `again`, `packed` is a "run" request. It takes the place of an equal request that was
+        queued just before it and is not sent yet. Its higher value makes the node launch once for
+        each replaced request, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
@@ -217,7 +218,7 @@ class Session:
         self._reads[transfer] = read
         return self.give(line, "read", address=address, nbytes=into.nbytes, transfer=transfer)
 
-    # Waiting, as plugin.News requires
+    # The following two methods are those of plugin.News.
 
     def mark(self) -> int:
         """Returns how many reports of the node have arrived."""
@@ -239,7 +240,7 @@ class Session:
             self.post_later("ask", queue=own.number)
             self.channel.flush(_PATIENCE_S)
 
-    # Receiving, in the transport's thread
+    # The transport's thread calls the following methods when messages arrive.
 
     def _deliver(self, item: Any) -> None:
         name, fields = parse_item(item)

@@ -192,8 +192,8 @@ class Air:
                     threading.excepthook(threading.ExceptHookArgs(args))
 
     def _ripen(self) -> float | None:
-        """Moves due actions to the ready queues. Returns the seconds until the next action, or
-        None.
+        """Moves the actions that are due to the queues from which `_run` takes them. Returns the
+        seconds until the next action is due; None if there is none.
         """
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
@@ -270,7 +270,7 @@ class _End:
 
 
 class _Link:
-    """The random generator of one sender, receiver and lane."""
+    """Draws losses, repetitions and delays for the messages of one sender, receiver and lane."""
 
     def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
         sender, to, lane = key

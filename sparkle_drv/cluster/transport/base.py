@@ -20,7 +20,9 @@ MOST_NAME = 64
 
 
 def check_name(name: str) -> str:
-    """Returns `name` if every transport can use it in a key. Raises ValueError otherwise."""
+    """Returns `name` if every transport can use it in addresses of messages (Zenoh: key
+    expressions). Raises ValueError otherwise.
+    """
     fits = 0 < len(name) <= MOST_NAME and all("!" <= letter <= "~" for letter in name)
     if not fits or set(name) & set("/*$?#"):
         raise ValueError(f"expected a name of printable ASCII without / * $ ? #, got {name[:80]!r}")
@@ -30,7 +32,7 @@ def check_name(name: str) -> str:
 def check_message(message: bytes) -> None:
     """Raises ValueError for a message that is too long."""
     if len(message) > MOST_NBYTES:
-        raise ValueError(f"expected at most {MOST_NBYTES} bytes, got {len(message)}")
+        raise ValueError(f"message: expected at most {MOST_NBYTES} bytes, got {len(message)}")
 
 
 class Lane(enum.Enum):

@@ -1,7 +1,7 @@
 """Endpoints as text, and Zenoh's settings, which measurements chose.
 
-A node routes and listens; a client does not listen. Multicast discovery is off, and only keys of
-this package are served. All links except those of the loopback interface use mutual TLS.
+A node routes and listens; a client does not listen. Multicast discovery is off. Only Zenoh keys of
+this package (KEYS) are served. All links except those of the loopback interface use mutual TLS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sparkle_drv.cluster.transport.base import MOST_NBYTES
 
 KEYS = "sparkle/**"
-"""All our keys."""
+"""The Zenoh key expression of all messages and tokens of this package."""
 PORT = 7447
 """Default port of a node."""
 LEASE_MS = 2000
@@ -167,8 +167,8 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """Allows messages, subscriptions and liveliness tokens of our keys on every link, in both
-    directions. Everything else is denied, such as queries of values.
+    """Allows puts, subscriptions and liveliness tokens under this package's Zenoh keys (KEYS) on
+    every link, in both directions. Everything else is denied, such as queries of values.
     """
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {

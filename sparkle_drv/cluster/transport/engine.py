@@ -1,4 +1,4 @@
-"""The transport over Zenoh: keys, liveliness tokens, renewal of certificates.
+"""The transport over Zenoh: key expressions, liveliness tokens, renewal of certificates.
 
 A message is a put to `sparkle/<to>/<from>/<lane>`. Zenoh's queries are not used, since a failed
 query looks like an empty answer. An endpoint is alive while its token

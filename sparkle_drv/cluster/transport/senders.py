@@ -46,7 +46,7 @@ class Senders:
         began = self._began
         takes_s = time.monotonic() - began if began else 0.0
         if takes_s >= self._watchdog_s:
-            raise Stalled(f"expected room for a message within {self._watchdog_s:g} s, got none")
+            raise Stalled(f"expected room for a message in the link within {self._watchdog_s:g} s")
         if lane is Lane.BULK:
             self._put_bulk(key, message, self._watchdog_s - takes_s)
         elif takes_s < SLOW_S:
@@ -59,7 +59,7 @@ class Senders:
                     self._changed.notify_all()
 
     def end(self) -> None:
-        """Ends the control thread after its current message."""
+        """Ends the thread that sends control messages, after its current message."""
         with self._changed:
             self._ended = True
             self._waiting.clear()
@@ -67,7 +67,7 @@ class Senders:
 
     def _put_bulk(self, key: str, message: bytes, patience_s: float) -> None:
         if not self._bulk.acquire(timeout=patience_s):
-            raise Stalled(f"expected room for a message within {self._watchdog_s:g} s, got none")
+            raise Stalled(f"expected room for a message in the link within {self._watchdog_s:g} s")
         try:
             self._began = time.monotonic()
             self._put(key, Lane.BULK, message)

@@ -132,8 +132,8 @@ def _stranger(certificate: x509.Certificate, ca: x509.Certificate) -> str:
 
 
 def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
-    """Returns the common name of the subject or issuer. Raises exceptions of x509 for a foreign
-    certificate.
+    """Returns the common name of the subject or issuer. Raises exceptions of x509 or ValueError for
+    a certificate that this package did not make.
     """
     name = certificate.issuer if issuer else certificate.subject
     (found,) = name.get_attributes_for_oid(x509.NameOID.COMMON_NAME)

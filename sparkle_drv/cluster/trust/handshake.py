@@ -59,7 +59,7 @@ PROOF = {"session": _SESSION, "signature": _SIGNATURE}
 
 @dataclass(frozen=True)
 class Pending:
-    """The state that a node keeps between its welcome and the proof."""
+    """The state that a node keeps from its welcome message until the client's proof arrives."""
 
     keys: Keys
     subject: Subject
@@ -86,7 +86,7 @@ class Caller:
         return dict(self._hello)
 
     def prove(self, welcome: object) -> tuple[dict[str, Any], Keys]:
-        """Checks the welcome. Returns the proof message and the session's keys."""
+        """Checks the node's message `welcome`. Returns the proof message and the session's keys."""
         whose = f"node {self._node}"
         said = _checked(welcome, WELCOME, whose, self._identity)
         subject, key = _certified(said, whose, self._identity)
@@ -122,8 +122,8 @@ class Answerer:
         self._identity, self._epoch, self._callers = identity, epoch, callers
 
     def welcome(self, hello: object) -> tuple[dict[str, Any], Pending]:
-        """Checks a hello. Returns the welcome message, and the state to keep until the proof
-        arrives.
+        """Checks a client's message `hello`. Returns the welcome message, and the state to keep
+        until the proof arrives.
         """
         said = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity

@@ -56,7 +56,7 @@ def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[st
     for name, value in message.items():
         field = fields.get(name) if isinstance(name, str) else None
         if field is None:
-            raise Refused(f"{whose}: expected {len(fields)} fields, got {shown(name)} beside them")
+            raise Refused(f"{whose}: expected {len(fields)} known fields, got also {shown(name)}")
         if complaint := field.complaint(value):
             raise Refused(f"{whose}: {name}: {complaint}")
     return message

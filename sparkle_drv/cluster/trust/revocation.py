@@ -1,8 +1,8 @@
 """The signed list of keys that are refused although their certificates are still valid.
 
 It lists public keys, which renewals keep, so that one entry refuses every certificate of a key. The
-list's count grows with each change. No list is replaced by one with a lower count, so that an old
-copy cannot restore a key.
+list has a number, `count`, which grows with each change. No list is replaced by one with a lower
+`count`, so that an old copy cannot restore a key.
 """
 
 from __future__ import annotations

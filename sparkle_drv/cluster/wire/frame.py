@@ -138,7 +138,9 @@ def _head(value: Any) -> Head:
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
             raise Damaged("epoch, number, ack: expected 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
-        raise Damaged(f"{known.name}: expected {_MORE[known]} fields of its own, got {len(more)}")
+        raise Damaged(
+            f"{known.name}: expected a head of {5 + _MORE[known]} fields, got {len(value)}"
+        )
     numbers = more
     if known is Kind.GRANT:
         if type(more[2]) is not list:

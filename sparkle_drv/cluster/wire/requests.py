@@ -73,7 +73,8 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "address": _NUMBER, "data": _BYTES, "transfer": _TRANSFER,
         "nbytes": _NBYTES,
     },
-    # The bytes arrive as news "bytes", or as news "ready" and a transfer of that number.
+    # Up to INLINE bytes arrive in the news "bytes". More bytes arrive as a transfer with the number
+    # `transfer`, after the news "ready".
     "read": {
         "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
     },

@@ -36,7 +36,7 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
             max_array_len=most, max_map_len=1024, max_ext_len=0,
         )  # fmt: skip
     except Exception as error:  # msgpack raises a dozen exception types
-        raise Damaged(f"expected a msgpack value, got {type(error).__name__}") from None
+        raise Damaged(f"expected a msgpack value, decoding raised {type(error).__name__}") from None
 
 
 class Field:

@@ -71,10 +71,10 @@ def pixel_origin(tile: Tile) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Returns text that adds the bias, stores the sums and applies the activation.
+    """Returns text that adds the bias, stores the sums, then applies the activation to them.
 
-    A loop then applies the activation to the results that this thread has stored. Unrolled code for
-    the activation of every sum would be most of the shader.
+    The activation is a loop over the results that this thread has stored. Code that applies it to
+    each sum before the store would be unrolled, and would be most of the shader.
     """
     width, apart = registers.width, tile.columns * registers.width
     lines = [f"uint first = group.x * {tile.bn}u + gl_LocalInvocationID.x * {width}u;"]

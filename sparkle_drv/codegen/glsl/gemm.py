@@ -104,7 +104,8 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
         for lane in range(width):
             at = f"min(column + {j * apart + lane}u, n - 1u)"
             lines.append(f"uint b{j}{LANES[lane]}_at = {at} * csb;")
-    # An iteration takes bk terms, because llvmpipe ends a shader's loops after 65535 iterations.
+    # For a large bk, one iteration of the loop takes bk terms, so that a long sum needs fewer
+    # iterations: llvmpipe ends a shader's loops after 65535.
     if tile.bk > _MOST_FAST:
         lines.append(f"for (; p + {tile.bk}u <= k; p += {tile.bk}u) {{")
         for term in range(tile.bk):
@@ -158,10 +159,10 @@ def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def store(tile: Tile, registers: Registers) -> str:
-    """Returns text that adds the bias, stores the sums and applies the activation.
+    """Returns text that adds the bias, stores the sums, then applies the activation to them.
 
-    A loop then applies the activation to the results that this thread has stored. Unrolled code for
-    the activation of every sum would be most of the shader.
+    The activation is a loop over the results that this thread has stored. Code that applies it to
+    each sum before the store would be unrolled, and would be most of the shader.
     """
     width, apart = registers.width, tile.columns * registers.width
     lines = ["if ((sp_null & 8u) == 0u) {"]

@@ -23,9 +23,9 @@ def loop(kit: Kit, tile: Tile, registers: Registers) -> str:
     b_values = ", ".join(
         f"b[min(p, k - 1u) * rsb + min(j + {lane}u, n - 1u) * csb]" for lane in range(width)
     )
-    # Terms beyond k are zero in both blocks, because a zero times an old infinity in the other
-    # block would be NaN. Neighbouring threads stage neighbouring terms of a row of a, and
-    # neighbouring columns of b.
+    # Terms beyond k are set to zero in both blocks. If only one block had zeros there, a zero times
+    # an infinity that was left in the other block would be NaN. Neighbouring threads stage
+    # neighbouring terms of a row of a, and neighbouring columns of b.
     stage_a = f"""\
 uint p = first + at % {tile.bk}u;
 uint i = group.y * {tile.bm}u + at / {tile.bk}u * {width}u;

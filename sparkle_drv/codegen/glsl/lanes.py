@@ -56,8 +56,8 @@ class Rows:
     def load(self, kind: str, text: str) -> str:
         """Returns text that loads the operands.
 
-        `text` is the expression for one operand; {row} in it becomes the name of the load. `kind`
-        is the operand's type.
+        `text` is the expression for one operand; {row} in it becomes the name of the load's
+        variable. `kind` is the operand's type.
         """
         if self.lanes == 1:
             return "\n".join(f"{kind} v{r} = {text.format(row=f'h{r}')};" for r in range(self.tm))

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 
 _LN2_HI, _LN2_LO = "0.693359375", "-2.12194440e-4"
 
-# name -> (names of the functions that it calls, text). The Taylor and atanh series below leave out
-# all terms from the first that is less than a quarter ulp on the reduced range.
+# name -> (names of the functions that it calls, text). Each Taylor or atanh series below stops
+# before its first term that is less than a quarter ulp on the reduced range.
 _F32: dict[str, tuple[tuple[str, ...], str]] = {
     "nan": (
         (),

@@ -74,7 +74,7 @@ def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Wri
             what = f"{MOST_VGPRS[vector]} VGPRs"
         except _TooManyLines:
             what = f"{MOST_LINES[vector]} instructions"
-    raise DoesNotFit(f"expected at most {what}, got more at one element a thread")
+    raise DoesNotFit(f"expected at most {what}, got more, even with one element per thread")
 
 
 def _pair(first: int) -> str:
@@ -131,7 +131,8 @@ class _Kernel:
 
     def begin(self) -> None:
         line, group = self.code.line, GROUP_ID[self.gen]
-        # y, x0, x1 ... have the same order in the kernarg segment and in SGPRs.
+        # The pointers y (result), x0, x1 ... (inputs) have the same order in the kernarg segment
+        # and in SGPRs.
         pointers = 1 + max((slot + 1 for slot in self.inputs), default=0)
         self.scalar_load(POINTERS, _pair(0), self.offsets["y"], 2 * pointers)
         self.scalar_load(COUNT, _pair(0), self.offsets["n"], 1)

@@ -58,7 +58,7 @@ class Graph:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[int, str]:
-    from sparkle_drv._native import lib  # has the enums of sp_map.h, which define the numbers
+    from sparkle_drv._native import lib  # has the enums of sp_map.h, the numbers of operations
 
     return {getattr(lib, f"SP_MAP_{op.upper()}"): op for op in (*ARITY, "input", "const")}
 

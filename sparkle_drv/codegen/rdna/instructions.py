@@ -275,4 +275,4 @@ def _take(block: Block, free: list[bool]) -> int:
             for at, reg in enumerate(block.regs, first):
                 reg.number, free[at] = at, False
             return first + count
-    raise TooManyRegisters(f"expected {count} consecutive VGPRs free, got fewer of {len(free)}")
+    raise TooManyRegisters(f"expected {count} consecutive VGPRs free, got fewer; all: {len(free)}")

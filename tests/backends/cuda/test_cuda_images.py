@@ -50,7 +50,7 @@ def test_a_binary_image_that_is_cut_short_never_reaches_the_driver(cuda, userlib
             cuda.kernel(image=whole[:nbytes], entry="f", args="")
     fatbin = b"\x50\xed\x55\xba\x01\x00\x10\x00" + (64).to_bytes(8, "little") + bytes(63)
     for nbytes, end in ((4, 16), (16, 80), (79, 80)):
-        with pytest.raises(sp.ImageError, match=f"truncated: it ends at byte {end} of {nbytes}$"):
+        with pytest.raises(sp.ImageError, match=f"truncated: expected {end} bytes, got {nbytes}$"):
             cuda.kernel(image=fatbin[:nbytes], entry="f", args="")
 
 

@@ -172,7 +172,7 @@ print(caught.value)
 
 
 def test_exports_that_are_not_possible(cuda, tell):
-    with cuda.buffer(64) as b, pytest.raises(ValueError, match="made as exportable"):
+    with cuda.buffer(64) as b, pytest.raises(ValueError, match="made with exportable=True"):
         b.export()
     with pytest.raises(ValueError, match="expected memory DEVICE or SHARED"):
         cuda.buffer(64, sp.Memory.HOST, exportable=True)

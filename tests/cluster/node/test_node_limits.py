@@ -44,7 +44,7 @@ def refusal(kind, says, ask, *given, **fields):
 
 def test_memory(client):
     at = client.alloc(1 << 19)
-    says = "quota memory: expected at most 1048576, got 524289 beside 524288 taken"
+    says = "quota memory: expected at most 1048576, got 524289 more beside 524288 in use"
     refusal("OutOfDeviceMemory", says, client.alloc, (1 << 19) + 1)
     client.ask("free", address=at)
     client.alloc(1 << 20)
@@ -53,14 +53,14 @@ def test_memory(client):
 def test_buffers(client):
     for _ in range(3):
         client.alloc(0)
-    says = "quota buffers: expected at most 3, got 1 beside 3 taken"
+    says = "quota buffers: expected at most 3, got 1 more beside 3 in use"
     refusal("OutOfDeviceMemory", says, client.alloc, 0)
 
 
 def test_queues(client):
     for queue in (1, 2):
         client.ask("queue", queue=queue, timing=False)
-    says = "quota queues: expected at most 2, got 1 beside 2 taken"
+    says = "quota queues: expected at most 2, got 1 more beside 2 in use"
     refusal("ValueError", says, client.ask, "queue", queue=3, timing=False)
     client.ask("close_queue", queue=1)
     client.ask("queue", queue=3, timing=False)
@@ -69,14 +69,14 @@ def test_queues(client):
 def test_kernels_and_prepared_launches(client):
     kernel = client.load("vecadd_f32")["kernel"]
     other = client.load("noop")["kernel"]
-    says = "quota kernels: expected at most 2, got 1 beside 2 taken"
+    says = "quota kernels: expected at most 2, got 1 more beside 2 in use"
     refusal("ValueError", says, client.load, "noop")
     client.ask("unload", kernel=other)
     client.load("noop")
     at = client.alloc(64)
     for number in (1, 2):
         client.ask("prepare", prepared=number, record=vecadd(kernel, 1, at, at, at))
-    says = "quota prepared: expected at most 2, got 1 beside 2 taken"
+    says = "quota prepared: expected at most 2, got 1 more beside 2 in use"
     record = vecadd(kernel, 1, at, at, at)
     refusal("ValueError", says, client.ask, "prepare", prepared=3, record=record)
     client.ask("forget", prepared=1)
@@ -88,7 +88,7 @@ def test_transfers(client):
     client.post("submit", queue=1, value=1, records=None, transfer=1, nbytes=(1 << 20) + 8)
     code, words = client.wait(1, 1)
     assert code == errno.EINVAL
-    assert words == "quota flight: expected at most 1048576, got 1048584 beside 0 taken"
+    assert words == "quota flight: expected at most 1048576, got 1048584 more beside 0 in use"
     at = client.alloc(1 << 20)
     data = bytes(1 << 19)
     for value in range(2, 8):  # more than the quota together: they wait for one another

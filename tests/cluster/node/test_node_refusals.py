@@ -134,7 +134,11 @@ def test_dispatches(client, other, how, code, says):
         (("free", {"address": FIRST + 64}), "ValueError", "expected the start of an allocation"),
         (("free", {"address": 0}), "ValueError", "expected the start of an allocation"),
         (("unload", {"kernel": 5}), "ValueError", "expected a kernel of this session"),
-        (("forget", {"prepared": 5}), "ValueError", "expected a prepared launch, got number 5"),
+        (
+            ("forget", {"prepared": 5}),
+            "ValueError",
+            "expected the number of a prepared launch, got 5",
+        ),
         (("ask", {"queue": 5}), "ValueError", "expected an open queue, got 5"),
         (("queue", {"queue": 1, "timing": False}), "ValueError", "expected a new number"),
         (("close_queue", {"queue": 4}), "ValueError", "expected an open queue, got 4"),
@@ -218,20 +222,24 @@ def test_reads_and_writes_outside(client, other):
 
 def test_a_value_out_of_order_ends_the_session_that_waits_for_no_reply(client, other):
     client.submit(1, 2, records.barrier())
-    with pytest.raises(ConnectionError, match="value: expected 1 of queue 1, got 2"):
+    with pytest.raises(ConnectionError, match="value: expected 1, the next one of queue 1, got 2"):
         client.wait(1, 2)
 
 
 def test_a_run_of_too_many_values_ends_the_session(client, other):
     client.post("run", queue=1, value=MOST_RUNS + 1, prepared=1)
-    with pytest.raises(ConnectionError, match=f"expected 1 of queue 1, got {MOST_RUNS + 1}"):
+    with pytest.raises(
+        ConnectionError, match=f"expected 1, the next one of queue 1, got {MOST_RUNS + 1}"
+    ):
         client.wait(1, MOST_RUNS + 1)
 
 
 def test_a_run_of_what_is_not_prepared_fails_for_each_value(client, other):
     client.post("run", queue=1, value=3, prepared=7)
     for value in (1, 2, 3):
-        assert "prepared: expected a prepared launch, got number 7" in client.wait(1, value)[1]
+        assert (
+            "prepared: expected the number of a prepared launch, got 7" in client.wait(1, value)[1]
+        )
 
 
 def test_a_transfer_that_never_comes_is_given_up(client, other, monkeypatch):

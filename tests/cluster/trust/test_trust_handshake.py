@@ -256,9 +256,9 @@ def test_another_node_than_the_one_wanted(world, ends):
         ({"nonce": "n" * 32}, "nonce: expected bytes, got str"),
         ({"clock": -1}, "clock: expected 0 to"),
         ({"nonce": None}, "expected the field nonce, got none"),
-        ({"more": 1}, "got 'more' beside them"),
-        ({"m\n": 1}, "got 'm\\n' beside them"),
-        ({7: 1}, "got a int beside them"),
+        ({"more": 1}, "got also 'more'"),
+        ({"m\n": 1}, "got also 'm\\n'"),
+        ({7: 1}, "got also a int"),
     ],
 )
 def test_a_bad_field(ends, kind, change, words):
