@@ -1,4 +1,4 @@
-"""Trace: spans on tracks, and flows between spans. While a trace runs, it only appends."""
+"""Trace: spans on tracks, and flows between spans. Threads only append to a trace that runs."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ _lock = threading.Lock()
 
 
 class _EmulatedBackend(AmdgpuBackend):
-    """Adds the machine's last fault to the text of a fault. For a real card, the reason is in the
-    kernel's log.
+    """Names the reason of a fault: adds the emulated card's own report to the backend's text. For a
+    real card, only the log of the operating system's kernel has the reason.
     """
 
     def fault(self, queue: Any, value: int) -> str:
@@ -118,8 +118,8 @@ def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> Amdgp
 
 
 def caches(device: Device) -> dict[str, int] | None:
-    """Returns counts of a device's emulated caches so far (Machine.caches), or None for a device
-    that is not emulated.
+    """Returns the numbers of events and bytes in a device's emulated caches so far, as
+    Machine.caches does. Returns None for a device that is not emulated.
     """
     backend = device._backend
     if not isinstance(backend, AmdgpuBackend) or backend not in _cards:

@@ -13,7 +13,8 @@ from ..lowlevel import pm4, regs
 
 __all__ = ["dispatch", "launch", "registers"]
 
-# Registers that are the same for every launch: all CUs, no accumulators, no limits.
+# Registers that are the same for every launch: all CUs are allowed, user accumulators are 0, and no
+# resource limit is set.
 REGISTERS: dict[str, int] = {
     **{f"STATIC_THREAD_MGMT_SE{n}": 0xFFFFFFFF for n in range(4)},
     **{f"USER_ACCUM_{n}": 0 for n in range(4)},

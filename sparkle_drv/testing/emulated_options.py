@@ -71,7 +71,7 @@ def _leniencies(value: object) -> int:
     if isinstance(value, int):
         return _whole("lenient", value, sum(LENIENT.values()))
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"lenient: expected words or their bits, got {type(value).__name__}")
+        raise TypeError(f"lenient: expected words, or an int of bits, got {type(value).__name__}")
     return sum(LENIENT[one_of("lenient", word, LENIENT)] for word in set(value))
 
 

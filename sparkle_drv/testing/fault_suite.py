@@ -3,7 +3,7 @@
     report = fault_suite.run(Schedule(7), "gfx1100")
     assert not report.wrong, report
 
-A check may succeed, or end in a typed error. Anything else is wrong: an error of another type, a
+A check may succeed, or end in a SparkleError. Anything else is wrong: an error of another type, a
 wait that does not end, objects left alive, a fault of the card that was not planned. A failed
 comparison is wrong if the emulator corrupted nothing: the device then reported a wrong result as
 right. A corruption is wrong if no comparison noticed it.
@@ -47,7 +47,7 @@ WRONG = "wrong"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check ended: "right", "refused" by a typed error, "noticed" if the check reported a
+    """How a check ended: "right", "refused" by a SparkleError, "noticed" if the check reported a
     corruption, "not provided", or "wrong".
     """
 
@@ -146,8 +146,8 @@ def run(
 
 
 def _let_jobs_end(machine: Machine) -> None:
-    """Waits at most ENDS_S. A job that runs when its device closes keeps its memory until it ends,
-    also on a card that was unplugged.
+    """Waits until no job runs, at most ENDS_S. A job that runs when its device closes keeps its
+    memory until it ends, also on a card that was unplugged.
     """
     until_s = time.monotonic() + ENDS_S
     while machine.live_counts()["jobs"] and time.monotonic() < until_s:
@@ -196,8 +196,9 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
 
 
 def _is_typed(error: BaseException | None) -> bool:
-    """Returns whether the error, or a cause of it, is a typed error. A check that expected another
-    error raises AssertionError from the typed one.
+    """Returns whether the error, or a cause of it, is a SparkleError. If a check expected another
+    error than a SparkleError that was raised, it raises AssertionError with that error as its
+    cause.
     """
     while error is not None and not isinstance(error, sp.SparkleError):
         error = error.__cause__

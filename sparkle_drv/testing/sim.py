@@ -2,7 +2,7 @@
 `sparkle_drv.testing` is imported.
 
 Their results are right: the cpu backend computes them in host memory. Their times are virtual. They
-follow from the rates, bends, noise, drift and links of a simulated machine (simulated.py), and
+follow from the rates, noise, drift and links of a simulated machine (simulated.py), and
 `Device.clock` and the times of queues show them. A wait lets virtual time pass. `sim:7/gpu0` is a
 device of `machine(7)`. `sim:gpu0` is a device of the process's machine: `machine(0)`, or another
 machine inside `on`. `apply` makes planned faults happen (faults.py).
@@ -407,7 +407,7 @@ class SimBackend:
             ended = next((w for w in ("unplug", "reset", "hang", "pagefault") if w in faults), "")
             if ended and self.faulty.lost:
                 return -errno.ENODEV
-            if ended:  # the job does nothing, and its value reports the fault
+            if ended:  # the job does nothing; waiting for its timeline value reports the fault
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
                 never = faults[ended].parameters.get("recovery") == NO_RECOVERY
                 if value > 0:
@@ -514,8 +514,8 @@ class _Held:
 
 
 def _info(uri: str, device: SimDevice, cpu: DeviceInfo) -> DeviceInfo:
-    # Measurements are kept by driver name (sched/model/profile.py), so other rates get another
-    # name.
+    # Measurements are kept by driver name (sched/model/profile.py). The name contains a hash of the
+    # rates, so that a device with other rates does not use them.
     fixed = repr((device.rates, device.to_s, device.noise, device.drift, device.other))
     known = hashlib.sha256(fixed.encode()).hexdigest()[:8]
     unified = device.to_s == (0.0, 0.0)

@@ -6,7 +6,8 @@ waits. Thus the timeline does not depend on which thread runs first. An unregist
 time pass by waiting.
 
 All events of one instant happen before any thread that they wake continues. The effects of events
-must therefore not depend on their order: fair shares (sim_links.py) sort the flows.
+must therefore not depend on their order. For example, sim_links.py sorts the transfers in progress
+before it divides the rates of links among them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Event:
 class _Sleeper:
     def __init__(self, lane: bool, lock: threading.RLock) -> None:
         self.lane, self.woken, self.turn = lane, False, threading.Condition(lock)
-        self.counts = True  # whether time passes for this sleeper
+        self.counts = True  # whether this wait lets time pass
 
 
 class Clock:
@@ -75,11 +76,11 @@ class Clock:
         self._numbers = itertools.count()
         self._here = threading.local()
         self._running = 0  # number of lanes that run
-        # number of sleepers that are lanes, and of those that are not
+        # numbers of threads that wait for an event: of lanes (True), and of others (False)
         self._asleep = {True: 0, False: 0}
         self._outlives: set[int] = set()  # threads whose program has ended
-        self._sleepers: dict[int, _Sleeper] = {}  # sleepers by thread id
-        self._woke = False  # whether a sleeper was woken since time last began to pass
+        self._sleepers: dict[int, _Sleeper] = {}  # the waits for events, by thread id
+        self._woke = False  # whether a waiting thread was woken since the last call of _pass began
         self._stirred = time.monotonic()
 
     # Threads of lanes call the following methods.

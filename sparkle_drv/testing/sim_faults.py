@@ -25,7 +25,7 @@ class Faulty:
     """Why the device is gone for good; "": it is not."""
 
     def apply(self, schedule: Schedule) -> None:
-        """Sets the plan. Jobs and calls are counted from now."""
+        """Sets the plan of faults. Jobs and calls are counted from now."""
         self.plan = tuple(schedule)
         self.counts.clear()
 

@@ -30,7 +30,7 @@ SAME = 1e-12
 class LinkFault:
     """A fault at the `at`-th transfer over a link, counted from 1.
 
-    cut      that transfer and all later ones fail: at once, or in mid-transfer if `within`
+    cut      that transfer and all later ones fail: in mid-transfer with `within`, else at once
     slow     that transfer and the next `count` - 1 take `factor` times as long
     corrupt  one dword of the transfer's bytes is xored
     """
@@ -64,7 +64,9 @@ class SimLink:
     """Counts by word of FAULTS."""
 
     def comes(self) -> dict[str, LinkFault]:
-        """Counts one more transfer. Returns the faults that hit this transfer, by word."""
+        """Counts one more transfer. Returns the faults that hit this transfer, by kind (a word of
+        FAULTS).
+        """
         self.transfers += 1
         due = {}
         for fault in self.faults:
@@ -86,7 +88,7 @@ class _Flow:
 
 
 class Fabric:
-    """All links and ports of one machine, and the flows over them."""
+    """All links and ports of one machine, and the transfers in progress."""
 
     def __init__(
         self, clock: Clock, links: Mapping[Pair, SimLink], ports: Mapping[str, Port]
@@ -139,7 +141,8 @@ class Fabric:
                 self.clock.at(self.clock.now_s + min(ends), lambda: self._ends(turn))
 
     def _ends(self, turn: int) -> None:
-        if turn != self._turn:  # the rates have changed since, so another call ends the flow
+        # the rates have changed since this call was scheduled: a later call ends the transfer
+        if turn != self._turn:
             return
         first = min(_lasts(flow) for flow in self._flows)
         done = [flow for flow in self._flows if _lasts(flow) <= first + SAME]

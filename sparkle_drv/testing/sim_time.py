@@ -1,5 +1,5 @@
 """The virtual time of an open simulated device. The device's rates (simulated.py) give the duration
-of a submission. The machine's clock gives its begin and end.
+of a submission. Its begin and end are times of the machine's clock.
 
 The cpu backend does the real work at the same time; the real duration does not matter here.
 """
@@ -114,8 +114,7 @@ class Timeline:
     def end(self, value: int) -> Event:
         """Returns the event at which the submission of `value` ends.
 
-        The event is at 0 if the timeline has forgotten the value, or if the submission took no
-        time.
+        The time of the event is 0 if the timeline no longer has this submission, or never had it.
         """
         span = self.spans.get(value)
         return Event(0.0) if span is None else span.end

@@ -67,12 +67,12 @@ def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
             sure = (value == 0) & ~_signed(step.op, operands)
             bound = _bound(step.op, operands, value, eps) + np.where(sure, 0.0, tiny)
             finite = np.isfinite(value)
-            # An infinite or NaN value is certain only if all values within the operands' bounds
-            # give the same.
+            # An infinite or NaN result is certain only if all values within the operands' bounds
+            # give the same result.
             if not finite.all():
                 bound = np.where(finite, bound, np.where(_moved(step.op, operands) == 0, 0, np.inf))
-            # Beyond the range of the type the device computes an infinity or wraps around. Later
-            # steps have no bound.
+            # Beyond the range of the type the device computes an infinity or wraps around. Then the
+            # error of this step has no bound, and that of later steps has none either.
             over = finite & (np.abs(value) > most / 2)
             # Only `where` may ignore an operand: the one that it does not choose. Any other step
             # has no bound if one of its operands has none.

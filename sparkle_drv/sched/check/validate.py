@@ -202,7 +202,9 @@ def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> 
     given = {x.dtype for x in arrays.values()}
     if {*given, *steps} == {np.dtype(np.int32)} and result.kind == "i":
         return arrays, numbers, steps, "exact"
-    # float64 does not reproduce conversions of whole numbers, and unsigned ones wrap around at 0.
+    # Other expressions are checked only if all arrays and the result are floating-point, and no
+    # step is unsigned. float64 does not reproduce conversions from and to integers, and unsigned
+    # integers wrap around at 0.
     floats = all(t.kind == "f" for t in (*given, result)) and all(t.kind in "fi" for t in steps)
     return arrays, numbers, steps, "bounds" if floats else ""
 

@@ -51,8 +51,8 @@ def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> N
             continue
         for device, seconds in enumerate(problem.seconds[task]):
             begin = max(problem.ready(task, device, done), free[problem.lanes[device]])
-            # A task that starts before the last one of `slots` belongs to another branch, where it
-            # comes first.
+            # Each schedule is tried once, with its tasks in order of their starts. So no task is
+            # added that starts before the last one of `slots`.
             if not slots or begin >= slots[-1].start:
                 slot = Slot(task, device, begin, begin + seconds)
                 options.append((slot.end + problem.after[task], task, slot))

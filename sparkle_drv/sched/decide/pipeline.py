@@ -30,8 +30,8 @@ Devices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Option:
-    """A graph cut into a number of micro-batches, as two Problems: `first` and `rest`. Each task of
-    these Problems is a layer.
+    """A graph cut into a number of micro-batches, as two Problems. One is the first micro-batch,
+    the other is all later ones. Each task of these Problems is a layer.
     """
 
     first: Problem

@@ -23,8 +23,8 @@ class Expression(Node):
 
     @staticmethod
     def reads_truths(device: Any) -> bool:
-        """Returns whether maps of any device of the executor `device` can read a bool array in
-        memory.
+        """Returns whether maps on any of the devices can read a bool array in memory. `device` is
+        the executor, which has these devices.
         """
         return any(map(fuses, device.devices.values()))
 

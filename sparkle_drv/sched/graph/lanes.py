@@ -76,8 +76,8 @@ def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]
 
 
 def _region(steps: Steps, key: Key) -> Region | None:
-    """Returns where a value lies in the memory that results share. None if it has memory of its
-    own, or no bytes.
+    """Returns where a value lies in the memory that results share. Returns None if the value has
+    memory of its own, or no bytes.
     """
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)

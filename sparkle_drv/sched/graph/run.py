@@ -2,7 +2,8 @@
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
 operands are in other places, when a device fails, and when a device's speed has changed. It is also
-made again when new weights cannot take a fold that the old ones took, or the reverse.
+made again when a fold that was applied to the old weights cannot be applied to new ones, or the
+reverse.
 
 Tasks of one device are launched one after another on its queue, without waits. With several
 devices, each device and each direction between two of them is a lane (mesh/lanes/runner.py). The
@@ -59,10 +60,10 @@ constants."""
 
 @dataclass
 class _Asked:
-    """The answer to whether the weights and bias of a product can take a fold.
+    """The answer to whether a fold can be applied to the weights and bias of a product.
 
-    `task` is the product. `found` has its operands with the fold in them, or is None if they cannot
-    take the fold.
+    `task` is the product. `found` has the changed weights and bias, or is None if the fold cannot
+    be applied.
     """
 
     task: Task
@@ -92,7 +93,7 @@ class GraphRun:
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
         self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
-        self._asked: dict[int, _Asked] = {}  # by the id of a Fold
+        self._asked: dict[int, _Asked] = {}  # answers by the id of a Fold
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """For each (devices, places of operands), the plan, and the journal that contains its
         decision."""
@@ -155,7 +156,9 @@ class GraphRun:
         self._held, self._arenas = {}, {}
 
     def let_go(self) -> None:
-        """Releases everything. Results that the caller holds stay valid."""
+        """Releases the plan, its memory and the kept results. Results that the caller holds stay
+        valid.
+        """
         self.forget()
         self.results = None
         self._asked = {}

@@ -77,8 +77,8 @@ class Watch:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
-        # Whether to report times to the costs. The first run reports none, since it allocates and
-        # compiles.
+        # Whether this run reports its times to the costs. The first run does not, since it
+        # allocates and compiles.
         self.tells = sampled
         self.limit_s = LATE * kept.plan.predicted_s
         """Seconds that each wait may take beyond its device's `timeout_s`."""

@@ -129,8 +129,8 @@ class Health:
     def due(self, now_s: float) -> bool:
         """Returns whether a heartbeat is due. Call this only when no heartbeat is on its way.
 
-        One is due when the device has work, was silent for `heartbeat_s`, and is past its deadline.
-        For a suspect device one is due at once.
+        One is due when the device has work, was silent for `heartbeat_s`, and should have ended its
+        work by now, as predicted. For a suspect device one is due at once.
         """
         if self.state is State.LOST:
             return False
@@ -211,7 +211,7 @@ class Health:
         return "\n".join([first, *(f"  {step}" for step in self._story)])
 
     def _alive(self, now_s: float, why: str) -> None:
-        """Notes a sign of life: silence counts from now, and a suspect device is cleared."""
+        """Notes a sign of life: silence counts from now, and the device is no longer suspect."""
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:

@@ -45,7 +45,7 @@ class Journal:
         plan: Plan,
         barred: Mapping[str, str] | None = None,
     ) -> None:
-        """Records that `choose(costs, work, devices, barred)` gave this plan."""
+        """Records that `choose(costs, work, devices, barred)` returned this plan."""
         made = {"work": asdict(work), "devices": devices, "plan": _plan_out(plan)}
         self._add("decided", {**made, "barred": barred} if barred else made)
 
@@ -76,7 +76,7 @@ class Journal:
         self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
         divided: Divided,
     ) -> None:  # fmt: skip
-        """Records that `divide(costs, work, axes, uris, wanted)` gave `divided`."""
+        """Records that `divide(costs, work, axes, uris, wanted)` returned `divided`."""
         made = {
             "work": asdict(work), "axes": [asdict(axis) for axis in axes], "devices": uris,
             "wanted": asdict(wanted), "plan": _divided_out(divided),
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, deque):
         return list(value)
-    raise TypeError(f"journal: expected plain data, got {type(value).__name__}")
+    raise TypeError(f"journal: expected JSON data, a set or deque, got {type(value).__name__}")
 
 
 def _costs_out(costs: Costs) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What is known of speeds: operations on devices, links, reliability, load.
+"""Costs: the speeds of operations on devices and of links, how often devices fail, and the work
+that is queued on them.
 
 The module holds state and does arithmetic: no clock, no device. `choose.py` reads Costs; the code
 that runs work updates them.
@@ -34,10 +35,10 @@ class Reliability:
     """How often a device fails. A failure costs the lost run and a new run on another device."""
 
     failures: float = 0.0
-    """The share of runs that failed; recent runs count most."""
+    """The fraction of runs that failed; recent runs count most."""
 
     def ran(self, failed: bool) -> None:
-        """Updates the share of failed runs after a run."""
+        """Updates the fraction of runs that failed, after one more run."""
         self.failures += (float(failed) - self.failures) / FAILURE_MEMORY
 
     def risk_s(self, seconds: float) -> float:

@@ -45,11 +45,10 @@ _MEASURED = frozenset(check.DTYPES.values())
 def map_class(
     expression: str, graph: Graph, code: Lowered, numbers: dict[int, Any], arrays: dict[str, Any]
 ) -> tuple[Class, float]:
-    """Returns the class of an expression over arrays, and its size: the bytes that it touches.
+    """Returns the class of an expression over arrays, and its size: the bytes read and written.
 
     Each expression is a class, whatever the values of its numbers. Other types, or broadcasting,
-    make another class. `code` is the program of
-    `graph`, and `numbers` has the scalars by node.
+    make another class. `code` is the program of `graph`, and `numbers` has the scalars by node.
     """
     count = math.prod(common_shape(arrays))
     touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
@@ -63,8 +62,8 @@ def map_class(
 def task_class(
     op: str, graph: Graph, values: Mapping[str, Any], numbers: Mapping[str, Any], nbytes: float
 ) -> Class:
-    """Returns the class of a map, or of a reduction of an expression, that touches `nbytes` bytes
-    for each element.
+    """Returns the class of a map, or of a reduction of an expression, that reads and writes
+    `nbytes` bytes for each element.
 
     Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
     """

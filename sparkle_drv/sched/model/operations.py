@@ -65,7 +65,7 @@ class Class:
 
 @dataclass(frozen=True)
 class Predicted:
-    """How the time of a class is a sum of the times of other classes. These are measured when the
+    """The classes from whose times the time of a class is predicted. They are measured when the
     first class that needs them occurs.
     """
 
@@ -136,7 +136,7 @@ def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
 
 
 def reduce_class(op: Any, dtype: Any) -> Class:
-    """Returns the class of a reduction. Its size is the bytes that it reads."""
+    """Returns the class of a reduction. The size of such a call is the bytes of its operand."""
     kind = np.dtype(dtype)
 
     def probe(dev: Device, i: int) -> Runs:
@@ -147,8 +147,8 @@ def reduce_class(op: Any, dtype: Any) -> Class:
 
 
 def layout_class(source: str, to: str) -> Class:
-    """Returns the class of a change of layout, also to or from a blocked one. Its size is the bytes
-    that it reads.
+    """Returns the class of calls that change a layout, blocked layouts included. The size of such a
+    call is the bytes of its operand.
     """
     before = parse("source", source)
 

@@ -64,7 +64,7 @@ class Knot:
 class Speed:
     """The speed of one operation on one device. `at` predicts, `observe` learns.
 
-    Threads may call both at once: a knot is replaced as a whole.
+    Threads may call both at once, because a Knot (a correction) is replaced as a whole.
     """
 
     line: Line
@@ -99,9 +99,9 @@ class Speed:
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Sizes where the line is right get a knot, too: otherwise a neighbour's knot would
-            # change the prediction there. All probes of a size weigh as one run, since calls have
-            # other operands and allocations than probes.
+            # Sizes where the cost line is right get a Knot (a correction), too. Otherwise the Knot
+            # of another size would change the prediction there. All probes of a size weigh as one
+            # run, since calls have other operands and allocations than probes.
             speed._learn(size, middle)
         return speed
 
@@ -166,7 +166,7 @@ class Speed:
         total = weights = 0.0
         middle = round(x)
         near = [at for at in range(middle - REACH, middle + REACH + 1) if at in self.knots]
-        # Sorted, because a journal does not keep the order in which knots were learnt.
+        # Sorted, because a journal does not keep the order in which the corrections were learnt.
         for at in near or sorted(self.knots):
             knot = self.knots[at]
             weight = 1 / (scatter / knot.count + bend * (x - at) ** 2)

@@ -31,8 +31,8 @@ class Traffic:
 
 
 def traffic(task: Task, fuses: bool) -> Traffic:
-    """Returns the traffic of one task. `fuses` says that its device maps in one pass
-    (ops/map/operation.py).
+    """Returns the traffic of one task. `fuses` says that the task's device computes a map in one
+    pass (ops/map/operation.py).
     """
     arrays = dict.fromkeys(task.reads.values())
     reads = sum(value.nbytes for value in arrays)

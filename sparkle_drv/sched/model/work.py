@@ -1,4 +1,4 @@
-"""Work, its cost, and the plan for it: plain data that planner, runner and trace share."""
+"""Work, its cost, and the plan for it: plain data that planner, executor and trace share."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Checks a result by `check`, as if `given[0]` had been passed in the layout `target`. The work
-    read it in this layout, too.
+    """Checks a result by `check`, with `given[0]` changed from `source` to the layout `target`. The
+    operation itself also read `given[0]` in the layout `target`.
     """
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 

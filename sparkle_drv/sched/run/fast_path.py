@@ -2,9 +2,9 @@
 up the plan and runs the operation. Other calls take the long path, through calls.py.
 
 A plan lets `KeptPlan.spare` calls pass before the next measured call (kept_plan.py). A measured
-call takes the short path, too, with a clock beside it. After the long path, the caches hold more of
-the interpreter's code and data, and short work runs up to twice as fast as usual. So times taken
-there would be wrong.
+call takes the short path, too, and is timed there. After the long path, the caches hold more of the
+interpreter's code and data, and short work runs up to twice as fast as usual. So times measured on
+the long path would be wrong.
 
 The long path serves calls that are decided again or measured step by step (timed_steps.py). It also
 serves calls with ContextArrays, calls in a recorded trace, and a Context that validates results.
@@ -31,8 +31,8 @@ from .sharding import Sharding
 
 _HELD = (ContextArray, ContextConstant)
 _ARRAYS = (*_HELD, ndarray)
-# C's way to read numpy arrays must be set up before the first key of a plan is computed. Keys of
-# equal calls would differ before and after.
+# known() lets C read the structs of numpy's arrays. It must run before the first key of a plan is
+# computed, because it changes the keys of calls.
 numpy_layout.known()
 
 
@@ -46,7 +46,7 @@ def call(
     out: Any = None,
 ) -> Any:
     """Runs `operation`, a function of ops, on the device of `uris` that takes the least time.
-    `placed` is the function of calls.py for the long path.
+    `placed` is the function of calls.py that makes the same call without a known plan.
     """
     values, head = given, (uris, placed)
     if named:

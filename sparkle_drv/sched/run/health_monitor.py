@@ -60,7 +60,7 @@ class HealthMonitor:
 
     def barred(self, uris: Iterable[str], slow: bool = True) -> dict[str, str]:
         """Returns a dict of the devices that get no work now, with the reasons by URI. With `slow`,
-        it also has devices that are slow and have no share.
+        it also has slow devices that get no part of a call.
 
         A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
         come.
@@ -151,7 +151,7 @@ class HealthMonitor:
         return queue.submit(Commands())
 
     def forget(self) -> None:
-        """Drops all heartbeats. The queues close with their devices."""
+        """Forgets all heartbeats and their queues. The queues are closed with their devices."""
         self._asked.clear()
         self._queues.clear()
 

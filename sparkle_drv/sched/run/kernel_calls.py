@@ -204,14 +204,16 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        for uri in wrong:  # the arguments were wrong: the device does have the kernel
+        # The probe failed because of wrong arguments. Only a device without the kernel is to be in
+        # `lacks`.
+        for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)
 
 
 def _loaded(executor: LocalExecutor, kernel: UserKernel, uris: Sequence[str]) -> calls.Uris:
     """Loads the kernel and returns the devices that have it. Raises ValueError if none has it,
-    ImageError.
+    ImageError if a device cannot load the image.
     """
     there = []
     for uri in uris:

@@ -1,8 +1,8 @@
-"""LocalExecutor: the runner on one machine, and the only part of the scheduler that acts.
+"""LocalExecutor: runs the calls of a Context on the devices of this process.
 
 It probes devices, moves arrays, runs what `choose` decided, and reports times to `Costs`. It opens
-no device. In a sampled call it times each step (timed_steps.py), with waits. With numpy operands on
-a device that shares the host's memory there is a single step.
+no device. Some calls are measured: it times each step and waits for its end (timed_steps.py). With
+numpy operands on a device that shares the host's memory there is a single step.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class LocalExecutor:
         """Calls `measure` if `known` returns false, unless the measurement of `what` failed too
         often. Returns whether `what` is known now.
 
-        After an error the next request tries again. The error counts as a failure of this device,
-        unless `own` is false: then it may be another device's fault.
+        After an error, the next call of this method measures again. The error counts as a failure
+        of this device, unless `own` is false: then it may be another device's fault.
         """
         if known():
             return True
@@ -339,7 +339,7 @@ class LocalExecutor:
         if kept.sync and trace is None:
             return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
         if not kept.device.info.unified:
-            describe()  # refuses a wrong call now: later, `ops` sees copies only
+            describe()  # refuses a wrong call before any operand is copied to the device
         if trace is not None:
             return traced_calls.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
         clocked = timed_steps.Steps(self, kept)

@@ -1,7 +1,6 @@
 """Measures classes of work on a device; mesh/links/probe.py measures links.
 
-Beside the runner, this is the only file of the scheduler that times anything. Each measurement
-waits for its fence. The first measurements of each size are dropped.
+Each measurement waits for its fence. The first measurements of each size are dropped.
 """
 
 from __future__ import annotations
@@ -70,10 +69,10 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         except (ValueError, TypeError, LookupError):
             break  # too large for the device, or not one of its operations
         points += [(size, t) for t in times]
-        # Stops if the next size would take too long. It does four to eight times the work, and runs
-        # EACH + 1 times. The time beside the work (`beside`) grows with the operands. For the first
-        # size it also loads code, so it says little about the next size. The second size is
-        # measured unless it would take longer than MOST_S.
+        # Stops if the next size would take too long. The next size has four to eight times the
+        # work, and runs EACH + 1 times. `beside` is the time that is not work; it grows with the
+        # operands. For the first size it includes the loading of code, so it says little about the
+        # next size. The second size is measured unless it would take longer than MOST_S.
         each, now = min(times), clock()
         work += (len(times) + 1) * each
         beside = max(0.0, now - last - (len(times) + 1) * each)

@@ -232,8 +232,8 @@ class Sharding:
         return left
 
     def alone(self, key: tuple[Any, ...]) -> LocalExecutor | None:
-        """Returns the executor, which uses one device, if the decision for calls with this key is
-        that one device is enough. Returns None otherwise.
+        """Returns the executor that runs a call on one device, or None. Returns it only if the kept
+        decision for calls with this key is that one device does all.
         """
         kept = self._executor.shared.get(key)
         said = self.terms.shares != "auto" or self.terms.max_vram_nbytes

@@ -90,7 +90,9 @@ def run(
 
 
 def _brought(steps: Steps, x: Any) -> Any:
-    """Returns an operand as the device takes it. The operand is moved there if necessary."""
+    """Returns the operand to pass to the call on the device. It is copied to the device first if
+    necessary.
+    """
     device = steps.kept.device
     if isinstance(x, ContextArray):
         if device.uri in x.places:

@@ -173,14 +173,14 @@ def _place(what: str, key: Any, names: Sequence[str]) -> int:
 
 def _word(arg: Arg, value: Any) -> str:
     if arg.type[0] == "f" or value not in WORDS:
-        raise ValueError(f"cut: expected 'count' or 'begin' for a whole number, got {value!r} for "
-                         f"{arg.type} {arg.name}")  # fmt: skip
+        raise ValueError(f"cut: expected 'count' or 'begin' for an integer argument, got "
+                         f"{value!r} for {arg.type} {arg.name}")  # fmt: skip
     return str(value)
 
 
 def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if `x` cannot be the argument `arg`. `told` says that `arg` is a number that
-    each piece gets for itself; `x` may then be None.
+    """Raises TypeError if `x` cannot be the argument `arg`. `told` says that `arg` is a number
+    argument whose value is computed for each piece; `x` may then be None.
     """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:

@@ -12,11 +12,11 @@ the pieces are in run (shards.py).
     arguments.py      refuses bad arguments
     shares.py         Shares and Piece: the plan as data and as text
     balance.py        units of each device so that all end together, and which are left out
-    equal_ends.py     corrects units by when devices end; rounds them
+    equal_ends.py     corrects units so that all end together; rounds them
     pieces.py         a device's part in short pieces, so that transfers and launches overlap
     tail.py           the last part: shrinking chunks for any free device
     late_pieces.py    when a piece is late, and which device does it again
-    simulation.py     the end of each device, by an event simulation
+    simulation.py     when each device ends its part, by an event simulation
     bound.py          the lower bound of all plans
     limits.py         the most that one device can do in some seconds
 """

@@ -39,15 +39,17 @@ EVEN = 2e-3
 
 @dataclass(frozen=True)
 class Balance:
-    """The part of each device, in the order of the given devices: units, pieces, and when
-    it ends.
+    """The part of each device, in the order of the given devices: its units, its pieces, and when
+    the device ends.
     """
 
     units: Sequence[int]
     pieces: Sequence[list[int]]
     ends: Sequence[float]
     order: Sequence[int] = ()
-    """Devices whose fixed operands leave the host one after another; () if all leave at once."""
+    """Devices that get the operands that all shards read whole one after another; () if all get
+    them at once.
+    """
 
     @property
     def end_s(self) -> float:
@@ -69,7 +71,7 @@ def played(
     cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
 ) -> Balance:
     """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends. With
-    `queued`, fixed operands leave the host one after another.
+    `queued`, devices get the operands that all shards read whole one after another.
     """
     paces = [cutter.pace for cutter in cutters]
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
@@ -163,8 +165,8 @@ def balanced(
     `least` units.
 
     Pieces are as long as in a call of `long` seconds. If `long` is 0, `low` takes its place, a
-    lower bound of the seconds of this call. With `queued`, fixed operands leave the host one after
-    another. `begin` may have a first guess of the units of each device.
+    lower bound of the seconds of this call. With `queued`, devices get the operands that all shards
+    read whole one after another. `begin` may have a first guess of the units of each device.
     """
     its = [paces[at] for at in members]
     if begin:

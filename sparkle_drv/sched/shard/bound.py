@@ -27,8 +27,8 @@ point."""
 TRIES = 8
 """Most times that `allot` tries."""
 WITHIN = 4.0
-"""The chains of limits.py are kept for times up to this factor above the simple limits. The bound
-stays below it."""
+"""The limits of limits.py for each number of pieces are kept for times up to this factor above the
+simple limits. The bound stays below it."""
 Load = tuple[float, float, float]
 """(most units of a device, its fixed cost of a resource if it takes part, its cost per unit)."""
 
@@ -118,8 +118,8 @@ def _most(limits: Sequence[Limits], t: float, count: int, host: Port, chains: bo
 
 
 def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float:
-    """Returns the most units in t seconds if devices wait for nothing but the port, which sends
-    them their fixed operands.
+    """Returns the most units in t seconds if devices wait only for the operands that all shards
+    read whole. The host's port sends these operands.
 
     At best the operands arrive one after another, the fastest device's first. Each operand counts
     as if it were as small as the smallest one. Source: W. Smith, Various optimizers for
@@ -140,8 +140,8 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
 def _ports(
     able: Sequence[tuple[float, Pace]], t: float, host: Port
 ) -> Iterator[tuple[float, list[Load]]]:
-    """Yields for each direction of the host's port: the bytes that pass in t seconds, and a Load
-    for each device, in bytes.
+    """Yields for each direction of the host's port: the bytes that pass in t seconds, and the bytes
+    that each device's operands or results need (Load).
     """
     if host.send < math.inf:
         yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]
@@ -152,7 +152,8 @@ def _ports(
 
 
 def packed(loads: Sequence[Load], budget: float) -> float:
-    """Returns the most units whose cost is within the budget. The cheapest devices come first.
+    """Returns the most units whose use of a resource (seconds or bytes) is within the budget. The
+    devices that use least per unit come first.
 
     If a device does only a part of its units, only the same part of its fixed cost counts.
     """
@@ -167,8 +168,8 @@ def packed(loads: Sequence[Load], budget: float) -> float:
 
 
 def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[float]:
-    """Returns a planner's starting point: units of each device in about the least time that these
-    limits allow.
+    """Returns a planner's starting point: the units of each device with which the call takes about
+    the least time that the limits of all devices allow.
 
     The devices that use least of a resource or of the port come first. The time is above `low`.
     """

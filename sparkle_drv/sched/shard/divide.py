@@ -46,7 +46,7 @@ class Axis:
 
     @property
     def granule(self) -> int:
-        """Elements per unit."""
+        """Elements along the axis per unit."""
         return max(1, self.extent // UNITS)
 
     @property

@@ -1,4 +1,6 @@
-"""Corrects units so that all devices end together. All functions are pure."""
+"""Corrects how many units each device gets, so that all devices end together. All functions are
+pure.
+"""
 
 from __future__ import annotations
 

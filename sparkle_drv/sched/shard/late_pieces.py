@@ -1,9 +1,10 @@
 """Says when a piece is late, and which device then does it, too. All functions are pure.
 
 A device with a late piece takes nothing until that piece has ended. Its planned pieces go to the
-head of the tail, for the other devices. tail.py leaves this device out of its rates and out of the
-choice of the fastest device. A device that takes no more of the tail does a late piece again, first
-the one that has been late for longest. Of a piece that is done twice, the first result counts.
+head of the tail, for the other devices. When tail.py adds up the rates of all devices and chooses
+the fastest one, it leaves this device out. A device that takes no more of the tail does a late
+piece again, first the one that has been late for longest. Of a piece that is done twice, the first
+result counts.
 """
 
 from __future__ import annotations

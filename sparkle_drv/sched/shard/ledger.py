@@ -186,7 +186,7 @@ class Ledger:
         return True
 
     def shut(self) -> None:
-        """Stops all writing. Returns when the writes in progress have ended."""
+        """Lets no further result be written. Returns when the writes in progress have ended."""
         with self._lock:
             self._closed = True
         while self._writing:

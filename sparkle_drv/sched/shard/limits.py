@@ -19,7 +19,7 @@ from __future__ import annotations
 from .site import Pace
 
 NUMBERS = 1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100
-"""Numbers of pieces for which chains are computed. Between two of them, the lesser A and the lesser
+"""Numbers of pieces for which limits are computed. Between two of them, the lesser A and the lesser
 K hold."""
 
 AFTER = (*(number - 1 for number in NUMBERS[1:]), 1 << 30)
@@ -29,12 +29,12 @@ Chain = tuple[float, float]
 
 
 class Limits:
-    """The limits of one device, as chains: straight lines of seconds over units. A chain says that
-    the device needs at least these seconds.
+    """The limits of one device. A limit is a Chain: the least seconds that the device needs, as a
+    linear function of its units.
 
-    A piece has three stages: copy in, compute, copy out. All chains in `simple` are true bounds.
-    `pairs` has a row of chains for each pair of stages, one chain for each number of pieces. Since
-    the planner may choose that number, only the chain that allows the most units is a true bound.
+    A piece has three stages: copy in, compute, copy out. All limits in `simple` hold for any number
+    of pieces. `pairs` has a list for each pair of stages, with a limit for each number of pieces.
+    Since the planner may choose that number, only the limit that allows the most units counts.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -50,7 +50,7 @@ class Limits:
             self.simple.append((first + launch + pace.fetch, o))
 
     def chains(self) -> None:
-        """Fills `pairs` with a row of chains for each pair of stages. `pairs` is empty before."""
+        """Fills the empty `pairs`: for each pair of stages, a list of limits."""
         pace = self.pace
         p, c, o = pace.brings, pace.computes, pace.fetches
         begin = pace.start + pace.bring + p
@@ -64,7 +64,9 @@ class Limits:
             self.pairs.append(_chains(pace.start + launch, pace.bring, p, pace.fetch, o))
 
     def units(self, t: float, most: float) -> float:
-        """Returns the most units in t seconds, by the chains in `simple` alone."""
+        """Returns the most units that the device can do in t seconds by the limits in `simple`. The
+        limits in `pairs` are not used.
+        """
         units = min(most, self.pace.most)
         for a, b in self.simple:
             if units * b > t - a:
@@ -72,10 +74,10 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Drops from each row of `pairs` the chains that allow the most units for no t in `low` to
+        """Drops from each list of `pairs` the limits that allow the most units for no t in `low` to
         `high`.
 
-        The units that a chain allows are linear in t. So a chain that allows fewer than another one
+        The units that a limit allows are linear in t. So a limit that allows fewer than another one
         at both ends also does so between them.
         """
         for at, chains in enumerate(self.pairs):
@@ -88,8 +90,8 @@ class Limits:
             ]
 
     def fewer(self, t: float, units: float) -> float:
-        """Returns `units`, or the units that the chains in `pairs` allow in t seconds, if these are
-        fewer.
+        """Returns `units`, or the most units that the limits in `pairs` allow in t seconds, if
+        these are fewer.
         """
         for chains in self.pairs:
             for a, b in chains:
@@ -101,11 +103,12 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """Returns a chain for each number of pieces n in NUMBERS. The chain holds for n to m pieces,
-    where m + 1 is the next entry of NUMBERS. So it has A(n) and K(m), the least of that range (see
-    this file's docstring).
+    """Returns one bound, a Chain (A, B), for each number of pieces n in NUMBERS. The bound is valid
+    for n to m pieces, where m + 1 is the next entry of NUMBERS. So A is A(n) and B is K(m), the
+    least values for these numbers of pieces (see this file's docstring).
     """
-    if p > c:  # Two stages that swap places have the same bound. After the swap, r is at most 1.
+    # Swapping the two stages does not change the bound. After the swap, r = p / c is at most 1.
+    if p > c:
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6

@@ -81,7 +81,7 @@ def _inwards(front: list[int], back: list[int], units: int) -> tuple[list[int], 
 
 
 def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
-    """Returns growing pieces at one end, smaller than `most`.
+    """Returns growing pieces, smaller than `most`, for one end of a device's part.
 
     A ramp grows by a factor f from a first piece of x units. It has log(most / x) / log f pieces,
     each with its latency, and the slowest stage waits for x units. The best x is latency / (w log
@@ -101,7 +101,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # After a piece of `even` units the next one could not be larger, so the ramp starts above it.
+    # By these formulas, a piece of `even` units is followed by one of the same size. So the first
+    # piece is larger than `even`.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

@@ -36,7 +36,9 @@ class Shares:
     takers: tuple[str, ...]
     """For each chunk of the tail, the URI of the device that is predicted to take it."""
     order: tuple[str, ...]
-    """Devices whose fixed operands leave the host one after another; () if all leave at once."""
+    """Devices that get the operands that all shards read whole one after another; () if all get
+    them at once.
+    """
     predicted_s: float
     """Seconds until the last result is on the host."""
     bound_s: float

@@ -1,9 +1,9 @@
 """Predicts when each device ends if parts run together: an event simulation of their steps. Pure.
 
-Each device copies its fixed operand in, then its pieces, launches them in order, and copies each
-result out. One direction between host and device carries one transfer at a time. Transfers share
-the host's port max-min fairly, as in mesh/collective/fluid.py; a transfer in its latency uses
-nothing of the port.
+Each device first copies in the operands that all shards read whole. Then it copies its pieces in,
+launches them in order, and copies each result out. One direction between host and device carries
+one transfer at a time. Transfers share the host's port max-min fairly, as in
+mesh/collective/fluid.py; a transfer in its latency uses nothing of the port.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def ends(
     """Returns the seconds at which each device's last result is on the host; 0 for a device without
     a part.
 
-    Fixed operands of the devices in `order` leave the host one after another. Pieces after the
-    first `planned` ones are chunks of the tail: a device takes one when it launches the one before.
+    The devices in `order` get the operands that all shards read whole one after another. Pieces
+    after the first `planned` ones are chunks of the tail: a device takes one when it launches the
+    one before.
     """
     busy = [pace for pace, part in zip(paces, parts, strict=True) if part]
     if not contended(busy, host):
@@ -85,8 +86,8 @@ class _Run:
     ) -> None:
         self.paces, self.host, self.now = paces, host, 0.0
         self.planned = planned or [len(part) for part in parts]
-        # parts[device][piece] is the size of a piece. In the lane that brings operands, a device
-        # first copies its fixed operand, which has the piece number -1.
+        # parts[device][piece] is the size of a piece. In the lane that copies operands in, the
+        # operands that all shards read whole come first, as piece number -1.
         self.parts = parts
         self.behind = dict(pairwise(order))
         self.before = {late: early for early, late in self.behind.items()}
@@ -99,12 +100,13 @@ class _Run:
         self.timed: list[tuple[float, int, int, bool]] = []
         self.flows: list[_Flow] = []
         self.held: set[str] = set()
-        # When each device began to wait for a resource. The longest waiting goes first.
+        # When each device began to wait for a resource. The device that has waited longest goes
+        # first.
         self.since: dict[int, float] = {}
         self.end = [0.0] * len(paces)
 
     def ends(self) -> list[float]:
-        """Runs the simulation. Returns the end of each device."""
+        """Runs the simulation. Returns the seconds at which each device ends its part."""
         for at, part in enumerate(self.parts):
             if part:
                 self._begin(at, BRING)
@@ -167,7 +169,8 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            if not self.busy[at][lane]:  # no step ends: it is the time when the device gets ready
+            # this event is not the end of a step: the device becomes ready
+            if not self.busy[at][lane]:
                 self._begin(at, COMPUTE)
             elif last:
                 self._ended(at, lane)

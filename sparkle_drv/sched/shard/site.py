@@ -102,8 +102,8 @@ class Pace:
         return self.fixed + self.unit * units
 
     def alone_s(self, units: int) -> float:
-        """Returns the seconds of a piece while no other piece runs. The copy of the fixed operand
-        is not counted.
+        """Returns the seconds of a piece while no other piece runs. The copy of the operands that
+        all shards read whole is not counted.
         """
         ways_s = self.bring + self.fetch + (self.brings + self.fetches) * units
         return ways_s + self.launch + self.computes * units

@@ -107,7 +107,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
-        if not k.groups:  # a kernel with `groups` computes its own grid
+        if not k.groups:  # a kernel with `groups`: its grid follows from its arguments
             wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])

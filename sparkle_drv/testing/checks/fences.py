@@ -88,7 +88,7 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
         return False
 
     with Busy(dev) as busy, dev.queue() as queue:
-        for seconds in LONGER:  # on a busy machine one attempt may be late
+        for seconds in LONGER:  # on a busy machine, the work may end before the await is cancelled
             fence = queue.submit(busy.commands(seconds))
             cancelled = asyncio.run(impatient(fence))
             fence.wait()
@@ -102,7 +102,7 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
 @check("fences")
 def check_waiting_for_the_device(dev: sp.Device) -> None:
     with Busy(dev) as one, Busy(dev) as other, dev.queue() as a, dev.queue() as b:
-        # queues a and b run at once, so each has its own Busy and thus its own result
+        # Queues a and b run at once. Each has its own Busy, so that each writes another buffer.
         work = ((a, one), (b, other), (a, one))
         fences = [queue.submit(busy.commands(0.01)) for queue, busy in work]
         dev.wait_idle()

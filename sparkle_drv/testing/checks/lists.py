@@ -52,7 +52,7 @@ def check_fill_with_each_width(dev: sp.Device) -> None:
     for width, pattern in ((1, 0xAB), (2, 0xBEEF), (4, 0xDEADBEEF), (4, 0), (2, 1)):
         kind = {1: np.uint8, 2: np.uint16, 4: np.uint32}[width]
         with dev.buffer(256 + 12) as a:
-            part = a.view(width, 256)  # the offset is aligned to the pattern's width only
+            part = a.view(width, 256)  # the view's offset is aligned to the pattern's width only
             dev.default_queue.submit(sp.Commands().fill(part, pattern, width)).wait()
             found = a.read(np.uint8, 268)
             assert (found[width : width + 256].view(kind) == pattern).all(), f"{width} bytes"

@@ -2,7 +2,7 @@
 module does not know the planner.
 
 `drawn` draws 2 to 8 unequal devices, and work that takes at least 2 ms on the fastest. player.py
-plays plans.
+simulates plans for these machines.
 """
 
 from __future__ import annotations

@@ -113,5 +113,5 @@ def test_what_is_no_journal(lines, what):
 
 
 def test_only_plain_data_is_written():
-    with pytest.raises(TypeError, match="journal: expected plain data, got object"):
+    with pytest.raises(TypeError, match="journal: expected JSON data, a set or deque, got object"):
         journal._line({"x": object()})

@@ -52,8 +52,8 @@ class Expr:
 
     @property
     def fits(self) -> bool:
-        """Whether every device that can run the parts of this expression can run it as a whole. It
-        must have few enough arrays and live values.
+        """Whether every device that can run the parts of this expression can run it as a whole. The
+        expression must have few enough arrays and live values.
         """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False
@@ -114,14 +114,15 @@ class _Made:
     def number(self, value: Any) -> int:
         if value.__class__ in (int, float):
             return self.builder.add("number", (), value)
-        name = f"s{len(self.numbers)}"  # a numpy number has a dtype, so it stays a name
+        # a numpy number keeps its dtype: it stays an operand with a name, and becomes no constant
+        name = f"s{len(self.numbers)}"
         self.numbers[name] = value
         return self.builder.add("name", (), name)
 
 
 def written(graph: Graph) -> str:
     """Returns the expression as text. If the text is longer than MOST_TEXT, returns the number of
-    operations and the names instead.
+    operations and the names of the operands instead.
     """
     text = as_text(graph)
     if text and len(text) <= MOST_TEXT:
@@ -162,5 +163,5 @@ def _number(value: Any) -> str:
 
 
 def operations(graph: Graph) -> int:
-    """Returns the number of operations for each element."""
+    """Returns how many operations of the expression each element of the result takes."""
     return sum(1 for node in graph.nodes if node.args)

@@ -27,7 +27,7 @@ excluded: float32's rounding could land on the other side of a jump."""
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The part of an expression that a product takes over."""
+    """The part of an expression that becomes the epilogue of a product."""
 
     at: int
     """The node of the expression that the product's result replaces."""
@@ -42,7 +42,9 @@ class _Not(Exception):
 
 
 def peel(product: Task, given: Expr) -> Iterator[Epilogue]:
-    """Yields every part of `given` that the product could take over, the largest first."""
+    """Yields every part of `given` that could become the epilogue of the product, the largest
+    first.
+    """
     name = next(n for n, value in given.reads.items() if value.number == product.out.number)
     search = _Search(product, given, name)
     for at in range(len(given.graph.nodes) - 1, -1, -1):
@@ -87,7 +89,7 @@ class _Search:
         return (1,) * missing + value.shape in (wanted, (1,) * len(out.shape))
 
     def all_through(self, at: int) -> bool:
-        """Returns whether the result of the expression depends on y only through node `at`."""
+        """Returns whether the expression depends on the product's result only through node `at`."""
         reached = [False] * len(self.nodes)
         reached[-1] = True
         for i in range(len(self.nodes) - 1, -1, -1):
@@ -122,8 +124,8 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """Returns the operation of node `i`, its operand that does not depend on y (-1 if it needs
-        none), and its operand that does.
+        """Returns the operation of node `i` and the nodes of its two operands: first the one that
+        does not depend on the product's result (-1 if there is none), then the one that does.
         """
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]
@@ -142,8 +144,8 @@ class _Search:
 
 
 class _Line:
-    """The linear function scale * y + shift, as nodes of a builder. A `scale` of None means 1, a
-    `shift` of None means 0.
+    """The linear function scale * y + shift of a product's result y. `scale` and `shift` are node
+    numbers in `builder`. A `scale` of None means 1, a `shift` of None means 0.
     """
 
     def __init__(self, search: _Search) -> None:
@@ -184,7 +186,7 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """Returns how the product can take the linear function: (bias, Fold).
+        """Returns (bias, Fold), with which the product also computes the linear function.
 
         The bias is an array that becomes the product's bias unchanged. The Fold changes weights and
         bias before the product. Each is None if it is not needed. `positive` demands that the

@@ -1,4 +1,4 @@
-"""Computes weights and bias with a Fold in them, on the host, or reports that they cannot take it.
+"""Applies a Fold to weights and bias, on the host, or reports that the fold is not exact enough.
 
 The computation is in float64 and rounds once, so each weight is off by half an ulp. A sum of k
 terms is then off by 0.3 eps * sqrt(k) times a term. The tolerance is 4 eps * sqrt(k) times a term
@@ -25,8 +25,8 @@ Host = npt.NDArray[Any]
 def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
     """Returns the arrays that a product with a Fold reads in place of the operands `task.folded`.
 
-    Returns None if the weights or the bias cannot take the fold. `given` maps numbers of values to
-    arrays.
+    Returns None if the fold cannot be applied to the weights and the bias with the same result.
+    `given` maps numbers of values to arrays.
     """
     fold = task.fold
     assert fold is not None

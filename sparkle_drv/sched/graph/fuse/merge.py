@@ -1,9 +1,9 @@
 """Merges tasks of a graph before they are placed. All functions are pure.
 
-First each map is merged into the only map that reads it, if both have the same shape. Then each
-product takes over what it can of the only map that reads it (epilogue.py). Then each map is merged
-into the only reduction that reads it. An output of the graph stays an array of its own. Fewer bytes
-move, and results stay within the tolerances of `ops`.
+First each map is merged into the only map that reads it, if both have the same shape. Then, if only
+one map reads a product, as much of it as possible becomes the epilogue of the product
+(epilogue.py). Then each map is merged into the only reduction that reads it. An output of the graph
+stays an array of its own. Fewer bytes move, and results stay within the tolerances of `ops`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .epilogue import Epilogue, peel
 SCALING = 2
 """Cost of scaling a byte of weights on the host, relative to a byte of a result."""
 Holds = Callable[[Task], bool]
-"""Says whether the present weights of this product can take its fold."""
+"""Says whether the fold of this product can be applied to its present weights."""
 
 
 def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int = 0) -> list[Task]:
     """Returns `tasks` merged into fewer, in the same topological order.
 
-    `holds(task)` says whether the weights of a product can take its fold. New values get numbers
-    from `free` on, above those of `tasks`.
+    `holds(task)` says whether the fold of a product can be applied to its weights. New values get
+    numbers from `free` on, above those of `tasks`.
     """
     free = max(free, unused(tasks))
     left = _maps_into(plain(tasks, outputs), outputs, "map")
@@ -112,7 +112,9 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
 
 
 def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: int) -> list[Task]:
-    """Lets each product take over what it can of the map that is its only reader."""
+    """Makes as much as possible of each map the epilogue of a product, if only this map reads the
+    product.
+    """
     done: set[int] = set()
     while True:
         found = next(
@@ -136,7 +138,7 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
 
 def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
     """Returns [the product with an epilogue taken from the map `given`], followed by a task for the
-    rest of the map if there is one. Returns [] if the product can take nothing.
+    rest of the map if there is one. Returns [] if no part of the map can be an epilogue.
     """
     assert given.expression is not None
     if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
@@ -166,11 +168,11 @@ def _with(product: Task, found: Epilogue, out: Value) -> Task:
 
 
 def _pays(task: Task, whole: bool) -> bool:
-    """Returns whether it is cheaper to scale the weights than the result.
+    """Returns whether it is cheaper to scale a product's weights than its result.
 
-    `whole` says that the product takes over the whole map. Otherwise the part of the map that is
-    left can scale the result at no cost. Constant weights are scaled only once. Other weights are
-    scaled in each run, on the host, in a few passes.
+    `whole` says that the whole map becomes the product's epilogue. Otherwise the rest of the map
+    can scale the result at no cost. Constant weights are scaled only once. Other weights are scaled
+    in each run, on the host, in a few passes.
     """
     assert task.fold is not None
     weights = task.reads[task.weights]

@@ -57,7 +57,7 @@ def pack(items: Sequence[Item]) -> Memory:
 
 
 def needed(items: Sequence[Item]) -> int:
-    """Returns a lower bound of the bytes of any packing: the most bytes that live at once."""
+    """Returns the most bytes of items that live at once. Memory for all items cannot be smaller."""
     spans, _ = _spans(items)
     return max(
         (sum(s.nbytes for s in spans if s.begin <= at <= s.end) for at in {s.begin for s in spans}),
