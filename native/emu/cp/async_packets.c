@@ -36,7 +36,7 @@ struct sp_late {
     /* One bit per place. used: the place holds a packet. waiting: the packet is not executed yet.
      * ended: all later packets come after the packet. */
     uint32_t used, waiting, ended;
-    uint32_t now;                  /* place of the present packet, or PLACES for none */
+    uint32_t now;                  /* the present packet is at[now]; PLACES: there is none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
     uint64_t number, random;
 };

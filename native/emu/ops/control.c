@@ -54,8 +54,8 @@ HEAD(S_ICACHE_INV)
     }
 BRANCHES(DEFINE_BRANCH)
 
-/* A wave64 runs a block for its low lanes, then again for its high lanes. SDST keeps the half of
- * EXEC that is not in use. */
+/* A wave64 runs a block of code for its low lanes, then again for its high lanes. Meanwhile one
+ * half of EXEC is 0, and SDST holds the value of that half. */
 HEAD(S_SUBVECTOR_LOOP_BEGIN)
 {
     uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];

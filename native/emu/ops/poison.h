@@ -17,7 +17,7 @@ struct sp_touched {
     uint32_t nbytes;      /* bytes of one lane */
     const uint64_t *va;
     uint64_t lanes, step;
-    /* for MEMORY: start of this wave's scratch if a scratch descriptor led there, else 0 */
+    /* for MEMORY: address of this wave's scratch if the access uses a scratch descriptor, else 0 */
     uint64_t slot;
 };
 

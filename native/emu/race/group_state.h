@@ -12,14 +12,14 @@ static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_
 static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
 static inline uint32_t sp_who_turn(uint64_t who) { return (uint32_t)who >> SP_WHO_TURN & SP_WHO_TURNS; }
 static inline uint32_t sp_who_barriers(uint64_t who) { return (uint32_t)who >> SP_WHO_BARRIERS; }
-/* Returns true if two identities are of different waves. */
+/* Returns true if `a` and `b` (values of sp_race_who) stand for different waves. */
 static inline bool sp_who_other(uint64_t a, uint64_t b)
 {
     return ((a ^ b) & (UINT64_C(0xFFFFFFFF) << SP_WHO_GROUP | (SP_RACE_WAVES - 1))) != 0;
 }
 
-/* Returns the last 20 bits of pc / 4. sp_race_pc_of computes the address from them, because the
- * other instruction of a race is near. */
+/* Returns the last 20 bits of pc / 4. sp_race_pc_of computes the whole address from them: the two
+ * instructions of a race are near each other in the code. */
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
@@ -52,7 +52,7 @@ struct sp_race_wave {
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;
-    /* atomic values read since the wave's last invalidation, as a ring */
+    /* ring of the atomic values that the wave has read since it last invalidated its caches */
     struct sp_race_seen seen[SP_RACE_PENDING];
 };
 

@@ -84,8 +84,8 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        /* a forked child checks only for a render node, because its lists of files and tokens may
-         * be inconsistent */
+        /* a forked child checks only whether `fd` is a render node, because the lists that
+         * kmd_file_of and kmd_token_of search may be inconsistent there */
         return is_node(machine, fd);
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);

@@ -37,7 +37,8 @@ static uint64_t bit_of(const struct kmd_job *job)
     return job->account ? UINT64_C(1) << (job->account - 1) : 0;
 }
 
-/* Frees the accounts of ended jobs that no unfinished job could conflict with. */
+/* Frees the accounts (struct account) of those ended jobs with which no unfinished job could
+ * conflict. */
 static void tidy(struct kmd_accounts *all)
 {
     uint64_t oldest = UINT64_MAX;
@@ -53,8 +54,9 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* `jobs` has a bit for each of some accounts at the time of submission number `pushed`. Returns the
- * bits of those accounts that still belong to the same jobs: they were neither freed nor reused. */
+/* `jobs` is a mask of accounts (struct account, one per job), made at submission number `pushed`.
+ * Returns the bits of those accounts that still belong to the same jobs: they were neither freed
+ * nor reused. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -85,10 +87,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` becomes the mask of the accounts of all earlier jobs of this queue. A job that waits
-     * for this job's fence comes after those jobs, too. This job itself may begin before they end.
-     * But it comes after all jobs that its predecessor in the queue has waited for: these ended
-     * before the predecessor began. */
+    /* `queue` becomes a mask with the bit of each earlier job of this queue. A job that waits for
+     * this job's fence comes after those jobs, too. This job itself may begin before they end. But
+     * it comes after all jobs that its predecessor in the queue has waited for: these ended before
+     * the predecessor began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {

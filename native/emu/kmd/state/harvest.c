@@ -44,8 +44,8 @@ void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
     kmd_count_units(info);
 }
 
-/* Turns off a WGP of the fullest array of the fullest engine. It is not always the last WGP,
- * because real bitmaps have holes. */
+/* Turns off a WGP in the shader engine, and there in the shader array, that has most working units.
+ * It is not always the last WGP, because real bitmaps have holes. */
 static void drop_wgp(struct drm_amdgpu_info_device *info, uint32_t turn)
 {
     uint32_t engine = 0;

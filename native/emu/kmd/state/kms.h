@@ -24,7 +24,8 @@ enum kmd_kms {
     KMD_KMS_LOW_VA = 58,
     /* GEM_CREATE_VRAM_WIPE_ON_RELEASE and the flags for coherent memory */
     KMD_KMS_WIPE = 59,
-    /* All VRAM is cleared. The change came with Linux 6.11, which has version 59 at most. */
+    /* Each new BO in VRAM is filled with zeros. The change came with Linux 6.11, which has version
+     * 59 at most. */
     KMD_KMS_CLEARED = 59,
     KMD_KMS_USERQ = 64,         /* DEV_INFO: userq_ip_mask; HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,
