@@ -172,7 +172,8 @@ HEAD(S_SETKILL)
     return i->offset & 1 ? SP_WAVE_END : 0;
 }
 
-/* A fault: these instructions are only for trap handlers, and the emulated kernel installs none. */
+/* A fault: these instructions are only for trap handlers, and the emulated kernel driver installs
+ * none. */
 HEAD(S_ENDPGM_SAVED) { return sp_wave_fault(w, SP_FAULT_TRAP, "%s without a trap handler", sp_wave_op_name(i->op)); }
 HEAD(S_RFE_B64) { return S_ENDPGM_SAVED(w, i); }
 

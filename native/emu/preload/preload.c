@@ -275,8 +275,8 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     return rc < 0 ? -1 : rc;
 }
 
-/* Reports the time that the driver spent inside the emulated kernel. Programs find this function by
- * dlsym. */
+/* Reports the time that the driver spent inside the emulated kernel driver. Programs find this
+ * function by dlsym. */
 SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
 {
     sp_emu_seam(out);

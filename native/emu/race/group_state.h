@@ -77,7 +77,8 @@ struct sp_race_group {
         uint64_t page;
         struct sp_race_page *shadow;
     } near[SP_RACE_NEAR];
-    /* identities of accesses that are known to precede those in `known_for` */
+    /* earlier accesses (values of sp_race_who) that are known to precede the accesses in
+     * `known_for` */
     uint64_t known[SP_RACE_NEAR];
     uint64_t known_for[SP_RACE_NEAR];
     struct sp_race_wave wave[SP_RACE_WAVES];

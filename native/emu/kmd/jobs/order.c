@@ -12,7 +12,8 @@ enum state { QUEUED, BEGUN, ENDED };
 struct account {
     struct sp_log log;
     enum state state;
-    uint64_t queue;  /* id of the job's queue, unique among all contexts; 0: the account is free */
+    /* id of the job's queue, unique among all contexts; 0: this struct belongs to no job */
+    uint64_t queue;
     uint64_t before; /* a bit for each account whose job precedes this one */
     /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
      * end. */

@@ -1,5 +1,5 @@
-/* The objects of the emulated kernel, which all its folders share, and common code: handles, the
- * caller's memory, the lock, the clock, the trace. `machine->lock` guards everything unless a
+/* The objects of the emulated kernel driver, which all its folders share, and common code: handles,
+ * the caller's memory, the lock, the clock, the trace. `machine->lock` guards everything unless a
  * comment says otherwise. Only jobs run without the lock, on a snapshot of the address space. */
 #ifndef SP_EMU_KMD_STATE_H
 #define SP_EMU_KMD_STATE_H
