@@ -30,7 +30,7 @@ static inline void copy_record(unsigned char *to, const unsigned char *from, siz
 }
 
 /* Submits a checked launch to the driver. Allocates nothing and makes no event. The caller has
- * entered the queue. */
+ * called sp_cuda_queue_enter. */
 static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t nbytes)
 {
     int rc = sp_cuda_make_current(q->dev);

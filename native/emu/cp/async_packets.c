@@ -296,8 +296,9 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* Returns the place of the newest RELEASE_MEM in `of` that writes at `va`, or PLACES if there is
- * none. With `va` NULL: the newest one that a pixel wait sync waits for. */
+/* Returns the place of a RELEASE_MEM among the places in `of` (one bit per place), or PLACES if
+ * there is none. It is the newest RELEASE_MEM that writes at `va`. With `va` NULL, it is the newest
+ * one that a pixel wait sync waits for. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;

@@ -33,15 +33,15 @@ static inline bool sp_race_is_open(const struct sp_race_open *o, uint32_t seq)
     return (uint8_t)(seq - o->from - 1) < (uint8_t)(o->to - o->from);
 }
 
-/* An atomic value that a wave has read. `who` is the identity of the store that wrote it, or 0 if
- * no store did. */
+/* An atomic value that a wave has read. `who` is the identity (sp_race_who) of the store that wrote
+ * it, or 0 if no store did. */
 struct sp_race_seen {
     uint64_t va, when, who;
 };
 struct sp_race_wave {
     struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
-    /* a bit for each wave whose LDS accesses since the group's last barrier precede this wave's,
-     * because of returning atomics */
+    /* a bit for each wave whose LDS accesses since the group's last barrier precede those of this
+     * wave; returning atomics have put them in this order */
     uint64_t after;
     /* number, as vscnt counts, of the wave's last store that other waves can see (not to
      * scratch) */

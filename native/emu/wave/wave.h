@@ -116,8 +116,8 @@ struct sp_wave {
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
-    /* address after the last WMMA, and its first result register, which the next WMMA may not
-     * read */
+    /* address of the instruction that follows the last WMMA; first result register of that WMMA,
+     * which an immediately following WMMA may not read */
     uint64_t wmma_end;
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;

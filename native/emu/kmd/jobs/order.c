@@ -14,7 +14,7 @@ struct account {
     enum state state;
     /* id of the job's queue, unique among all contexts; 0: this struct belongs to no job */
     uint64_t queue;
-    uint64_t before; /* a bit for each account whose job precedes this one */
+    uint64_t before; /* a bit for each struct account whose job precedes this job */
     /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
      * end. */
     uint64_t pushed, ended;
@@ -165,7 +165,7 @@ void kmd_order_end(struct kmd_job *job)
     struct account *mine = account_of(job);
     if (!mine)
         return;
-    job->account = 0; /* the account may soon belong to another job */
+    job->account = 0; /* this struct account may soon belong to another job */
     mine->state = ENDED;
     mine->ended = job->machine->accounts->pushes;
     tidy(job->machine->accounts);

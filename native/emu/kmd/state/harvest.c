@@ -26,7 +26,8 @@ uint32_t kmd_engines(struct drm_amdgpu_info_device *info)
     return engines;
 }
 
-/* Turns off an engine's units and render backends. Render backends are ordered by engine. */
+/* Turns off a shader engine's compute units and render backends. In enabled_rb_pipes_mask, the
+ * backends of engine 0 have the lowest bits, then those of engine 1 follow, and so on. */
 static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
 {
     uint32_t backends = info->num_rb_pipes / info->num_shader_engines;

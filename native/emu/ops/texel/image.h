@@ -34,7 +34,9 @@ struct sp_level {
     uint64_t slice;
     uint32_t size[3];
     uint32_t pitch;   /* blocks per row; in a linear image, texels per row */
-    uint32_t tail[2]; /* place of the level in the block that small levels share */
+    /* coordinates x and y of the first texel of a small level in the block that small levels
+     * share */
+    uint32_t tail[2];
 };
 
 /* Decodes the descriptor that `i` names. Returns 0, or w->stop if the wave must stop. */
