@@ -185,8 +185,8 @@ uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, ui
 /* Poisons the dword at an aligned `va` that was just written. No effect if the card keeps no marks
  * of poisoned pages. */
 void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
-/* Marks the page of `to` if the page of `from` may be poisoned. Call it after a copy of bytes
- * between two ranges that were just looked up. */
+/* Marks the page of `to` with SP_MARK_POISON if the page of `from` may contain poison. Call it
+ * after a copy of bytes between two ranges that were just looked up. */
 void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
 /* Returns 1 if `va` is in the VRAM of a card with a bus (not an APU), and only the CPU has written

@@ -358,8 +358,8 @@ int sp_async_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* Executes the packet at once: nothing is under way, so no agent could notice if the packet
-     * ended later. */
+    /* Executes the packet at once. Nothing else is under way, so no agent can see whether this
+     * packet ends now or later. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

@@ -19,8 +19,8 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    /* `by_lane`: the instruction copies a register. `merge`: that register also has defined
-     * lanes. */
+    /* `by_lane`: the instruction reads one lane of a register or only copies the register. `merge`:
+     * that register also has defined lanes. */
     bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];

@@ -37,7 +37,7 @@ static struct factor factor(enum kind kind, uint32_t bits)
 
 struct term {
     uint64_t digits;
-    int unit; /* exponent of the last digit */
+    int unit; /* the term is digits * 2^unit */
     bool minus;
 };
 

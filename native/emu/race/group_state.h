@@ -39,7 +39,8 @@ struct sp_race_seen {
     uint64_t va, when, who;
 };
 struct sp_race_wave {
-    struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
+    /* accesses that the wave had not waited for when it arrived at its last barrier */
+    struct sp_race_open lds, loads, stores;
     /* a bit for each wave whose LDS accesses since the group's last barrier precede those of this
      * wave; returning atomics have put them in this order */
     uint64_t after;
@@ -107,7 +108,7 @@ int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_ra
 
 /* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
 uint64_t sp_order_now(const struct sp_races *races);
-/* Records that the wave of `who` releases at `va` all that it has done. */
+/* Records that the wave of `who` has released its accesses so far by a write at address `va`. */
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
 /* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);

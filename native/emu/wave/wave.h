@@ -109,7 +109,8 @@ struct sp_wave {
     /* for SP_WAVE_POISON: 1 if the instruction reads one lane or only copies. Then lanes that were
      * never written count as undefined. */
     uint32_t poison_by_lane;
-    /* 1 while alu_poison.c tries values of undefined operands, which may be read then */
+    /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
+     * such operands */
     uint32_t spreading;
     /* Number of elements of `origin` (where poison came from) in use; element 0 counts. If it is 0,
      * no register holds poison, and the members after `v` are invalid. */

@@ -58,10 +58,11 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* Adds terms to the pipe bits of an _X mode. `order` lists coordinate bits; its first entries
- * belong to the pipe bits. The added terms are the entries after these, the last one first. Each
- * pipe bit gets one of these terms in thin blocks, two in thick blocks. In thin blocks the last
- * pipe bits (the packer bits) also get slice bits, the first of them the highest slice bit. */
+/* Adds terms to the pipe bits of an _X mode. `order` lists the coordinate bits above the micro
+ * block. Its first entries are in the pipe bits already. The entries after these are added in
+ * reverse order: one to each pipe bit in thin blocks, two in thick blocks. In thin blocks each of
+ * the last pipe bits (the packer bits) also gets a slice bit; the first of them gets the highest
+ * slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
