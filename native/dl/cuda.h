@@ -15,7 +15,7 @@ struct sp_cu_kernel_node {
     void *context;
 };
 
-/* One end of a CUDA_MEMCPY3D_v2. `memory` is a CUmemorytype. */
+/* The source or the destination of a CUDA_MEMCPY3D_v2. `memory` is a CUmemorytype. */
 struct sp_cu_end {
     size_t x_nbytes, y, z, lod;
     unsigned memory;

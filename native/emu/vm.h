@@ -1,6 +1,6 @@
 /* GPU virtual memory as a job sees it: 4 KiB pages with rights; each page belongs to a BO. The
- * emulated kernel keeps the page tables (kmd/memory/space.c). The command processor, SDMA and waves
- * access pages through a view of the job and a TLB of their own thread.
+ * emulated kernel driver keeps the page tables (kmd/memory/space.c). The command processor, SDMA
+ * and waves access pages through a view of the job and a TLB of their own thread.
  *
  * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware itself
  * extends bit 47. The kernel driver programs page tables as if there were no hole between the
@@ -65,7 +65,8 @@ enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
     uint64_t page; /* va >> bits of the TLB; UINT64_MAX: the entry is empty */
     uint8_t *host;
-    /* dirty bits of the piece of GL2 that `host` points into; NULL: `host` is memory itself */
+    /* dirty bits of the 1 KiB of GL2 that `host` points into; NULL: `host` points into memory
+     * itself */
     uint8_t *dirty;
     uint8_t *mark;  /* marks of the page: SP_MARK_*; NULL: marks are not kept */
     uint64_t line;  /* number of the cached piece (1 KiB) in the machine's memory */
@@ -78,7 +79,8 @@ struct sp_emu_tlb {
     struct sp_emu_fault *fault;
     uint32_t bits;         /* SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
     struct sp_l2 *l2;      /* NULL: no caches */
-    /* the CU whose waves use this TLB; NULL: an engine uses it, and only GL2 */
+    /* the CU whose waves use this TLB. NULL: the command processor or SDMA uses it, and their
+     * accesses pass through GL2 only. */
     struct sp_cu *cu;
     uint32_t name_stale;   /* 1: a stale read is a fault */
     /* checks accesses against concurrent packets and jobs (emu/order); NULL: nothing does */
@@ -183,8 +185,8 @@ uint64_t sp_emu_poison_in(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, ui
 /* Poisons the dword at an aligned `va` that was just written. No effect if the card keeps no marks
  * of poisoned pages. */
 void sp_emu_poison_put(struct sp_emu_tlb *tlb, uint64_t va);
-/* Marks the page of `to` if the page of `from` may be poisoned. Call it after a copy of bytes
- * between two ranges that were just looked up. */
+/* Marks the page of `to` with SP_MARK_POISON if the page of `from` may contain poison. Call it
+ * after a copy of bytes between two ranges that were just looked up. */
 void sp_emu_poison_copied(struct sp_emu_tlb *tlb, uint64_t to, uint64_t from);
 
 /* Returns 1 if `va` is in the VRAM of a card with a bus (not an APU), and only the CPU has written

@@ -47,7 +47,8 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     f->rest_out += slot->nbytes;
     f->rest_src += slot->nbytes;
     f->rest_nbytes -= slot->nbytes;
-    if (f->slots == slot && !f->rest_nbytes) /* the end event of the flight covers a single piece */
+    /* A single piece needs no event of its own: the end event of the flight covers it. */
+    if (f->slots == slot && !f->rest_nbytes)
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
     /* An error ends the download only if a later piece must wait for this slot's event. Otherwise

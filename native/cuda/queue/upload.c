@@ -110,7 +110,7 @@ int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *da
         sp_cuda_progress(q);
     if (atomic_load(&q->dev->common.lost))
         return sp_cuda_queue_leave(q, -ENODEV);
-    /* Without earlier work in the queue a separate stream has no use. */
+    /* Without earlier work in the queue, a copy on a separate stream would overlap with nothing. */
     u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q);
     rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
     if (rc == 0)

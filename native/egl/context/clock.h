@@ -1,4 +1,4 @@
-/* Reads the device's clock in ns of CLOCK_MONOTONIC. */
+/* Reads the device's clock, and converts its times to ns of CLOCK_MONOTONIC. */
 #ifndef SP_EGL_CLOCK_H
 #define SP_EGL_CLOCK_H
 #include "egl/device/device.h"

@@ -49,9 +49,9 @@ static void describe(struct sp_egl_node *node, int32_t index, void *device)
     snprintf(node->extensions, sizeof node->extensions, "%s", extensions ? extensions : "");
 }
 
-/* 1 + sp_fork_generation() (the number of forks behind a process) of the process that first
- * initialised EGL. 0 before that. The driver's threads exist only in that process. In a forked
- * child the first dispatch would wait for these threads for ever (llvmpipe does). */
+/* Identifies the process that first initialised EGL; 0: none has. The value is 1 + that process's
+ * sp_fork_generation(), which counts forks. The driver's threads exist only in that process. In a
+ * forked child the first dispatch would wait for these threads for ever (llvmpipe does). */
 static _Atomic uint32_t home;
 
 static int is_forked_child(void)

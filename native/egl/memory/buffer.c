@@ -1,5 +1,5 @@
-/* Buffers with addresses of our own, because GL buffers have no addresses. Reads and writes their
- * bytes. */
+/* Buffers. Each gets an address that this backend makes up, because GL buffers have no addresses.
+ * Also reads and writes the bytes of buffers. */
 #include "buffer.h"
 #include "dl/gl.h"
 #include "egl/context/names.h"

@@ -22,9 +22,11 @@ struct sp_egl_buffer {
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    /* owner thread: number of the job run that last copied `shadow` to the buffer */
+    /* number of the run of a job that last copied `shadow` to the buffer; only the owner thread
+     * uses it */
     uint64_t touched;
-    /* owner thread: value of the device's `barriers` when a dispatch last used the buffer */
+    /* value of the device's `barriers` when a dispatch last used the buffer; only the owner thread
+     * uses it */
     uint64_t used_since;
 };
 

@@ -17,8 +17,9 @@ enum { SMALLEST = 256 };
 static const uint64_t MOST_POOLED = (uint64_t)256 << 20;
 static const uint64_t PATIENCE_NS = 60000000000u;
 
-/* Returns the size class for `nbytes`, and its size in `capacity`. Each octave has four classes, so
- * rounding up wastes a quarter at most. */
+/* Returns the number of the size class for `nbytes`, and the size of its buffers in `capacity`.
+ * Between one power of two and the next there are four classes, so rounding up adds at most a
+ * quarter. */
 static uint32_t class_of(uint64_t nbytes, uint64_t *capacity)
 {
     uint64_t octave = SMALLEST;

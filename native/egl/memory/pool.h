@@ -1,4 +1,4 @@
-/* The buffers of a device. */
+/* A device's buffers, and the pool of those that were freed. */
 #ifndef SP_EGL_POOL_H
 #define SP_EGL_POOL_H
 #include "egl/device/device.h"

@@ -93,8 +93,8 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        /* `shadow` was just copied back. A new run number makes each later use copy it to the
-         * buffer again. */
+        /* The shadows of all touched buffers were just copied back. With a new number in `runs`,
+         * each later use of a buffer copies its shadow to it again. */
         dev->runs++;
     }
     b->touched = dev->runs;

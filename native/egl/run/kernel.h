@@ -11,7 +11,7 @@ struct sp_egl_scalar {
     uint32_t nbytes;
     uint32_t type; /* GL type of the uniform; 0 if the shader does not use it */
     int32_t location;
-    uint64_t value; /* owner thread: the value that the uniform was last set to */
+    uint64_t value; /* the value that the uniform was last set to; only the owner thread uses it */
 };
 
 struct sp_egl_kernel {
@@ -28,9 +28,10 @@ struct sp_egl_kernel {
     uint8_t used[SP_MAX_ARGS];        /* 1 if the shader has a storage block at binding k */
     char apart[SP_EGL_APART];
     struct sp_egl_scalar scalars[SP_MAX_ARGS];
-    /* owner thread: 1 once the uniforms hold the values of `scalars` and `null` */
+    /* 1 once the uniforms hold the values of `scalars` and `null`. Only the owner thread uses this
+     * field and the next two. */
     uint32_t is_set;
-    uint32_t null;      /* owner thread: the value that sp_null was last set to */
-    uint32_t offset[3]; /* owner thread: the value that sp_group_offset was last set to */
+    uint32_t null;      /* the value that sp_null was last set to */
+    uint32_t offset[3]; /* the value that sp_group_offset was last set to */
 };
 #endif

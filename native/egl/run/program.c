@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* longest wait for a load: the compiler may take minutes for a large shader */
+/* Longest time in ns that a caller waits until the owner thread has made a program. The compiler
+ * may take minutes for a large shader. */
 static const uint64_t PATIENCE_NS = 300000000000u;
 
 struct load_request {

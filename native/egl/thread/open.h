@@ -1,4 +1,4 @@
-/* Ends a device. */
+/* Ends a device, by stopping its owner thread. */
 #ifndef SP_EGL_OPEN_H
 #define SP_EGL_OPEN_H
 #include "egl/device/device.h"

@@ -30,7 +30,7 @@ enum { MOST_JOBS = 256, NAPS = 5 };
 /* a batch is closed when its jobs have taken this many ns to issue */
 static const uint64_t BATCH_NS = 1000000;
 static const uint64_t HOLD_NS = 10000; /* time in ns that an open batch waits for one more job */
-/* longest poll of a fence in ns before the list is checked again */
+/* longest time in ns of one poll of a fence, before the owner thread looks for new jobs again */
 static const uint64_t POLL_NS = 100000;
 /* longest nap of the owner thread in ns, on machines without a spare core */
 static const uint64_t NAP_NS = 200000;
@@ -146,7 +146,8 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
     uint32_t seen = atomic_load(&dev->work);
     atomic_store(&dev->rests, how);
     /* The owner thread and a caller that adds work both use sequentially consistent accesses. So
-     * either the owner thread sees the work, or the caller sees that the owner thread rests. */
+     * either the owner thread sees the work, or the caller sees in `rests` that the owner thread
+     * sleeps or naps. */
     if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
         sp_futex_wait(&dev->work, seen, timeout_ns);
     atomic_store(&dev->rests, SP_EGL_AWAKE);

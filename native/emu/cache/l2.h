@@ -50,8 +50,9 @@ void sp_l2_take(struct sp_l2 *l2, uint64_t line, const uint8_t *mem, uint32_t at
 void sp_l2_gcr(struct sp_l2 *l2, uint32_t gcr);
 /* Returns how often all caches of one kind above GL2 were invalidated on the whole card. */
 uint32_t sp_l2_generation(const struct sp_l2 *l2, uint32_t kind);
-/* sp_l2_forget drops the pieces from `first` to `end` when a BO is freed. sp_l2_reset acts after a
- * reset: dirty bytes are lost only if VRAM is lost, because otherwise the running jobs go on. */
+/* sp_l2_forget drops the cached pieces of a freed BO, whose numbers are `first` to `end` - 1.
+ * sp_l2_reset does what a reset of the card does to GL2. Dirty bytes are lost only if VRAM is lost,
+ * because otherwise the running jobs go on. */
 void sp_l2_forget(struct sp_l2 *l2, uint64_t first, uint64_t end);
 void sp_l2_reset(struct sp_l2 *l2, bool vram_lost);
 void sp_l2_counts(struct sp_l2 *l2, struct sp_emu_caches *out);

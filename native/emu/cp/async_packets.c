@@ -36,7 +36,7 @@ struct sp_late {
     /* One bit per place. used: the place holds a packet. waiting: the packet is not executed yet.
      * ended: all later packets come after the packet. */
     uint32_t used, waiting, ended;
-    uint32_t now;                  /* place of the present packet, or PLACES for none */
+    uint32_t now;                  /* the present packet is at[now]; PLACES: there is none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
     uint64_t number, random;
 };
@@ -296,8 +296,9 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* Returns the place of the newest RELEASE_MEM in `of` that writes at `va`, or PLACES if there is
- * none. With `va` NULL: the newest one that a pixel wait sync waits for. */
+/* Returns the place of a RELEASE_MEM among the places in `of` (one bit per place), or PLACES if
+ * there is none. It is the newest RELEASE_MEM that writes at `va`. With `va` NULL, it is the newest
+ * one that a pixel wait sync waits for. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;
@@ -357,8 +358,8 @@ int sp_async_packet(struct sp_cp *cp)
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
     if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
-    /* Executes the packet at once: nothing is under way, so no agent could notice if the packet
-     * ended later. */
+    /* Executes the packet at once. Nothing else is under way, so no agent can see whether this
+     * packet ends now or later. */
     if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;

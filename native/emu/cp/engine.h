@@ -66,8 +66,8 @@ int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes);
 /* Checks that `nbytes` at `va` are readable, without reading them. */
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes);
 /* Reads the value at `va` until the comparison of `value & mask` with `reference` holds. `function`
- * says which comparison: a code of the enum Function in values.py. Any other code is a fault
- * (-EFAULT). */
+ * says which comparison: a code of the enum Function in sparkle_drv/amd/tables/values.py. Any other
+ * code is a fault (-EFAULT). */
 int sp_cp_wait(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t function, uint64_t reference, uint64_t mask,
                uint32_t retries);
 

@@ -67,7 +67,7 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     if (lds > LDS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "LDS_SIZE is %u bytes of %u", lds, LDS_MAX);
     if (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_PRIV))
-        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is reserved for the kernel");
+        return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is reserved for the kernel driver");
     if (vgprs(l) > VGPRS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 VGPRS %u is more than %u registers of a wave32",
                            sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_VGPRS), VGPRS_MAX);

@@ -53,7 +53,7 @@ static int indirect_buffer(struct sp_cp *cp)
     if (!sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VALID) && cp->q->ip == SP_IP_COMPUTE)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "VALID is 0 on a compute queue");
     if (sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID) != 0)
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "vmid %u: only the kernel chooses it",
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "vmid %u: only the kernel driver chooses it",
                            sp_get(cp->p, PM4_INDIRECT_BUFFER_CONTROL_VMID));
     if (ndw == 0)
         return sp_cp_fault(cp, SP_FAULT_IB, "an IB of no dwords");

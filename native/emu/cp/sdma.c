@@ -163,7 +163,7 @@ static int poll_regmem(struct sp_cp *cp)
 {
     uint32_t retry = sp_get(cp->p, SDMA_POLL_REGMEM_POLL_RETRY);
     if (!sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_MEM))
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "of a register: the kernel's only");
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "of a register: only the kernel driver may use it");
     return sp_cp_wait(cp, sp_get64(cp->p, SDMA_POLL_REGMEM_ADDR), 4, sp_get(cp->p, SDMA_POLL_REGMEM_HEADER_FUNCTION),
                       sp_get(cp->p, SDMA_POLL_REGMEM_VALUE), sp_get(cp->p, SDMA_POLL_REGMEM_MASK),
                       retry == RETRY_FOREVER ? UINT32_MAX : retry);
@@ -175,7 +175,7 @@ static int execute(struct sdma *s)
     switch (cp->desc->code) {
     case SDMA_COPY_LINEAR: return copy_linear(s);
     case SDMA_CONST_FILL: return const_fill(s);
-    default: s->open = 0; /* all other packets order the copies before them */
+    default: s->open = 0; /* every other packet comes after all copies before it */
     }
     int rc = cp->desc->code == SDMA_NOP ? 0 : run_late(s);
     if (rc != 0)
@@ -191,7 +191,7 @@ static int execute(struct sdma *s)
     case SDMA_TIMESTAMP: return sp_cp_store(cp, sp_get64(cp->p, SDMA_TIMESTAMP_ADDR), 8, sp_emu_gpu_clock(cp->x->chip));
     case SDMA_GCR_REQ:
     case SDMA_INDIRECT:
-    case SDMA_TRAP: return sp_cp_fault(cp, SP_FAULT_PACKET, "the kernel's only");
+    case SDMA_TRAP: return sp_cp_fault(cp, SP_FAULT_PACKET, "only the kernel driver may use it");
     default: return sp_cp_fault(cp, SP_FAULT_PACKET, "known, but not modelled");
     }
 }
@@ -231,7 +231,7 @@ static int fetch(struct sp_cp *cp)
                     (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP));
     cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
     if (cp->desc == NULL && privileged(code))
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "%s: the kernel's only", privileged(code));
+        return sp_cp_fault(cp, SP_FAULT_PACKET, "%s: only the kernel driver may use it", privileged(code));
     if (cp->desc == NULL)
         return sp_cp_fault(cp, SP_FAULT_PACKET, "header %#x: no SDMA packet of gfx%u", cp->p[0], cp->x->chip->generation);
     cp->ndw = cp->desc->fixed;

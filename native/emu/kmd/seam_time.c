@@ -1,6 +1,7 @@
-/* Measures the time that a driver's calls spend inside the emulated kernel, because that time is
- * not the driver's own. Measurements of one thread may be nested: the preload library's hook, which
- * checks the descriptor, calls the machine's ioctl. Only the outermost one counts. */
+/* Measures the time that a driver's calls spend inside the emulated kernel driver, because that
+ * time is not the driver's own. A thread may be in two such calls at once: the preload library's
+ * hook for ioctl checks the descriptor, then calls the machine's ioctl. Only the outermost call is
+ * measured. */
 #include "seam_time.h"
 #include "emu/kmd/state/state.h"
 

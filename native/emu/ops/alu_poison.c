@@ -19,8 +19,8 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    /* `by_lane`: the instruction copies a register. `merge`: that register also has defined
-     * lanes. */
+    /* `by_lane`: the instruction reads one lane of a register or only copies the register. `merge`:
+     * that register also has defined lanes. */
     bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];
@@ -94,8 +94,8 @@ static void compare(struct trial *t, uint32_t run)
         for (uint32_t l = 0; l < SP_LANES; l++) t->differs.v[n][l] |= now.v[n][l] ^ t->first.v[n][l];
 }
 
-/* Marks the SGPRs whose bits differed between the runs as undefined. A register that was not ready
- * before, and is not now, stays unwritten. Returns true if any register is undefined. */
+/* Marks the SGPRs whose bits differed between the trial runs as undefined. A register that was not
+ * ready before, and is not now, stays unwritten. Returns true if any register is undefined. */
 static bool settle_scalars(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -113,8 +113,8 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
-/* Marks the VGPR lanes whose bits differed between the runs as undefined. Unwritten lanes that were
- * copied stay unwritten if other lanes of the source were written. */
+/* Marks the VGPR lanes whose bits differed between the trial runs as undefined. Unwritten lanes
+ * that were copied stay unwritten if other lanes of the source were written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -137,8 +137,8 @@ static void settle_vectors(struct trial *t, uint8_t why)
     }
 }
 
-/* Returns true if a vector compare reads undefined bits. The runs cannot show that, because their
- * results may be equal nevertheless. */
+/* Returns true if a vector compare reads undefined bits. Trial runs with different bits cannot show
+ * that, because their results may be equal nevertheless. */
 static bool compares(const struct sp_wave *w, const struct sp_inst *i)
 {
     bool half = strstr(sp_wave_op_name(i->op), "16") != NULL;

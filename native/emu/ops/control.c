@@ -54,8 +54,8 @@ HEAD(S_ICACHE_INV)
     }
 BRANCHES(DEFINE_BRANCH)
 
-/* A wave64 runs a block for its low lanes, then again for its high lanes. SDST keeps the half of
- * EXEC that is not in use. */
+/* A wave64 runs a block of code for its low lanes, then again for its high lanes. Meanwhile one
+ * half of EXEC is 0, and SDST holds the value of that half. */
 HEAD(S_SUBVECTOR_LOOP_BEGIN)
 {
     uint32_t low = w->s[SP_EXEC], high = w->s[SP_EXEC + 1];
@@ -172,7 +172,8 @@ HEAD(S_SETKILL)
     return i->offset & 1 ? SP_WAVE_END : 0;
 }
 
-/* A fault: these instructions are only for trap handlers, and the emulated kernel installs none. */
+/* A fault: these instructions are only for trap handlers, and the emulated kernel driver installs
+ * none. */
 HEAD(S_ENDPGM_SAVED) { return sp_wave_fault(w, SP_FAULT_TRAP, "%s without a trap handler", sp_wave_op_name(i->op)); }
 HEAD(S_RFE_B64) { return S_ENDPGM_SAVED(w, i); }
 

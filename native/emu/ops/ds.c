@@ -317,7 +317,8 @@ static uint32_t lane_value(struct sp_wave *w, const struct sp_inst *i, uint16_t 
     return w->v[code & 255][from];
 }
 
-/* The addresses count bytes. In a wave64 each half permutes separately. */
+/* An address is 4 times the number of the lane to read. Each half of a wave64 permutes within
+ * itself. */
 HEAD(DS_BPERMUTE_B32)
 {
     uint32_t r[SP_LANES];

@@ -5,12 +5,13 @@
 
 /* Returns true, with a fault, for a GDS instruction: GDS is not modelled. */
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
-/* Ends a load: writes `dwords` results `r` to the registers from `dst` of the instruction on. The
- * registers become valid after their s_waitcnt. */
+/* Ends a load: writes the results r[0] to r[dwords - 1] to consecutive registers, from the
+ * instruction's `dst` on. The registers become valid after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
-/* The data of a store: registers, whose values are shifted right by `shift` bits. sp_ds_raced
- * reports the accesses of the active lanes to race/, if the dispatch is checked for races. Lane l
- * accesses LDS at at[l] + offset. `data` is NULL unless the access is a store. */
+/* The registers that a store to LDS writes, and the number of bits by which their values are
+ * shifted right first. sp_ds_raced reports the active lanes' accesses to the race check (emu/race),
+ * if the dispatch is checked for races. Lane l accesses LDS at at[l] + offset. `data` is NULL
+ * unless the access is a store. */
 struct sp_ds_data {
     const uint32_t *const *from;
     uint32_t shift;

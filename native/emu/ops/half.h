@@ -20,7 +20,7 @@ static inline uint32_t sp_half_from_double(double x, uint32_t rounding)
     if (magnitude > UINT64_C(0x7FF0000000000000)) return sign | 0x7E00 | (uint32_t)(magnitude >> 42 & 0x3FF);
     if (magnitude == UINT64_C(0x7FF0000000000000)) return sign | 0x7C00;
     int exponent = (int)(magnitude >> 52) - 1023;
-    if (exponent > 15) exponent = 16; /* the number overflows, whatever its digits */
+    if (exponent > 15) exponent = 16; /* the number overflows, whatever its mantissa */
     int unit = (exponent < -14 ? -14 : exponent) - 10;
     double scaled = exponent == 16 ? 2047.75 : sp_f64(magnitude) * sp_f64((uint64_t)(1023 - unit) << 52);
     uint32_t digits = (uint32_t)scaled;

@@ -108,7 +108,8 @@ struct sp_div_limits {
     int apart;     /* least difference of exponents at which the operands are far apart */
     int power;     /* operands are scaled by 2**power */
     int huge_from; /* least exponent of a denominator whose reciprocal is denormal */
-    int tiny_to;   /* greatest exponent of a numerator that loses digits */
+    /* greatest exponent of a numerator that is too small to keep all its digits in the division */
+    int tiny_to;
 };
 static const struct sp_div_limits sp_div_limits32 = {96, 64, 253, 24}, sp_div_limits64 = {768, 128, 2045, 53};
 

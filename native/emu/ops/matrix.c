@@ -37,7 +37,7 @@ static struct factor factor(enum kind kind, uint32_t bits)
 
 struct term {
     uint64_t digits;
-    int unit; /* exponent of the last digit */
+    int unit; /* the term is digits * 2^unit */
     bool minus;
 };
 
@@ -93,8 +93,9 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
                              .minus = c >> 31}};
     bool is_nan = false, wrong = false, inf[2] = {false, false};
     int grid = NOTHING, top = top_of(terms[0]);
-    /* The rounding grid follows from the largest exponent. For halves, the exponent counts as at
-     * least -14 (that of the least normal half), even if the accumulator is denormal. */
+    /* The sum counts multiples of 2^grid. `grid` follows from `top`, the largest exponent of the
+     * terms. For halves, `top` is at least -14 (the exponent of the least normal half), even if the
+     * accumulator is denormal. */
     if (packed && kind == F16) top = max_of(top, -14);
     for (unsigned k = 0; k < 2; k++) {
         bool minus = fa[k].minus != fb[k].minus;

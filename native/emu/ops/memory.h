@@ -24,8 +24,8 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* flat.c: does what sp_reach_at does, for another page than the last one. Sets poison_seen at a
- * read that may meet poison. */
+/* flat.c: does what sp_reach_at does, if `va` is not on the page that `r` holds. Sets the wave's
+ * poison_seen if a read may meet poison. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
 /* Returns the host address of `nbytes` at `va`, or NULL. After NULL, fault.kind is 0 if the bytes
@@ -103,8 +103,9 @@ SP_INLINE void sp_put_loaded(struct sp_wave *w, uint32_t code, const uint32_t *v
         if (w->exec >> l & 1) w->v[r][l] = value[l];
 }
 
-/* Marks functions that are not inlined. A load of one dword has code of its own; all other widths
- * share one function, to which the width is passed. */
+/* Marks the function of a rare case, which must not be inlined. Only the most frequent loads and
+ * stores, of one dword, have inlined code of their own. All other widths share such a function,
+ * which gets the width as an argument. */
 #define SP_RARE static __attribute__((noinline))
 
 /* X(suffix, bytes, kind) of the loads and stores that every family has. HI stores take the upper
@@ -175,8 +176,8 @@ uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uin
  * unwritten. */
 int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint64_t va, uint32_t nbytes, const uint8_t *host);
 
-/* Operands and results of an atomic's lanes, in FLAT and buffer instructions. The data come first,
- * then the comparison value. */
+/* Operands and results of an atomic's lanes, in FLAT and buffer instructions. `from` has the
+ * registers of the data first, then those of the comparison value. */
 struct sp_atomic_lanes {
     const uint32_t *from[4];
     uint32_t each, dwords; /* number of dwords of one value, and of all operands */

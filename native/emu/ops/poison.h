@@ -17,12 +17,12 @@ struct sp_touched {
     uint32_t nbytes;      /* bytes of one lane */
     const uint64_t *va;
     uint64_t lanes, step;
-    /* for MEMORY: start of this wave's scratch if a scratch descriptor led there, else 0 */
+    /* for MEMORY: address of this wave's scratch if the access uses a scratch descriptor, else 0 */
     uint64_t slot;
 };
 
-/* Call it for a load that has set w->poison_seen. Marks those of its `dwords` registers from `dst`
- * on as poison that received poison. */
+/* Call it for a load that has set w->poison_seen. The load has written `dwords` registers, `dst`
+ * and the following ones. Marks as poison those of them that received poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
 /* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin

@@ -26,8 +26,8 @@ static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
     return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
 }
 
-/* Writes loaded words to SGPRs, as put() does. Only the first `inside` words come from memory.
- * Words of memory that were never written are poison. */
+/* Writes loaded dwords to SGPRs, as put() does. Only the first `inside` dwords come from memory.
+ * Dwords of memory that were never written are poison. */
 static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, const uint32_t *data, uint32_t count,
                       uint32_t inside)
 {
@@ -59,7 +59,8 @@ static int load(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
     return put_loaded(w, i, va, data, count, count);
 }
 
-/* Loads words of a buffer. Words beyond NUM_RECORDS (in bytes, or times STRIDE) read as 0. */
+/* Loads `count` dwords of a buffer. Dwords beyond the buffer's end read as 0. NUM_RECORDS is the
+ * buffer's length in bytes, or in records of STRIDE bytes if STRIDE is not 0. */
 static int load_buffer(struct sp_wave *w, const struct sp_inst *i, uint32_t count)
 {
     uint32_t data[16] = {0};

@@ -12,7 +12,8 @@ enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
-    uint64_t bits[SP_TOUCHES][WORDS]; /* one bit per byte, for each kind of access */
+    /* a bit for each byte of this piece of memory, for each kind of access */
+    uint64_t bits[SP_TOUCHES][WORDS];
 };
 
 /* One lock for all logs, because jobs of several rings read each other's logs. */

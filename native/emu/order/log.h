@@ -4,7 +4,7 @@
 #define SP_EMU_ORDER_LOG_H
 #include "emu/exec.h"
 
-/* The event that shows other packets or jobs that a packet or job has ended. */
+/* The event by which other packets and jobs can know that a packet or job has ended. */
 enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, SP_ENDS_JOB, SP_ENDS_HERE };
 
 struct sp_touched_grain;
@@ -13,7 +13,8 @@ struct sp_log {
     uint64_t number;   /* a packet or job with a smaller number came first */
     enum sp_ended_by ended_by;
     uint32_t count, room;
-    struct sp_touched_grain **grain; /* hash table of touched pieces, by line */
+    /* hash table of the touched pieces of memory; the key is the number of the piece */
+    struct sp_touched_grain **grain;
 };
 void sp_log_clear(struct sp_log *log);
 
@@ -29,9 +30,10 @@ struct sp_watch {
     uint64_t va;     /* address of the first conflict */
     char found[224]; /* text of the first conflict; empty if there is none */
 };
-/* Makes `job` the log that records the accesses of the thread's job. With NULL nothing records
- * them, and all other jobs are removed from the watch. While the job runs, other threads may add
- * jobs to the watch (sp_watch_add). */
+/* Call it when the watch's thread begins a job: `job` is the log that then records the job's
+ * accesses. With NULL nothing is recorded, and the logs of all other jobs are removed from the
+ * watch. While the job runs, other threads may add logs of their jobs to the watch
+ * (sp_watch_add). */
 void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
 void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
 /* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no

@@ -38,7 +38,8 @@ static struct sp_emu_machine *machine;
 static uint32_t cards;
 static FILE *trace;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* 1 while this thread runs the machine's code, which must see real files and descriptors */
+/* 1 while this thread runs code of the emulated machine, which must see real files and
+ * descriptors */
 static __thread int inside;
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
@@ -54,7 +55,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 }
 
 /* Ends the program after a message with the reason. Destructors do not run, so the macro removes
- * the tree. */
+ * the temporary folder of tree.h. */
 #define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
 
 /* Splits "gfx1100,gfx1036" into the texts of the cards. Returns their number. An invalid card ends
@@ -274,8 +275,8 @@ SP_HOOK int ioctl(int fd, unsigned long request, ...)
     return rc < 0 ? -1 : rc;
 }
 
-/* Reports the time that the driver spent inside the emulated kernel. Programs find this function by
- * dlsym. */
+/* Reports the time that the driver spent inside the emulated kernel driver. Programs find this
+ * function by dlsym. */
 SP_HOOK void sparkle_emu_seam(struct sp_emu_seam *out)
 {
     sp_emu_seam(out);

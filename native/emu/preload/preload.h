@@ -16,7 +16,7 @@
     })
 
 /* Starts the machine that SPARKLE_EMU names, at the first call. Returns 0 if there is no machine:
- * all calls pass through then. */
+ * then all calls go to the C library's own functions. */
 int sp_preload_ready(void);
 /* Opens a card's render node. Returns a descriptor, or -1 and errno. */
 int sp_preload_open(int card, int flags);

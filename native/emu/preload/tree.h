@@ -8,7 +8,8 @@
 
 enum { SP_TREE_PATH = 4096, SP_TREE_CARDS = 16 };
 
-/* What /sys reports about a card that no program has open. */
+/* The ids that files below /sys report for a card. A program can read these files without opening
+ * the card. */
 struct sp_tree_card {
     uint32_t vendor, device, subsystem_vendor, subsystem_device, revision;
 };

@@ -9,7 +9,7 @@
 enum { SP_ORDER_BUCKETS = 4096, SP_PAGE_BUCKETS = 16384 };
 
 struct sp_races {
-    pthread_mutex_t lock; /* guards everything except the contents of pages */
+    pthread_mutex_t lock; /* guards the members of this struct, but not the contents of the pages */
     struct sp_arena arena;
     uint32_t threads, pages;
     /* 1 if there was no room for a release or acquire: all accesses count as ordered then */

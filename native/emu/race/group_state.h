@@ -12,14 +12,14 @@ static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_
 static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
 static inline uint32_t sp_who_turn(uint64_t who) { return (uint32_t)who >> SP_WHO_TURN & SP_WHO_TURNS; }
 static inline uint32_t sp_who_barriers(uint64_t who) { return (uint32_t)who >> SP_WHO_BARRIERS; }
-/* Returns true if two identities are of different waves. */
+/* Returns true if `a` and `b` (values of sp_race_who) stand for different waves. */
 static inline bool sp_who_other(uint64_t a, uint64_t b)
 {
     return ((a ^ b) & (UINT64_C(0xFFFFFFFF) << SP_WHO_GROUP | (SP_RACE_WAVES - 1))) != 0;
 }
 
-/* Returns the last 20 bits of pc / 4. sp_race_pc_of computes the address from them, because the
- * other instruction of a race is near. */
+/* Returns the last 20 bits of pc / 4. sp_race_pc_of computes the whole address from them: the two
+ * instructions of a race are near each other in the code. */
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
@@ -33,15 +33,16 @@ static inline bool sp_race_is_open(const struct sp_race_open *o, uint32_t seq)
     return (uint8_t)(seq - o->from - 1) < (uint8_t)(o->to - o->from);
 }
 
-/* An atomic value that a wave has read. `who` is the identity of the store that wrote it, or 0 if
- * no store did. */
+/* An atomic value that a wave has read. `who` is the identity (sp_race_who) of the store that wrote
+ * it, or 0 if no store did. */
 struct sp_race_seen {
     uint64_t va, when, who;
 };
 struct sp_race_wave {
-    struct sp_race_open lds, loads, stores; /* accesses not waited for at the wave's last barrier */
-    /* a bit for each wave whose LDS accesses since the group's last barrier precede this wave's,
-     * because of returning atomics */
+    /* accesses that the wave had not waited for when it arrived at its last barrier */
+    struct sp_race_open lds, loads, stores;
+    /* a bit for each wave whose LDS accesses since the group's last barrier precede those of this
+     * wave; returning atomics have put them in this order */
     uint64_t after;
     /* number, as vscnt counts, of the wave's last store that other waves can see (not to
      * scratch) */
@@ -52,7 +53,7 @@ struct sp_race_wave {
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;
-    /* atomic values read since the wave's last invalidation, as a ring */
+    /* ring of the atomic values that the wave has read since it last invalidated its caches */
     struct sp_race_seen seen[SP_RACE_PENDING];
 };
 
@@ -77,7 +78,8 @@ struct sp_race_group {
         uint64_t page;
         struct sp_race_page *shadow;
     } near[SP_RACE_NEAR];
-    /* identities of accesses that are known to precede those in `known_for` */
+    /* earlier accesses (values of sp_race_who) that are known to precede the accesses in
+     * `known_for` */
     uint64_t known[SP_RACE_NEAR];
     uint64_t known_for[SP_RACE_NEAR];
     struct sp_race_wave wave[SP_RACE_WAVES];
@@ -106,7 +108,7 @@ int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_ra
 
 /* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
 uint64_t sp_order_now(const struct sp_races *races);
-/* Records that the wave of `who` releases at `va` all that it has done. */
+/* Records that the wave of `who` has released its accesses so far by a write at address `va`. */
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
 /* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);

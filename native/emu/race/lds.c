@@ -9,8 +9,8 @@ bool sp_lds_unordered(const struct sp_look *k, const struct sp_mark *m, bool *la
 }
 
 /* Orders a returning atomic after the last write at its address, which is an atomic or a store that
- * releases. The wave of the atomic then comes after the writing wave, and after all waves that the
- * writing wave comes after. */
+ * releases. The wave of the atomic then follows the writing wave, and all waves which that wave
+ * follows. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);

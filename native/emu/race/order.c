@@ -95,7 +95,8 @@ static void acquire(struct sp_races *races, uint64_t who, const struct sp_race_s
     struct sp_acquire **to = acquires_of(races, who), *a = *to;
     if (!place || !place->newest) return;
     while (a && (a->va != seen->va || a->who != who)) a = a->chain;
-    /* there is no new release: the wave polls in a loop */
+    /* This wave has already recorded an acquire of the newest release at this address: it polls in
+     * a loop. */
     if (a && a->when >= place->newest->when) return;
     if (!(a = sp_arena_get(&races->arena, sizeof *a))) {
         races->full = 1;

@@ -6,9 +6,10 @@
 
 enum { SP_LINE_BITS = 7, SP_LINE_DWORDS = 32, SP_PAGE_LINES = 8 };
 /* Bits of `how` in a mark, which stands for an earlier access. ATOMIC: the access is atomic. MAYBE:
- * it may be atomic (a load past the caches, or a store that releases). STORES: it is counted with
- * the stores. The bits from SEQ on hold the access's number in its counter (8 bits), those from PC
- * on its pc. */
+ * it may be atomic (a load past the caches, or a store that releases). STORES: the wave's counter
+ * of stores counts it, not the counter of loads. Eight bits from SEQ on hold the access's number in
+ * that counter (for LDS, in the counter of LDS accesses). The bits from PC on hold the
+ * instruction's pc, as sp_race_pc shortens it. */
 enum { SP_MARK_ATOMIC = 1, SP_MARK_MAYBE = 2, SP_MARK_STORES = 4, SP_MARK_SEQ = 4, SP_MARK_PC = 12 };
 
 struct sp_mark {
@@ -28,7 +29,7 @@ struct sp_line {
     /* 1: each dword of the line has its own marks, in `dword`; 0: `all` has the marks of the
      * line */
     uint32_t apart;
-    uint32_t epoch;         /* for LDS: lds_epoch of the last access */
+    uint32_t epoch;         /* for LDS: the value of lds_epoch at the last access */
 };
 struct sp_race_page {
     uint64_t page; /* va >> SP_VM_GRAIN_BITS */

@@ -13,8 +13,8 @@ static void begin(struct sp_wave *w)
 }
 
 /* Records that the instruction at w->pc made a register poison, as a struct sp_origin. Returns that
- * struct's number in w->origin. Each instruction has one. If the list is full, the new struct
- * overwrites the last one. */
+ * struct's number in w->origin. The list has one struct for each instruction. If the list is full,
+ * the new struct overwrites the last one. */
 uint8_t sp_wave_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at)
 {
     uint32_t n = 1;

@@ -72,7 +72,7 @@ struct sp_race_group;
 struct sp_wave {
     /* scalar registers by operand code: VCC 106, M0 125 (as on gfx11), EXEC 126 */
     uint32_t s[SP_SGPRS];
-    uint64_t exec;        /* s[126:127], without bits beyond the wave */
+    uint64_t exec;        /* s[126:127], without the bits beyond the wave's number of lanes */
     uint64_t full;        /* mask of all lanes of the wave */
     uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
     uint64_t pc, next;    /* address of this instruction, and of the next one */
@@ -98,7 +98,7 @@ struct sp_wave {
     uint64_t scratch_bytes; /* bytes of scratch of this wave; 0: no scratch */
     uint32_t vgpr_count;
     uint32_t vm_issued, lds_issued, pending_count;
-    /* number of issued operations of each counter that the wave has waited for */
+    /* for VMCNT, LGKMCNT and VSCNT: how many of the issued operations the wave has waited for */
     uint32_t vm_waited, lds_waited, vs_waited;
     /* number of stores issued so far; number of the last one that was to scratch */
     uint32_t vs_issued, scratch_stored;
@@ -106,17 +106,19 @@ struct sp_wave {
     uint32_t poison_seen;
     /* for SP_WAVE_POISON: the undefined operand, and SCC before the instruction */
     uint32_t poison_reg, poison_scc;
-    /* for SP_WAVE_POISON: 1 if the instruction copies, so that unwritten lanes matter */
+    /* for SP_WAVE_POISON: 1 if the instruction reads one lane or only copies. Then lanes that were
+     * never written count as undefined. */
     uint32_t poison_by_lane;
-    /* 1 while alu_poison.c tries values of undefined operands, which may be read then */
+    /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
+     * such operands */
     uint32_t spreading;
-    /* number of elements in use in `origin` (where poison came from), with element 0; 0: no
-     * register holds poison, and the members after `v` are invalid */
+    /* Number of elements of `origin` (where poison came from) in use; element 0 counts. If it is 0,
+     * no register holds poison, and the members after `v` are invalid. */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
-    /* address after the last WMMA, and its first result register, which the next WMMA may not
-     * read */
+    /* address of the instruction that follows the last WMMA; first result register of that WMMA,
+     * which an immediately following WMMA may not read */
     uint64_t wmma_end;
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;

@@ -10,16 +10,16 @@
 #include "table.h"
 
 /* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS are part of the stable ABI from
- * 3.12 on. In 3.10 and 3.11 they are in cpython/object.h, object.h and cpython/abstract.h, the flag
- * also as _Py_TPFLAGS_HAVE_VECTORCALL. */
+ * 3.12 on. In 3.10 and 3.11 the type is in cpython/object.h and the function in cpython/abstract.h.
+ * The flag is in object.h, also as _Py_TPFLAGS_HAVE_VECTORCALL. */
 typedef PyObject *vectorcall_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names);
 static const unsigned long HAVE_VECTORCALL = 1UL << 11;
 static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
 
 struct hot_callable {
     PyObject_HEAD
-    /* the Python function, called with this object as its first argument; it is the `site` of its
-     * keys in the call table */
+    /* the Python function, which is called with this object as its first argument. In the call
+     * table it is part of the key of each of its calls (`site` of struct hot_key). */
     PyObject *function;
     /* the call table of a plan; NULL: the table of the device, which is the first argument */
     PyObject *table;

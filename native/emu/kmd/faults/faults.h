@@ -3,7 +3,7 @@
 #define SP_EMU_KMD_FAULTS_H
 #include "emu/kmd/state/state.h"
 
-/* plan.c: adds a plan. Returns 0 or -ENOMEM. */
+/* plan.c: adds a planned injection. Returns 0 or -ENOMEM. */
 int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
 /* kmd_plan_ioctl performs the actions that are planned for this ioctl. Returns -errno if the ioctl
  * must fail, 0 to run it. kmd_plan_job marks a new job with the actions that are planned for it. */
@@ -19,10 +19,10 @@ struct kmd_before *kmd_before_job(const struct kmd_job *job);
  * if no dword has changed. */
 bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
 
-/* plant.c: starts and stops the thread of a stuck data bit. */
+/* plant.c: starts the thread of the flaw SP_FLAW_BIT, a stuck data bit. */
 int kmd_stuck_start(struct kmd_card *card);
-/* Stops that thread and waits for its end. Set the machine's `closing` before the call, and do not
- * hold the machine's lock. */
+/* Stops the thread of the flaw SP_FLAW_BIT and waits for its end. Set the machine's `closing`
+ * before the call, and do not hold the machine's lock. */
 void kmd_stuck_stop(struct kmd_card *card);
 
 /* reset.c */

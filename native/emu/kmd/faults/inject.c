@@ -1,4 +1,5 @@
-/* Injections, by which tests break a machine. The driver under test does not see the calls. */
+/* Injections: functions by which tests break an emulated machine. The driver under test does not
+ * see that they are called. */
 #include "faults.h"
 
 #include "emu/cache/l2.h"

@@ -29,7 +29,8 @@ void kmd_plan_drop(struct kmd_card *card)
     }
 }
 
-/* Counts one event. Returns true if the plan injects its fault at this event. */
+/* Counts one more ioctl or job of the kind that the planned injection is for. Returns true if the
+ * injection acts on this one. */
 static bool is_due(struct kmd_plan *plan)
 {
     uint64_t n = ++plan->seen;

@@ -4,9 +4,9 @@
  * signals, so poll(POLLIN) works. All descriptors except render nodes are identified by inode,
  * which duplicates share.
  *
- * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which the
- * kernel releases with the last duplicate. For a closed socket, poll on the other end reports
- * POLLHUP. kmd_sweep checks both. */
+ * A plain close() is not visible here. So a render node and a dma-buf carry an OFD lock, which
+ * Linux releases when the last duplicate of the descriptor is closed. For a closed socket, poll on
+ * the other end reports POLLHUP. kmd_sweep checks both. */
 #define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "files.h"
 #include "core/syscalls.h"
@@ -29,7 +29,8 @@ static int reopen(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
-/* Returns true if a file description other than that of `fd` holds a lock on this byte. */
+/* Returns true if a file description other than that of `fd` holds a lock on byte `byte` of the
+ * file. */
 static bool is_locked(int fd, int64_t byte)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -84,8 +85,8 @@ int sp_emu_fd_is_ours(struct sp_emu_machine *handle, int fd)
 {
     struct kmd_machine *machine = (struct kmd_machine *)handle;
     if (machine->generation != kmd_generation())
-        /* a forked child checks only for a render node, because its lists of files and tokens may
-         * be inconsistent */
+        /* a forked child checks only whether `fd` is a render node, because the lists that
+         * kmd_file_of and kmd_token_of search may be inconsistent there */
         return is_node(machine, fd);
     kmd_enter(machine);
     int ours = kmd_file_of(machine, fd) || kmd_token_of(machine, fd);
@@ -122,8 +123,9 @@ int sp_emu_open(struct sp_emu_machine *handle, uint32_t index)
     return rc < 0 ? rc : fd;
 }
 
-/* Adds a token, the record of a descriptor that was handed out. It keeps our end, the descriptor
- * `ours`. The inode of `theirs` identifies the token. */
+/* Adds a token: the record of a descriptor that an ioctl returns. `theirs` is the descriptor that
+ * the caller gets; its inode identifies the token. `ours` is the emulator's end, which the token
+ * keeps. */
 static struct kmd_token *add_token(struct kmd_machine *machine, uint32_t kind, int ours, int theirs)
 {
     struct stat st;

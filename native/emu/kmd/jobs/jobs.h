@@ -30,7 +30,7 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card);
 /* Acts after a job failed with `error`: informs the context, does the resets, finishes the job. */
 void kmd_recover(struct kmd_ring *ring, struct kmd_job *job, int error);
 
-struct kmd_ring_state { /* state of a ring's thread, which needs no lock */
+struct kmd_ring_state { /* the state that only a ring's thread uses, so it needs no lock */
     struct sp_emu_hwq hwq;
     struct sp_emu_exec exec;
     struct sp_watch watch;

@@ -12,8 +12,9 @@ enum state { QUEUED, BEGUN, ENDED };
 struct account {
     struct sp_log log;
     enum state state;
-    uint64_t queue;  /* id of the job's queue, unique among all contexts; 0: the account is free */
-    uint64_t before; /* a bit for each account whose job precedes this one */
+    /* id of the job's queue, unique among all contexts; 0: this struct belongs to no job */
+    uint64_t queue;
+    uint64_t before; /* a bit for each struct account whose job precedes this job */
     /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
      * end. */
     uint64_t pushed, ended;
@@ -37,7 +38,8 @@ static uint64_t bit_of(const struct kmd_job *job)
     return job->account ? UINT64_C(1) << (job->account - 1) : 0;
 }
 
-/* Frees the accounts of ended jobs that no unfinished job could conflict with. */
+/* Frees the accounts (struct account) of those ended jobs with which no unfinished job could
+ * conflict. */
 static void tidy(struct kmd_accounts *all)
 {
     uint64_t oldest = UINT64_MAX;
@@ -53,8 +55,9 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* `jobs` has a bit for each of some accounts at the time of submission number `pushed`. Returns the
- * bits of those accounts that still belong to the same jobs: they were neither freed nor reused. */
+/* `jobs` is a mask of accounts (struct account, one per job), made at submission number `pushed`.
+ * Returns the bits of those accounts that still belong to the same jobs: they were neither freed
+ * nor reused. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -85,10 +88,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` becomes the mask of the accounts of all earlier jobs of this queue. A job that waits
-     * for this job's fence comes after those jobs, too. This job itself may begin before they end.
-     * But it comes after all jobs that its predecessor in the queue has waited for: these ended
-     * before the predecessor began. */
+    /* `queue` becomes a mask with the bit of each earlier job of this queue. A job that waits for
+     * this job's fence comes after those jobs, too. This job itself may begin before they end. But
+     * it comes after all jobs that its predecessor in the queue has waited for: these ended before
+     * the predecessor began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -162,7 +165,7 @@ void kmd_order_end(struct kmd_job *job)
     struct account *mine = account_of(job);
     if (!mine)
         return;
-    job->account = 0; /* the account may soon belong to another job */
+    job->account = 0; /* this struct account may soon belong to another job */
     mine->state = ENDED;
     mine->ended = job->machine->accounts->pushes;
     tidy(job->machine->accounts);

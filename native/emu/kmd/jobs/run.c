@@ -30,7 +30,8 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->trace_self = machine;
 }
 
-/* Returns true with SP_FLAW_RESET: a reset that reported success has left this ring dead. */
+/* Returns true if the flaw SP_FLAW_RESET has acted: a reset that reported success has left this
+ * ring dead. */
 static bool is_dead(const struct kmd_ring *ring)
 {
     const struct sp_emu_flaw_of *flaw = sp_emu_flaw(&ring->card->chip.core, SP_FLAW_RESET);

@@ -45,9 +45,9 @@ static void uncharge(struct kmd_bo *bo)
     bo->domain = 0;
 }
 
-/* Chooses a BO's heap as the kernel driver does. It tries the requested heaps, then does so without
- * CPU_ACCESS_REQUIRED, then tries GTT too. Each change is kept in the BO, so that GEM_OP reports it
- * later. */
+/* Chooses a BO's heap as the kernel driver does. It tries the requested heaps, then the same heaps
+ * without the flag CPU_ACCESS_REQUIRED, then GTT too. The BO keeps each change of its flags and
+ * domains, so that GEM_OP reports it later. */
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;

@@ -1,6 +1,6 @@
-/* Address spaces. A job sees the space as it was at its submission: the real kernel driver also
- * lets an unmap wait for earlier jobs. So a space that a job holds is copied before a change, and a
- * job reads its space without a lock. */
+/* Address spaces. A job sees its address space as it was when the job was submitted. On the real
+ * kernel driver this is so because an unmap waits for earlier jobs. Here, a space that a job holds
+ * is copied before a change, and a job reads its space without a lock. */
 #include "memory.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Parses the text of a card: the name of a chip, then options, each after a colon.
  * "gfx1103:kms-3.42:bar-256M".
  *
- *   kms-3.N   the KMS version; versions below 3.42 differ from each other only in number
+ *   kms-3.N   the KMS version; a version below 3.42 changes only the number that is reported
  *   vram-SIZE, bar-SIZE, gtt-SIZE   the card's memory, its part visible to the CPU, and GTT;
  *           whole MiB as 256M, GiB as 8G
  *   se-N, cu-N   shader engines and compute units that work; the rest is fused off */

@@ -26,7 +26,8 @@ uint32_t kmd_engines(struct drm_amdgpu_info_device *info)
     return engines;
 }
 
-/* Turns off an engine's units and render backends. Render backends are ordered by engine. */
+/* Turns off a shader engine's compute units and render backends. In enabled_rb_pipes_mask, the
+ * backends of engine 0 have the lowest bits, then those of engine 1 follow, and so on. */
 static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
 {
     uint32_t backends = info->num_rb_pipes / info->num_shader_engines;
@@ -44,8 +45,8 @@ void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
     kmd_count_units(info);
 }
 
-/* Turns off a WGP of the fullest array of the fullest engine. It is not always the last WGP,
- * because real bitmaps have holes. */
+/* Turns off a WGP in the shader engine, and there in the shader array, that has most working units.
+ * It is not always the last WGP, because real bitmaps have holes. */
 static void drop_wgp(struct drm_amdgpu_info_device *info, uint32_t turn)
 {
     uint32_t engine = 0;

@@ -1,5 +1,5 @@
-/* The objects of the emulated kernel, which all its folders share, and common code: handles, the
- * caller's memory, the lock, the clock, the trace. `machine->lock` guards everything unless a
+/* The objects of the emulated kernel driver, which all its folders share, and common code: handles,
+ * the caller's memory, the lock, the clock, the trace. `machine->lock` guards everything unless a
  * comment says otherwise. Only jobs run without the lock, on a snapshot of the address space. */
 #ifndef SP_EMU_KMD_STATE_H
 #define SP_EMU_KMD_STATE_H
@@ -30,8 +30,8 @@ struct kmd_fence {
     uint32_t missing;             /* in a joined fence: number of fences that it still waits for */
     struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
     uint32_t dependents;
-    /* jobs that have ended when the fence signals: a bit for each of their accounts
-     * (jobs/order.c) */
+    /* Mask of the jobs that have ended when the fence signals. Bit i stands for the job of account
+     * i (struct account, jobs/order.c). */
     uint64_t jobs;
     struct kmd_fence *next; /* next fence in a work list of fence.c: fences to signal, or to free */
     struct kmd_machine *machine;
@@ -177,7 +177,8 @@ struct kmd_ring { /* a hardware ring, with a thread that starts with the first j
     struct kmd_entity **entity; /* entities that have jobs on this ring */
     uint32_t entities, capacity;
     uint32_t turn;
-    /* number of the account of the ring's last job (jobs/order.c); 0: none */
+    /* 1 + index of the struct account (jobs/order.c) that records the accesses of the ring's last
+     * job; 0: none */
     uint32_t last_account;
 };
 
@@ -227,7 +228,8 @@ struct kmd_file { /* one open of a render node */
 };
 
 enum kmd_token_kind { KMD_DMABUF = 1, KMD_SYNCOBJ_FD, KMD_SYNC_FILE };
-struct kmd_token { /* a descriptor that was handed out; its inode identifies it */
+/* a dma-buf or sync descriptor that an ioctl has returned; its inode identifies it */
+struct kmd_token {
     struct kmd_token *next;
     uint32_t kind;
     uint64_t inode, device;
@@ -306,7 +308,8 @@ static inline struct kmd_ring *kmd_ring_at(struct kmd_card *card, uint32_t i)
     return i - 1 - compute < dma ? &card->dma[i - 1 - compute] : NULL;
 }
 
-/* Returns true with SP_FLAW_INTERRUPT: the card never reports that a job has ended. */
+/* Returns true if the card has the flaw SP_FLAW_INTERRUPT: it never reports that a job has
+ * ended. */
 static inline bool kmd_is_silent(const struct kmd_card *card)
 {
     return sp_emu_flaw(&card->chip.core, SP_FLAW_INTERRUPT) != NULL;
@@ -319,8 +322,8 @@ void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
 /* user.c: the caller's memory, which may be unmapped. */
 /* Checks that the two system calls which reach the caller's memory are allowed. Returns -errno if
- * seccomp forbids them. Call it once, first: a later failure would look like a bad address of the
- * caller. */
+ * seccomp forbids them. Call it once, when a machine is opened: a failure in an ioctl would look
+ * like a bad address of the caller. */
 int kmd_user_is_reachable(void);
 int kmd_copy_from_user(void *to, uint64_t from, size_t nbytes);
 int kmd_copy_to_user(uint64_t to, const void *from, size_t nbytes);

@@ -14,8 +14,8 @@ static int copy(long number, void *here, uint64_t there, size_t nbytes)
     struct iovec local = {here, nbytes}, remote = {(void *)(uintptr_t)there, nbytes};
     if (nbytes == 0)
         return 0;
-    /* Calls the kernel directly: sanitizers check the C library's wrapper, and would report a bad
-     * address of the caller as an error of the emulator. */
+    /* Makes the system call without the C library's wrapper. Sanitizers check the wrapper, and
+     * would report a bad address of the caller as an error of the emulator. */
     long n = syscall(number, (long)getpid(), &local, 1L, &remote, 1L, 0L);
     return n == (long)nbytes ? 0 : -EFAULT;
 }

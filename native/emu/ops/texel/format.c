@@ -92,7 +92,7 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     if (x > 65536) return infinity;
     int exponent;
     frexp(x, &exponent);
-    /* denormals have the unit of the least exponent */
+    /* the last bit of a denormal has the same value as that of the smallest normal number */
     exponent = exponent < -13 ? -14 : exponent - 1;
     uint32_t raw = (uint32_t)rint(ldexp(x, (int)digits - exponent)) + ((uint32_t)(exponent + 14) << digits);
     return raw < infinity ? raw : infinity;

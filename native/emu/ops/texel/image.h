@@ -18,7 +18,8 @@ struct sp_image {
     uint32_t first_layer;
     uint32_t base_level, last_level; /* first and last level of the view */
     uint32_t levels;                 /* number of levels of the whole image */
-    /* texels per row, for a linear image of one level whose width does not determine it; else 0 */
+    /* texels from one row to the next, if the descriptor of a linear image of one level gives this
+     * number; 0: the width determines it */
     uint32_t pitch;
     uint32_t texel;                  /* logarithm to base 2 of a texel's bytes */
     /* logarithms to base 2 of a block's width, height and depth in texels */
@@ -33,7 +34,9 @@ struct sp_level {
     uint64_t slice;
     uint32_t size[3];
     uint32_t pitch;   /* blocks per row; in a linear image, texels per row */
-    uint32_t tail[2]; /* place of the level in the block that small levels share */
+    /* coordinates x and y of the first texel of a small level in the block that small levels
+     * share */
+    uint32_t tail[2];
 };
 
 /* Decodes the descriptor that `i` names. Returns 0, or w->stop if the wave must stop. */

@@ -7,13 +7,15 @@
 
 bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_image *m)
 {
-    /* logarithms of the sizes of a 3D block of 1 KiB */
+    /* log2 of width, height and depth in texels of a 3D block of 1 KiB. The rows are for texels of
+     * 1, 2, 4, 8 and 16 bytes. */
     static const uint8_t volume[5][3] = {{4, 3, 3}, {3, 3, 3}, {3, 3, 2}, {3, 2, 2}, {2, 2, 2}};
     struct sp_equation *e = &m->equation;
     if (m->mode == 0) return true;
     if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
     /* Depth images with several levels are not modelled. Because of HTILE, their mip tail begins at
-     * the level at which that of an image with wider texels would begin. */
+     * another level than this file computes: where the mip tail of an image with wider texels would
+     * begin. */
     if ((m->mode & 3) == 0 && m->levels > 1) return false;
     m->block[0] = (e->block - m->texel + 1) / 2;
     m->block[1] = e->block - m->texel - m->block[0];

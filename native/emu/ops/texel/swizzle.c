@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Patterns of micro blocks, by the logarithm of a texel's bytes. */
+/* Swizzle patterns of micro blocks, by the log2 of a texel's size in bytes. */
 static const char standard_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1Y2X2", "X0Y0Y1X1X2", "Y0Y1X0X1"};
 static const char display_gfx10[5][17] = {"X0X1X2Y1Y0Y2X3Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
 static const char render_gfx10[5][17] = {"X0X1X2X3Y0Y1Y2Y3", "X0X1X2Y0Y1Y2X3", "X0X1Y0Y1X2Y2", "X0Y0X1X2Y1", "X0Y0X1Y1"};
@@ -58,10 +58,11 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* Adds terms to the pipe bits of an _X mode. `order` lists coordinate bits; its first entries
- * belong to the pipe bits. The added terms are the entries after these, the last one first. Each
- * pipe bit gets one of these terms in thin blocks, two in thick blocks. In thin blocks the last
- * pipe bits (the packer bits) also get slice bits, the first of them the highest slice bit. */
+/* Adds terms to the pipe bits of an _X mode. `order` lists the coordinate bits above the micro
+ * block. Its first entries are in the pipe bits already. The entries after these are added in
+ * reverse order: one to each pipe bit in thin blocks, two in thick blocks. In thin blocks each of
+ * the last pipe bits (the packer bits) also gets a slice bit; the first of them gets the highest
+ * slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;
@@ -87,8 +88,8 @@ static int render_row(bool old, uint32_t pipes, uint32_t packers)
 bool sp_swizzle_equation(uint32_t generation, uint32_t mode, bool volume, uint32_t texel, uint32_t gb_addr_config,
                          struct sp_equation *out)
 {
-    /* Logarithm of a block's bytes, by SW_MODE / 4: each size has four modes (Z, S, D, R). Modes
-     * from 16 on combine bits by exclusive or (16 to 19 are _T). */
+    /* log2 of a block's size in bytes, by SW_MODE / 4: each block size has four modes (Z, S, D, R).
+     * Modes from 16 on combine bits by exclusive or (16 to 19 are _T). */
     static const uint8_t blocks[8] = {8, 12, 16, 0, 0, 12, 16, 18};
     bool old = generation == 10, standard = (mode & 3) == 1, display = (mode & 3) == 2, render = !standard && !display;
     uint32_t pipes = gb_addr_config & 7, packers = gb_addr_config >> 8 & 7;

@@ -6,8 +6,8 @@
 
 enum { SP_SWIZZLE_BITS = 18 };
 
-/* swizzle_table.c: equations in text form. They are ordered by the chip's configuration, then by
- * the logarithm of a texel's bytes. */
+/* swizzle_table.c: equations in text form. They are ordered by the chip's number of pipes and
+ * packers, then by the log2 of a texel's size in bytes. */
 extern const char sp_swizzle_render_gfx10[], sp_swizzle_render_gfx11[], sp_swizzle_render256_gfx11[];
 
 struct sp_equation {

@@ -6,8 +6,8 @@
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Groups of instructions. The opcodes of a group are four consecutive numbers, for one to four
- * components; D16_HI and LDS groups have only one. */
+/* Groups of instructions. The four opcodes of a group are consecutive numbers, for one to four
+ * components. A D16_HI or LDS group has only the opcode for one component (`one`). */
 static const struct group {
     uint16_t first;
     uint8_t d16, high, store, one;
