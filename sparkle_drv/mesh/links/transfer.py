@@ -1,7 +1,9 @@
-"""Predicts the seconds of a transfer from the nearest copy, by the fitted lines, directly or over
-the host. All functions are pure.
+"""Predicts how long it takes to bring data to a place from the nearest place that has a copy. All
+functions are pure.
 
-`same(place)` says whether a place's memory is the host's: no byte moves from there to HOST.
+The prediction uses the fitted lines of the links. A transfer uses the direct link, or goes by way
+of the host if there is none. `same(place)` says whether a place's memory is the host's: no byte
+moves from there to HOST.
 """
 
 from __future__ import annotations

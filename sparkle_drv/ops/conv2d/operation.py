@@ -179,7 +179,7 @@ class Conv2d(CallableBase):
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
-                "x_shape: expected a batch and output channels that are not empty, "
+                "x_shape: expected 1 or more images and output channels, "
                 f"got x {extents} and w {w.shape}"
             )
         _weights(w, bias, shape)

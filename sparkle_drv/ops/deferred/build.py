@@ -146,7 +146,11 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
-    """Returns a host array `x` as an Array on the device of `given`, a number as `number` does."""
+    """Returns an operand of an in-place operation.
+
+    A numpy array with dimensions becomes an Array on the device of `given`. Anything else is
+    converted by `number`.
+    """
     if isinstance(x, np.ndarray) and x.ndim:
         return device_of(given).array(x)
     return number("an Array", x)
