@@ -84,13 +84,13 @@ INTO, BACK = f"{LINK}in", f"{LINK}out"
 
 
 def between(source: DeviceInfo) -> str:
-    """Returns the name of the link from `source` in the profile of its destination."""
+    """Returns the name of the link from `source` in its destination's entry of a profile."""
     return f"{LINK}from {slot_key(source)}"
 
 
 def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
-    """Yields the link that has this name in the profile of the device `uri`. Yields nothing if the
-    link's source is not among `infos`.
+    """Yields the link that has this name in the profile's entry of the device `uri`. Yields nothing
+    if the link's source is not among `infos`.
     """
     if name == INTO:
         yield HOST, uri

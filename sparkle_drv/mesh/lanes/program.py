@@ -22,7 +22,7 @@ class Lane(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Bytes of a memory of one place."""
+    """A range of bytes in one of the memories of a place."""
 
     place: str
     memory: str

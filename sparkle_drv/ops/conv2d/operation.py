@@ -126,7 +126,7 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Any:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         values = (
             x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
         )  # fmt: skip
@@ -214,7 +214,7 @@ class Conv2dPlan(Plan):
     _SOURCES = 1, 0
 
     def __call__(self, x: Any, out: Any) -> Fence:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         return self._launch(x, out)
 
     def _pointers(self, x: Any, out: Any) -> tuple[Any, ...]:

@@ -87,7 +87,8 @@ def update(name: str, x: Array, operand: object) -> Array:
 
     An x that is not computed yet only gets a new expression.
 
-    Raises the errors of `expression`, and TypeError if the result has another kind of dtype.
+    Raises the errors of `expression`, and TypeError if numpy's rule "same_kind" does not allow the
+    result to be cast to the dtype of x.
     """
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")

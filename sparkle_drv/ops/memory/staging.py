@@ -146,7 +146,7 @@ class Stage:
         self.dev = device(dev)
         self.queue = dev.default_queue
         self.out = None if out is None else operand("out", out, dev)
-        self.returned = out  # the caller's own object, which may be of a subclass
+        self.returned = out  # the caller's `out` itself, which may be of a subclass of np.ndarray
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         given = {

@@ -269,7 +269,7 @@ def test_the_plan(dev):
     agree_conv(held[1].numpy(), want, 27)
     with pytest.raises(ValueError, match="conv2d_f32: argument x"):
         plan(x[:1], out)
-    with pytest.raises(ValueError, match="x_shape: expected a batch and output channels"):
+    with pytest.raises(ValueError, match="x_shape: expected 1 or more images and output channels"):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: expected a whole number"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)
