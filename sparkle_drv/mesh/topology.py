@@ -65,7 +65,7 @@ class _Average:
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the line for planners, which also contains the cost of failures."""
+        """Returns the line that planners use: that of `slowed`, divided by the reliability."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
@@ -99,7 +99,9 @@ class Topology:
 
     @property
     def network(self) -> Network:
-        """The network for planners. It is a new object once a link has drifted by DRIFT."""
+        """The network for planners. It is a new object once a link's latency or rate has changed by
+        the factor DRIFT.
+        """
         now = {way: self._averages[way].planned(n) for way, n in self._alone.links.items()}
         if any(_drifted(line, self._network.links[way]) for way, line in now.items()):
             self._network = replace(self._alone, links=now)

@@ -124,7 +124,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed: expected less than 2**63")
     most = dev.info.memory_nbytes
-    if most and nbytes > most:  # the system might promise more than it has
+    if most and nbytes > most:  # the system might grant memory that it does not have
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
         return recycled.empty(shape, dtype, nbytes)

@@ -104,7 +104,7 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
     """
     wanted, given = np.asarray(want).reshape(-1), np.asarray(got).reshape(-1)
     if wanted.size != given.size:
-        raise ValueError(f"mismatch: got has {given.size} elements, want {wanted.size}")
+        raise ValueError(f"mismatch: expected {wanted.size} elements, as in want, got {given.size}")
     if not wanted.size:
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
