@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Copy(NamedTuple):
-    """A recorded `Commands.copy`."""
+    """The record of one call of `Commands.copy`."""
 
     dst: Buffer
     src: Buffer
 
 
 class Fill(NamedTuple):
-    """A recorded `Commands.fill`."""
+    """The record of one call of `Commands.fill`."""
 
     dst: Buffer
     pattern: int
@@ -44,7 +44,7 @@ class Fill(NamedTuple):
 
 
 class Dispatch(NamedTuple):
-    """A recorded `Commands.dispatch`, with the arguments of its last `patch`."""
+    """The record of one call of `Commands.dispatch`, with the arguments of its last `patch`."""
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -54,17 +54,17 @@ class Dispatch(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """A recorded `Commands.barrier`."""
+    """The record of one call of `Commands.barrier`."""
 
 
 class Wait(NamedTuple):
-    """A recorded `Commands.wait`."""
+    """The record of one call of `Commands.wait`."""
 
     fence: Fence
 
 
 class Stamp(NamedTuple):
-    """A recorded `Commands.timestamp`."""
+    """The record of one call of `Commands.timestamp`."""
 
     timestamp: Timestamp
 
@@ -237,7 +237,8 @@ class Commands(CommandsBase):
         The list is encoded again only if it has changed or the epoch has advanced.
         """
         if epoch is None:
-            epoch = device._epoch  # read before the commands are checked
+            # read first, so that a close during the checks below makes it stale
+            epoch = device._epoch
         if self._device is not device or self._ready[2] != epoch:
             encoded, offsets = bytearray(), []
             for command in self.commands:

@@ -98,7 +98,10 @@ class Device(DeviceBase, Closing):
                 self._epoch = now
 
     def _renew(self) -> int:
-        """Returns the present epoch, for packing work again that was refused as stale."""
+        """Computes the arrays that are not computed yet, and returns the present epoch.
+
+        A caller whose work was refused as stale packs it again with this epoch.
+        """
         return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:

@@ -158,7 +158,7 @@ class _Owner:
 class _Export:
     """The contents of an exporter's capsule; the memory is valid as long as `owner` exists.
 
-    Raises TypeError if the export fails or the capsule has a later version.
+    Raises TypeError if the export fails, or if the capsule's version is later than VERSION.
     """
 
     def __init__(self, given: Any, **options: Any) -> None:
@@ -197,8 +197,8 @@ class _Export:
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
     """Returns the memory of an exporter, which is released when the result's `owner` is freed.
 
-    Raises the TypeError of _Export, and TypeError if the capsule names another device than `place`.
-    Raises ValueError for a strided array.
+    Raises TypeError if the export fails, the capsule is newer than version 1, or it names another
+    device than `place`. Raises ValueError for a strided array.
     """
     x = _Export(given, stream=stream)
     if x.place != place:
@@ -209,12 +209,12 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
 
 
 def host_interface(given: Any) -> tuple[str, Any]:
-    """Returns an exporter of host memory as (kind, an object with `__array_interface__`).
+    """Returns (kind, an object with `__array_interface__`) for a DLPack exporter of host memory.
 
-    kind is numpy's letter for the elements, "bf" for bfloat16, "" for unknown ones. This
-    serves arrays whose elements numpy cannot import. The interface shows the elements as unsigned
-    integers of the same size. Raises the TypeError of _Export, and TypeError for memory of a
-    device.
+    kind is numpy's letter for the elements, "bf" for bfloat16, "" for unknown ones. The function is
+    for arrays whose elements numpy cannot import. The interface shows the elements as unsigned
+    integers of the same size. Raises TypeError if the export fails, the capsule is newer than
+    version 1, or the memory is a device's.
     """
     x = _Export(given)
     if x.place[0] not in HOST_KINDS:

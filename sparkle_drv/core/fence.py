@@ -112,7 +112,8 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                if not self.done:  # if the value was reached meanwhile, wait once more
+                # if the value was reached after the timeout, the next `wait` returns at once
+                if not self.done:
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "
                         f"{timeout_s} s (the timeline is at {queue.reached})",

@@ -85,7 +85,8 @@ class HostSpan(Borrowed):
     """The memory of an array with any strides, for kernels that take the strides as arguments.
 
     The memory has `nbytes` bytes and begins `below` bytes before the array's first element.
-    `elements` has the bits of core/abi/elements.py; by default the memory fits every pointer type.
+    `elements` says which pointer types the memory fits, as bits of core/abi/elements.py. By default
+    the memory fits every pointer type.
     """
 
     __slots__ = ()

@@ -136,7 +136,8 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
 def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
     """Returns a buffer over the memory of `array` for `Device.wrap`, and the memory as a `Foreign`.
 
-    Returns None, or raises an error, in the same cases as `borrowed`.
+    Returns None if the device does not share its streams, or `array` is not an array in the memory
+    of this device. Raises the errors of `borrowed`.
     """
     shares = device._abilities.shares_streams
     if shares is None or (found := borrowed(device.default_queue, array)) is None:

@@ -168,7 +168,10 @@ def refused_by_backend(
 
 
 def check_told(device: Device, rc: int, call: str) -> None:
-    """Does what errors.check does; the error has the backend's text if the backend has one."""
+    """Raises the exception of a negative `rc` (-errno), as `errors.check` does.
+
+    The message has the backend's text about the failure, if there is one.
+    """
     loss, error = device._abilities.tells_loss, device._abilities.tells_error
     words = loss.lost() if loss is not None and rc == -errno.ENODEV else ""
     if words:

@@ -184,7 +184,8 @@ class Pipeline(Closing):
             try:
                 place.settle(max(0, deadline_ns - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
-                if not isinstance(failure, FenceTimeout):  # keep the first timeout
+                # a timeout counts more than other failures: the work still runs
+                if not isinstance(failure, FenceTimeout):
                     failure = error if isinstance(error, FenceTimeout) else failure or error
         return failure
 
@@ -218,7 +219,9 @@ class Pipeline(Closing):
 def _make(
     make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
 ) -> list[Any]:
-    """Returns `depth` different slots. As soon as a slot is made, `made` will close it."""
+    """Returns `depth` different slots. Adds the `close` of each slot to the stack `made` at once,
+    so that an error in the next `make` closes it.
+    """
     if make is None:
         return [Slot(index) for index in range(depth)]
     if not callable(make):
@@ -232,7 +235,9 @@ def _make(
     for index in range(depth):
         slot = make(*arguments)
         if any(slot is other for other in slots):
-            raise ValueError(f"make: expected a new object for each slot, got the same for {index}")
+            raise ValueError(
+                f"make: expected a new object for each slot, got an earlier one for slot {index}"
+            )
         close = getattr(slot, "close", None)
         if callable(close):
             made.callback(close)

@@ -187,7 +187,8 @@ class Queue(QueueBase, Closing):
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        # Without this ability the failure counts as reported, so a later wait may not raise it.
+        # Without the ability TellsFailure, this wait reports the failure, so a later wait may not
+        # raise it.
         return self._backend.wait(self._handle, value, 0) != 0
 
     def fence(self, value: int) -> Fence:
@@ -239,8 +240,9 @@ class Queue(QueueBase, Closing):
         """Calls `submit` until the queue has room, and returns the result of `submit`.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
-        submitted. `value` is the result of an earlier call, or 0 if there was none. `taken` is
-        called with the new value at once, because Ctrl-C may interrupt the code that follows.
+        submitted. `value` is what a call of the backend before this method returned, or 0 if there
+        was none. `taken` is called with the new value at once, because Ctrl-C may interrupt the
+        code that follows.
         """
         if value in (0, -errno.ESTALE):
             value = submit()

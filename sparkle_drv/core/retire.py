@@ -49,15 +49,16 @@ class RetireList:
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this device
         self._gone = False  # True once the Device object is gone
-        self._next_s = 0.0  # other devices' lists drain this list no earlier (time.monotonic())
+        # before this time.monotonic(), the lists of other devices do not drain this list
+        self._next_s = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def retire(self, release: Callable[[], object]) -> None:
         """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The entry is appended first, so that an interrupt cannot lose it. The values that its
-        # queues must reach are set afterwards.
+        # The values that the device's own queues must reach are set only after the entry is in the
+        # list (_UNSETTLED). So an interrupt cannot lose the entry meanwhile.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))

@@ -169,7 +169,7 @@ def one_each(
     for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
         if _meet(x, y):
             raise ValueError(
-                f"{name}: expected arrays with separate memory, got the same on {uri}, {other}"
+                f"{name}: expected arrays with separate memory, got shared memory on {uri}, {other}"
             )
     return taken
 
@@ -199,7 +199,9 @@ def parts(
         found.append((at, part.nbytes))
         at += part.nbytes
     if rows != whole.shape[0]:
-        raise ValueError(f"{name}: expected {whole.shape[0]} rows of {whole_name}, got {rows}")
+        raise ValueError(
+            f"{name}: expected {whole.shape[0]} rows in all to match {whole_name}, got {rows}"
+        )
     return found
 
 
@@ -254,13 +256,14 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
     for uri, owner in written.owners.items():
         if any(owner is given for given in read.owners.values()):
             raise ValueError(
-                f"{name}: expected arrays that are not read by this call, got one that is, on {uri}"
+                f"{name}: expected arrays that are not read by this call, "
+                f"got one on {uri} that is read"
             )
     for uri, out in written.items():
         if any(_meet(out, x) for x in read.values()):
             raise ValueError(
-                f"{name}: expected memory that is not read by this call, got memory that is, "
-                f"on {uri}"
+                f"{name}: expected memory that is not read by this call, got memory on {uri} "
+                "that is read"
             )
 
 

@@ -46,9 +46,9 @@ log = logging.getLogger("sparkle_drv.mesh")
 class Mesh(Closing):
     """Several devices and the links between them. For one thread at a time.
 
-    `Context.create_mesh` makes a Mesh. `close` leaves the devices open, and the `ways` that the
-    Mesh was given. The links are measured when first needed. `plan` is the plan of the last
-    collective.
+    `Context.create_mesh` makes a Mesh. `close` leaves the devices open. It closes the queues and
+    memory of the links (`ways`) unless the caller gave them. The links are measured when first
+    needed. `plan` is the plan of the last collective.
 
     >>> with sp.init(["cpu"]) as ctx:
     ...     mesh, x = ctx.create_mesh(), ctx.array((4,), np.float32)
@@ -202,7 +202,8 @@ class Mesh(Closing):
             except BaseException as error:
                 left = {way: line for way, line in network.links.items() if way not in lost}
                 network = replace(network, links=left)
-                # A late transfer may still write to dst, so no other route may write there.
+                # After FenceTimeout the transfer still runs and may write to dst, so no other route
+                # may write there.
                 failed = isinstance(error, SparkleError) and not isinstance(error, FenceTimeout)
                 if not failed or not lost or not reaches(network, source, to):
                     if began.is_set():
@@ -350,9 +351,10 @@ class Mesh(Closing):
             raise ValueError("expected an open Mesh, got a closed one")
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Stores the measurements of the links, and releases links that the mesh owns; idempotent.
+        """Stores the measured links, and releases the links that the mesh owns; idempotent.
 
-        Links of a Context end with its devices, which stay open.
+        The devices stay open. A mesh of a Context uses the Context's links, which are released when
+        the Context closes its devices.
 
         Raises FenceTimeout if a transfer is still running; its device ends the transfer when the
         device is closed. If an error abandoned a transfer, `close` waits only briefly for it.

@@ -77,7 +77,7 @@ class _Survey:
 
     def points(self, whats: Sequence[What], sizes: Iterable[int]) -> list[Point]:
         """Measures, for each size, the copies and additions in `whats`, all running at once.
-        Returns points of (bytes of all together, seconds).
+        Returns points: (the sum of their bytes, seconds).
 
         The measurement stops before a size that does not fit into a device or would take too long.
         """

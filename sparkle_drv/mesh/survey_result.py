@@ -35,16 +35,19 @@ class Measured:
 
 
 class PointStore(Protocol):
-    """A store that keeps measured points (bytes, seconds) of links between runs of a process.
+    """A store for the measured points (bytes, seconds) of links, which outlives the process.
 
     sched/model/profile.py is one.
     """
 
     def points(self, info: DeviceInfo) -> Mapping[str, list[Point]]:
-        """Returns the points that are kept of this device (by `slot_key`), by their names."""
+        """Returns the points that are stored for this device, as a dict: name -> points.
+
+        The store finds a device by its `slot_key`.
+        """
 
     def put(self, info: DeviceInfo, measured: dict[str, list[Point]]) -> None:
-        """Adds these points to those that are kept of the device."""
+        """Adds these points to those that are stored for the device."""
 
 
 def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
@@ -81,13 +84,13 @@ INTO, BACK = f"{LINK}in", f"{LINK}out"
 
 
 def between(source: DeviceInfo) -> str:
-    """Returns the name of the link from `source`, in the entry of its destination."""
+    """Returns the name of the link from `source` in its destination's entry of a profile."""
     return f"{LINK}from {slot_key(source)}"
 
 
 def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]:
-    """Yields the link with this name in the entry of a device. Yields nothing if its source is not
-    among `infos`.
+    """Yields the link that has this name in the profile's entry of the device `uri`. Yields nothing
+    if the link's source is not among `infos`.
     """
     if name == INTO:
         yield HOST, uri

@@ -65,7 +65,7 @@ class _Average:
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the line for planners, which also contains the cost of failures."""
+        """Returns the line that planners use: that of `slowed`, divided by the reliability."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
@@ -99,7 +99,9 @@ class Topology:
 
     @property
     def network(self) -> Network:
-        """The network for planners. It is a new object once a link has drifted by DRIFT."""
+        """The network for planners. It is a new object once a link's latency or rate has changed by
+        the factor DRIFT.
+        """
         now = {way: self._averages[way].planned(n) for way, n in self._alone.links.items()}
         if any(_drifted(line, self._network.links[way]) for way, line in now.items()):
             self._network = replace(self._alone, links=now)
@@ -119,7 +121,7 @@ class Topology:
 
     @property
     def ports(self) -> dict[str, Port]:
-        """Bytes per second of all links of each place at once."""
+        """For each place: the bytes per second that all its links together send and receive."""
         return dict(self._alone.ports)
 
     def adjacency(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -140,8 +142,9 @@ class Topology:
         if average is None or not 0 < ratio < math.inf:
             return
         now = average.slowed(self._alone.links[way])
-        # `ratio` is relative to a prediction with the network's pace and reliability, which may be
-        # older than the present averages.
+        # `ratio` compares with a prediction of `_network`, which may have been made before the
+        # latest corrections of `average`. So `seen` compares the measured time with the present
+        # averages.
         seen = math.log(ratio * self._network.links[way].at(nbytes) / now.at(nbytes))
         step = WEIGHT * max(-math.log(FAR), min(math.log(FAR), seen))
         part = min(1.0, now.a / now.at(nbytes))
@@ -171,7 +174,7 @@ class Topology:
 
 
 def _drifted(now: Line, assumed: Line) -> bool:
-    """Returns whether a part of the line has changed by more than DRIFT."""
+    """Returns whether a line's latency or rate has changed by more than the factor DRIFT."""
     parts = ((now.a, assumed.a), (now.b, assumed.b))
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 
@@ -205,7 +208,7 @@ def _matrix(topology: Topology) -> list[str]:
 
 
 def _ways(topology: Topology) -> list[str]:
-    """Returns a row per direction of a link, and a row per place for its ports."""
+    """Returns lines of text: one for each direction of a link, then one for each place's ports."""
     rows = [
         f"{one.source} to {one.to}: {one.kind}, {one.bw_gbs:.3g} GB/s, "
         f"{one.latency_us:.3g} us, reliability {one.reliability:.2f}"

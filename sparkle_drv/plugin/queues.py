@@ -98,9 +98,10 @@ class News(Protocol):
         """Returns a number that grows with each notification."""
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Waits for a notification after `mark`, at most `seconds`; may return early.
+        """Waits until there was a notification since `mark()` returned `mark`.
 
-        `own` is the backend's part of the queue whose work the caller waits for.
+        Waits at most `seconds`, and may return early. `own` is the backend's part of the queue
+        whose work the caller waits for.
         """
 
 

@@ -138,7 +138,7 @@ def test_memory_of_the_device_counts_as_an_array(opened):
         with sp.init([dev.uri, "cpu"], profile=False) as ctx:
             assert isinstance(ctx.map("x * 2", x), type(a))
             assert ctx.reduce(x, devices=[dev.uri]).numpy() == 15
-        with sp.open("cpu") as cpu, pytest.raises(TypeError, match="in that of cuda:0; copy it"):
+        with sp.open("cpu") as cpu, pytest.raises(TypeError, match="in memory of cuda:0; copy it"):
             sp.ops.map(cpu, "x + 1", x)
 
 
@@ -150,7 +150,7 @@ def test_memory_of_another_device_is_refused_in_one_line(each_dev):
             lambda x: sp.ops.map(each_dev, "y + 1", np.ones(3, np.float32), out=x),
             lambda x: sp.ops.reduce(each_dev, x),
         ):
-            with pytest.raises(TypeError, match=f"got one in that of {told}") as refused:
+            with pytest.raises(TypeError, match=f"got one in memory of {told}") as refused:
                 call(x)
             assert "\n" not in str(refused.value)
 
@@ -189,5 +189,5 @@ def test_a_context_takes_them_as_numpy_arrays():
         filled = floats((4,))
         ctx.dispatch("axpby_f32", [filled, floats((4,)), 2.0, 0.0, 4], groups=1)
         assert list(filled.memory) == [2, 4, 6, 8]
-        with pytest.raises(TypeError, match=r"operand 2: .*got one in that of cuda:0"):
+        with pytest.raises(TypeError, match=r"operand 2: .*got one in memory of cuda:0"):
             ctx.gemm(a, floats((4, 2), device=dlpack.CUDA))

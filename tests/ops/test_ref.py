@@ -210,7 +210,7 @@ def test_mismatch_at_its_edges():
     assert ref.mismatch(np.array([2**40]), np.array([2**40 + 1]), 0.0).index == 0
     # One output that is small by chance is judged by what it should have been.
     assert ref.mismatch(np.array([1e-6]), np.array([0.0]), 1e-5, rms=1.0).index is None
-    with pytest.raises(ValueError, match="got has 2 elements, want 3"):
+    with pytest.raises(ValueError, match="expected 3 elements, as in want, got 2"):
         ref.mismatch(np.zeros(2), np.zeros(3), 0.0)
 
 

@@ -246,7 +246,7 @@ class Operators:
     def __index__(self) -> int:
         value = self.item()
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"expected an Array of a whole number, got {value!r}")
+            raise TypeError(f"expected an Array of one whole number, got {value!r}")
         return value
 
     def __complex__(self) -> complex:

@@ -53,8 +53,9 @@ class Failed:
 class PendingArrays:
     """The waiting arrays of a device.
 
-    `stale` is True while arrays wait and the device's epoch is kept old. The lock is held during a
-    computation, so two threads that read one array compute it once.
+    `stale` is True while arrays wait. `device._epoch` is then older than the backend's epoch, so
+    the backend refuses each launch as stale, and the arrays are computed first. The lock is held
+    during a computation, so two threads that read one array compute it once.
     """
 
     def __init__(self) -> None:

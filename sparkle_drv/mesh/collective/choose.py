@@ -89,7 +89,7 @@ def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
     """Returns the best plan of an all_reduce of `nbytes` on every place of the network. An element
     has `itemsize` bytes.
 
-    Raises ValueError if one place cannot reach another.
+    Raises ValueError unless each place has a usable link to every other place.
     """
     places = network.places
     if len(places) < 2 or not nbytes:
@@ -100,7 +100,7 @@ def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
 
 
 def check_links(network: Network) -> None:
-    """Raises ValueError if a place has no usable link to another."""
+    """Raises ValueError unless each place has a usable link to every other place."""
     for a, b in permutations(network.places, 2):
         if not network.carries(a, b):
             got = network.links.get((a, b), "none")

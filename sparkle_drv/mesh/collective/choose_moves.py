@@ -2,7 +2,7 @@
 pure.
 
 `parts` are (begin, bytes) of each place's operand or result, in the order of `network.places`. All
-functions raise ValueError if a place has no link to another.
+functions raise ValueError unless each place has a link to every other place.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class _Waker:
 
 
 class Shut(Exception):
-    """The gate is shut: no thread may enter."""
+    """Raised by `Gate.acquire` after `Gate.shut`: no thread may enter the gate any more."""
 
 
 class Gate:

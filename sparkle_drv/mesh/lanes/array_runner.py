@@ -131,7 +131,7 @@ def _temp_nbytes(program: Program) -> dict[str, int]:
 
 
 class _Act:
-    """Begins the steps of one run."""
+    """Begins the copies and reductions of one run of a program."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ class Lane(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Bytes of a memory of one place."""
+    """A range of bytes in one of the memories of a place."""
 
     place: str
     memory: str
@@ -97,7 +97,7 @@ class Program:
     def __post_init__(self) -> None:
         for at, step in enumerate(self.steps):
             if step.number != at:
-                raise ValueError(f"steps: expected number {at}, got {step.number}")
+                raise ValueError(f"steps: expected number {at} for step {at}, got {step.number}")
             if any(not 0 <= before < at for before in step.after):
                 raise ValueError(
                     f"steps: expected step {at} to wait for earlier ones, got {step.after}"

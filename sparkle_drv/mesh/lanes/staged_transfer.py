@@ -61,8 +61,8 @@ class Stage(Closing):
         """The memory as a Buffer of `source`."""
 
     def _both(self, source: Device, to: Device) -> Buffer:
-        """Allocates the memory and returns it as a Buffer of `source`. Sets `there` if `to` can use
-        the memory.
+        """Allocates the memory and returns it as a Buffer of `source`. Sets `self.there`, the
+        Buffer of `to` over the same memory, if `to` can use the memory.
         """
         # Peers have one driver, which cannot page-lock the same address for two devices. So a peer
         # imports the memory at another address. A device that is no peer wraps the same address.

@@ -74,8 +74,9 @@ class Moving:
         fence.wait(timeout_s)
 
     def _blamed(self) -> None:
-        """After an error: if the source device is lost, passes its URI to `asks`. So the source is
-        blamed for the error, not the destination, whose copy fails, too, if the source is lost.
+        """Names the device to blame for an error: the source if it is lost. A lost source makes the
+        copies in the destination's queue fail, too. So the URI of the lost source is passed to
+        `asks`, and the destination is not blamed.
         """
         if not self.way.source.healthy:
             self.asks(self.way.source.uri)

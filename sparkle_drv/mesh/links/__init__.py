@@ -6,5 +6,5 @@ Only the probes move bytes here. lanes, collective and sched call this package.
     network.py    Network: places, links and ports as data for planners
     probe.py      measures the links to and from the host
     routes.py     the fastest route for some bytes between two places, with an explanation
-    transfer.py   predicts a transfer from the known lines, directly or over the host
+    transfer.py   predicts a transfer by the direct link, or by way of the host
 """

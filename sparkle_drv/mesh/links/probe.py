@@ -78,8 +78,9 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # Stops if the next size could take too long. It has eight to sixteen times the bytes. It
-        # runs EACH + 1 times, or at least twice if it is one of the first LEAST_SIZES.
+        # Stops if the transfers of the next size could take too long. The next size has eight to
+        # sixteen times the bytes. Its transfer is made EACH + 1 times, or at least twice for the
+        # first LEAST_SIZES sizes.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)

@@ -74,10 +74,10 @@ def reaches(network: Network, src: str, dst: str) -> bool:
 
 
 def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
-    """Explains the route taken and why. Lists the fastest other route, and the MOST_SHOWN fastest
-    ones with at most one place in between.
+    """Returns a text: the route that `best_route` takes, and why.
 
-    Raises as `best_route` does.
+    The text also lists up to MOST_SHOWN other routes: those with at most one place in between, and
+    the fastest of all routes. Raises the errors of `best_route`.
     """
     taken, fastest = best_route(network, src, dst, nbytes), _search(network, src, dst, nbytes)
     between = [(src, place, dst) for place in network.places if place not in (src, dst)]
@@ -114,7 +114,11 @@ def _check(network: Network, src: str, dst: str, nbytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Label:
-    """An unfinished route, as the numbers from which the time of its continuations is computed."""
+    """A route from the source to some place, which the search may continue to the destination.
+
+    The fields are terms of the route's time (see `seconds`). They suffice to compute the time of
+    each continuation.
+    """
 
     places: tuple[str, ...]
     a: float = 0.0
@@ -145,7 +149,7 @@ class _Label:
         )
 
     def fastest(self, nbytes: int) -> tuple[float, int]:
-        """Returns the least seconds, and the number of chunks that takes them."""
+        """Returns the shortest time of this route in seconds, and the number of chunks for it."""
         low, high = 1, 1 if len(self.places) < 3 else max(1, nbytes // LEAST_CHUNK_NBYTES)
         while low < high:
             middle = (low + high) // 2

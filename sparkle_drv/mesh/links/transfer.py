@@ -1,7 +1,9 @@
-"""Predicts the seconds of a transfer from the nearest copy, by the fitted lines, directly or over
-the host. All functions are pure.
+"""Predicts how long it takes to bring data to a place from the nearest place that has a copy. All
+functions are pure.
 
-`same(place)` says whether a place's memory is the host's: no byte moves from there to HOST.
+The prediction uses the fitted lines of the links. A transfer uses the direct link, or goes by way
+of the host if there is none. `same(place)` says whether a place's memory is the host's: no byte
+moves from there to HOST.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ Same = Callable[[str], bool]
 def transfer_s(
     lines: Lines, same: Same, nbytes: int, places: frozenset[str], to: str
 ) -> float:  # fmt: skip
-    """Returns the seconds to bring a copy from the best of `places`; 0 if `to` has one already.
+    """Returns the seconds of the fastest transfer to `to` from a place of `places`.
 
-    Without a direct link the bytes go over the host.
+    `places` have the data. The result is 0 if `to` has the data already. Without a direct link the
+    bytes go by way of the host.
     """
     if nbytes == 0 or to in places or (HOST in places and same(to)):
         return 0.0

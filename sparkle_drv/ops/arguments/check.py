@@ -34,7 +34,7 @@ class NotThere(TypeError):
 
 
 class TooLong(NotThere, ValueError):
-    """Raised if this device's kernels cannot run so long an expression; another device may."""
+    """Raised if an expression is too long for this device's kernels; another may compute it."""
 
 
 def tag_of(given: np.dtype[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable
 
-MOST = 60  # characters of one text or value
+MOST = 60  # the most characters of one text or value in an error message
 _MOST_NAMES = 8
 
 

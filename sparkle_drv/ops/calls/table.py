@@ -92,11 +92,12 @@ class Call:
     """A call for the table: `site` is the called function, `values` its arguments after the device.
 
     sources: for each pointer argument of the kernel, the index in `values` of the object that has
-    the memory. It is BLOCK for the constants of a map, None if the pointer does not depend on the
+    the memory. It is BLOCK for the constants of a map, None if the pointer is the same in every
     call. out: the index in `values` of the array for the result; RESULT if every call makes a new
-    result. inplace: see staging.Stage.target. brief: see is_brief. block: the bytes of the
-    constants of a map, in which each call fills in its numbers. numbers: (index in `values`, struct
-    code, offset in the block) for each constant that a call fills in.
+    result. inplace: True if the kernel reads element i of all inputs before it writes element i.
+    brief: True if the call is so short that it keeps the GIL. block: the bytes of the constants of
+    a map, in which each call fills in its numbers. numbers: (index in `values`, struct code, offset
+    in the block) for each constant that a call fills in.
     """
 
     site: object
@@ -152,8 +153,8 @@ class Call:
         """Returns (packed structs, pointers), which say how C fills in the pointer arguments.
 
         There is a struct for each pointer argument that is not None. The pointers are those that
-        are the same in every call. Returns None if a pointer changes from call to call and is not
-        the memory of a value.
+        are the same in every call. Returns None if C cannot find a pointer in later calls: it
+        changes, and it does not point into the memory of an argument or of the result.
         """
         signature = kernel.signature
         pointers = [i for i, arg in enumerate(signature.args) if arg.is_pointer]
@@ -204,9 +205,9 @@ def remember(
 ) -> Any:  # fmt: skip
     """Returns `result`. If the call was one launch on numpy arrays, C repeats it from now on.
 
-    With `arrays`, the operands and `out` must be Arrays instead. A row does not compare the shapes
-    of Arrays, so the caller must give a different `site` for different shapes. The other arguments
-    are those of Call.
+    With `arrays`, this holds for a call whose operands and `out` are Arrays. A row does not compare
+    the shapes of Arrays, so the caller must give a different `site` for different shapes. The other
+    arguments are those of Call.
     """
     constants = [x for x in values if isinstance(x, Constant)]
     if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:

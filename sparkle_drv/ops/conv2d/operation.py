@@ -126,7 +126,7 @@ class Conv2d(CallableBase):
         layout: ImageLayout = "NCHW",
         algo: ConvAlgo = "auto",
     ) -> Any:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         values = (
             x, w, bias, out, stride, padding, dilation, groups, activation, layout, algo,
         )  # fmt: skip
@@ -179,7 +179,7 @@ class Conv2d(CallableBase):
         shape = geometry(extents, w.shape, stride, padding, dilation, groups, layout)
         if not (shape.n and shape.oc):
             raise ValueError(
-                "x_shape: expected a batch and output channels that are not empty, "
+                "x_shape: expected 1 or more images and output channels, "
                 f"got x {extents} and w {w.shape}"
             )
         _weights(w, bias, shape)
@@ -214,7 +214,7 @@ class Conv2dPlan(Plan):
     _SOURCES = 1, 0
 
     def __call__(self, x: Any, out: Any) -> Fence:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         return self._launch(x, out)
 
     def _pointers(self, x: Any, out: Any) -> tuple[Any, ...]:

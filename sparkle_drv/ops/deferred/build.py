@@ -87,7 +87,8 @@ def update(name: str, x: Array, operand: object) -> Array:
 
     An x that is not computed yet only gets a new expression.
 
-    Raises the errors of `expression`, and TypeError if the result has another kind of dtype.
+    Raises the errors of `expression`, and TypeError if numpy's rule "same_kind" does not allow the
+    result to be cast to the dtype of x.
     """
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
@@ -146,7 +147,11 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
-    """Returns a host array `x` as an Array on the device of `given`, a number as `number` does."""
+    """Returns an operand of an in-place operation.
+
+    A numpy array with dimensions becomes an Array on the device of `given`. Anything else is
+    converted by `number`.
+    """
     if isinstance(x, np.ndarray) and x.ndim:
         return device_of(given).array(x)
     return number("an Array", x)

@@ -148,7 +148,11 @@ def map_text(written: _Written, operand: Any) -> str:
 def _graph(
     steps: tuple[Step, ...], kinds: tuple[tuple[Shape, np.dtype[Any]], ...], numbers: int
 ) -> Graph:
-    """Returns the graph of the steps, the same object for equal arguments, as map.again needs."""
+    """Returns the graph of an expression of Arrays, whose operations are `steps`.
+
+    Equal arguments give the same object, because `again` (ops/map) finds repeated calls by the
+    object.
+    """
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}

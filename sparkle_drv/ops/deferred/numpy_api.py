@@ -47,8 +47,8 @@ def called(
         raise TypeError(f"numpy.{name}: expected no {', '.join(options)} with Arrays")
     if out is not None and not isinstance(out, kind):
         raise TypeError(
-            f"out: expected an Array of class {kind.__name__}, because an operand is one; take "
-            "x.numpy(), a host array"
+            f"out: expected {kind.__name__}, the class of an operand, got {type(out).__name__}; "
+            "call numpy with x.numpy() for a result in a host array"
         )
     if given is np.matmul:
         made = matmul(*inputs)

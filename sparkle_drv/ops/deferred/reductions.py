@@ -55,7 +55,9 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
 
 
 def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Reduces x in the pass that computes its expression; x itself stays not computed."""
+    """Reduces the expression of x in the same pass that computes it. The elements of x are not
+    stored, so x still waits for its computation.
+    """
     device, thunk, real = x.device, x._thunk, op == "mean" and x.dtype.kind in "iub"
     if not isinstance(thunk, Node):
         given: Any = lazy("x * 1.0", x) if real else bindable(x)

@@ -83,7 +83,10 @@ def setitem(x: Array, key: object, value: object) -> None:
 
 
 def assign(x: Array, key: object, value: object) -> None:
-    """Does `x[key] = value` and waits for its end, because other views of x get no fence."""
+    """Does `x[key] = value`, and returns when the elements are written.
+
+    The call waits because only `x` would get the fence of the copy, not other views of this memory.
+    """
     device = x.device
     if x.readonly:
         raise ValueError("x[...] = value: expected a writable Array, got a read-only one")

@@ -31,8 +31,9 @@ class Lowered:
     Input slot i is the array named `inputs[i]`, of type `input_types[i]`. `cells` are 64-bit words
     for the constants and scalars; those of constants are filled in. `filled` lists the cells that
     each call fills with a scalar: (cell, node, type). `cell_types` are the types of all cells.
-    `result` is the type of the result, `types` are the types of the operations before the last
-    conversion. `operations` counts the operations: ((operation, type), times).
+    `result` is the type of the result. `types` are the types in which the operations compute; a
+    last conversion to `result` does not count. `operations` has ((operation, type), how often it
+    occurs).
     """
 
     words: npt.NDArray[np.uint32]

@@ -1,9 +1,9 @@
 """numpy's type rules for maps: the type that an operation computes in, and the type of its result.
 
-The kind of a value is a tag ("f32" to "bf16"), the name of another numpy dtype (for scalars), or
-"int" or "float" for a Python number. Python's numbers are weak: they take the type of the other
-operand (NEP 50). These rules hold here with every version of numpy. This file uses no device;
-`typed.py` and `scalars.py` call it.
+The kind of a value is a tag (such as "f32" or "bf16"), the name of another numpy dtype (for
+scalars), or "int" or "float" for a Python number. Python's numbers are weak: they take the type of
+the other operand (NEP 50). These rules hold here with every version of numpy. This file uses no
+device; `typed.py` and `scalars.py` call it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def trace(function: Callable[..., Any]) -> Graph:
         raise TypeError(f"{called}: expected a function with a signature") from None
     for p in parameters:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeError(f"{called}: expected parameters by name, got {short(str(p))}")
+            raise TypeError(
+                f"{called}: expected parameters by name, without * and **, got {short(str(p))}"
+            )
     wanted = [p for p in parameters if p.default is p.empty]
     symbols = {p.name: Symbol(builder, builder.add("name", (), p.name)) for p in wanted}
     named = {p.name: symbols.pop(p.name) for p in wanted if p.kind is p.KEYWORD_ONLY}

@@ -94,7 +94,10 @@ def typed(
 
 
 class Typed:
-    """Collects the values of a graph and merges equal ones. `number`: node -> its value's index."""
+    """Builds the typed program of a graph: a list of values, in which equal values are merged.
+
+    `number` maps a node of the graph to the index of its value.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -101,7 +101,7 @@ class Gemm(CallableBase):
         activation: Activation = None,
         algo: GemmAlgo = "auto",
     ) -> Any:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         values = a, b, out, bias, activation, algo
         act = check.activation(activation)
         stage = staging.Stage(dev, {"a": a, "b": b, "bias": bias}, out, packs="b", optional="bias")
@@ -200,7 +200,7 @@ class GemmPlan(Plan):
     _SOURCES = 2, 0, 1, 3
 
     def __call__(self, a: Any, b: Any, out: Any, bias: Any = None) -> Fence:
-        """See the class. @public"""
+        """Makes the call that the docstring of the class describes. @public"""
         return self._launch(a, b, out, bias)
 
     def _pointers(self, a: Any, b: Any, out: Any, bias: Any) -> tuple[Any, ...]:

@@ -33,7 +33,10 @@ def place_of(name: str, given: Any) -> tuple[int, int]:
         kind, number = given.__dlpack_device__()
         return int(kind), int(number)
     except Exception as error:  # the exporter's code may raise any exception
-        raise TypeError(f"{short(name)}: expected a DLPack device, got {error!r}") from None
+        raise TypeError(
+            f"{short(name)}: expected a DLPack device from __dlpack_device__(), "
+            f"got the error {error!r}"
+        ) from None
 
 
 def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
@@ -51,15 +54,15 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         where = f"{_NAMES.get(place[0], f'DLPack device {place[0]}')}:{place[1]}"
         here = f"the host or of {dev.uri}" if dev is not None and shares else "the host"
         raise TypeError(
-            f"{short(name)}: expected an array in memory of {here}, got one in that of {where}; "
-            "copy it there first"
+            f"{short(name)}: expected an array in memory of {here}, got one in memory of {where}; "
+            "copy it first"
         )
     try:
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: {error}") from error
     if found is None:  # `given` named another device in this export
-        raise TypeError(f"{short(name)}: expected one DLPack device, got another on a second call")
+        raise TypeError(f"{short(name)}: expected one DLPack device, got another in the next call")
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
 

@@ -124,7 +124,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed: expected less than 2**63")
     most = dev.info.memory_nbytes
-    if most and nbytes > most:  # the system might promise more than it has
+    if most and nbytes > most:  # the system might grant memory that it does not have
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
     try:
         return recycled.empty(shape, dtype, nbytes)
@@ -146,7 +146,7 @@ class Stage:
         self.dev = device(dev)
         self.queue = dev.default_queue
         self.out = None if out is None else operand("out", out, dev)
-        self.returned = out  # the caller's own object, which may be of a subclass
+        self.returned = out  # the caller's `out` itself, which may be of a subclass of np.ndarray
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
         given = {
@@ -279,8 +279,9 @@ class Stage:
     def finish(self, target: Target) -> Any:
         """Returns the result of the operation.
 
-        A call with an Array returns an Array, which may be pending. A call with numpy arrays only
-        waits for its end. It returns `out` if the caller gave one, else a numpy array.
+        If an operand is an Array, the result is an Array, whose computation may not have ended. If
+        all operands are numpy arrays, this method waits until the work has ended. It then returns
+        `out` if the caller gave one, else a numpy array.
         """
         made, out = target.pointer, self.out
         if self.on_device:
@@ -336,10 +337,10 @@ def check_out(out: Any, shape: Shape, dtype: Any, layout: str | None) -> None:
 
 
 def shares_itself(x: Host) -> bool:
-    """Returns whether elements of `x` share memory, or its axes interleave.
+    """Returns whether elements of `x` may share memory.
 
-    An `out` for which this is True is copied from a temporary, as numpy does. Of the elements that
-    share memory, the last one that is copied stays.
+    An `out` for which this is True gets its elements from a temporary, one after another, as in
+    numpy. If elements share memory, the last one copied remains.
     """
     extent = x.itemsize
     for step, size in sorted((abs(s), d) for s, d in zip(x.strides, x.shape, strict=True) if d > 1):

@@ -1,8 +1,8 @@
 """reduce: sum, max, min or mean over any axes.
 
-The kernels reduce the middle axis of an array [outer, n, inner]. Axes that are neighbours
-in memory form one n. The axes to reduce may form several such runs. These are reduced one after the
-other, innermost first.
+The kernels reduce the middle axis of an array [outer, n, inner]. Axes to reduce that are neighbours
+in memory are joined to one such axis, a run. The runs of a call are reduced one after another,
+innermost first.
 """
 
 from __future__ import annotations
@@ -123,14 +123,18 @@ def reduce(
     check.one_of("op", op, tuple(OPS))
     if isinstance(a, (Lazy, str)) or (callable(a) and not isinstance(a, Array)):
         if isinstance(a, Lazy) and names:
-            raise TypeError(f"{listed(names)}: expected no names, because a is made by lazy")
+            raise TypeError(
+                f"{listed(names)}: expected no values by name, because a (made by lazy) has its own"
+            )
         given = a if isinstance(a, Lazy) else Lazy(a, (), names)
         found = fold(dev, given, op, axis, keepdims)
         if found is not None:
             return found
         a, names = given.map(dev), {}
     if names:
-        raise TypeError(f"{listed(names)}: expected no names, because a is an array")
+        raise TypeError(
+            f"{listed(names)}: expected no values by name, because a is an array, not an expression"
+        )
     stage = staging.Stage(dev, {"a": a})
     (a,) = stage.inputs.values()
     axes, final, dtype = outline(a, op, axis, keepdims)

@@ -77,7 +77,7 @@ def _map(y: Array, *rest: Any) -> Array:
 
 
 def _at(rows: int, columns: int, row: int, column: int) -> Array:
-    """Returns the positions of the elements of a strided matrix."""
+    """Returns the positions in flat memory of the elements of a strided matrix."""
     return np.add.outer(np.arange(rows) * row, np.arange(columns) * column)
 
 
@@ -140,7 +140,7 @@ def _strided(dst: Array, src: Array, *sizes: int) -> Array:
 
 
 def _places(shape: Sequence[int], strides: Sequence[int], offset: int) -> Array:
-    """Returns the positions of the elements of a strided array."""
+    """Returns the positions in flat memory of the elements of a strided array."""
     found = np.full(shape, offset, np.int64)
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(n) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))

@@ -104,12 +104,12 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
     """
     wanted, given = np.asarray(want).reshape(-1), np.asarray(got).reshape(-1)
     if wanted.size != given.size:
-        raise ValueError(f"mismatch: got has {given.size} elements, want {wanted.size}")
+        raise ValueError(f"mismatch: expected {wanted.size} elements, as in want, got {given.size}")
     if not wanted.size:
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
     wide = np.result_type(wanted.dtype, given.dtype, widest)
-    with np.errstate(all="ignore"):  # even signaling NaNs would cause a warning
+    with np.errstate(all="ignore"):  # no warnings: even == warns of a signaling NaN
         equal, whole = given == wanted, wanted.dtype.kind + given.dtype.kind in ("ii", "uu")
         wanted, given = wanted.astype(wide), given.astype(wide)
         finite = wanted[np.isfinite(wanted)]

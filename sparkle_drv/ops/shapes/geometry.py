@@ -87,7 +87,10 @@ def geometry(
     dilations = check.pair("dilation", dilation, 1)
     for name, shape, of in (("x", x, (c, *image)), ("w", w, kernel)):
         if 0 in of:
-            raise ValueError(f"{name}: only the batch and oc may be empty, got shape {shape}")
+            raise ValueError(
+                f"{name}: expected 1 or more in all dimensions except batch and output "
+                f"channels, got shape {shape}"
+            )
     for value in (*x, *w):
         check.size("x or w", value, check.I32)
     if c % groups or oc % groups:
@@ -104,8 +107,8 @@ def geometry(
         room = check.size("padding", image[i] + sum(pads[i]), check.I32)
         if room < reach[i]:
             raise ValueError(
-                f"x: the output would have no {name}: {image[i]} and {sum(pads[i])} of padding are "
-                f"less than the {reach[i]} that w spans with dilation {dilations[i]}"
+                f"x: the output would have no {name}: {image[i]} pixels and {sum(pads[i])} of "
+                f"padding are less than the {reach[i]} that w spans with dilation {dilations[i]}"
             )
         sizes.append((room - reach[i]) // strides[i] + 1)
     return Geometry(

@@ -107,9 +107,10 @@ def _widened(
 
 
 def interleaves(view: View) -> bool:
-    """Returns whether two indices may name one element, or the ranges of dimensions interleave.
+    """Returns whether two indices may name one element.
 
-    The result is False for every slice and transpose of a row-major array.
+    The result may be True for separate elements too, if those of one dimension lie between those of
+    another. The result is False for every slice and transpose of a row-major array.
     """
     extent = 1
     for step, n in sorted((abs(s), n) for s, n in zip(view.strides, view.shape, strict=True)):

@@ -77,8 +77,8 @@ def strided_copy(
     move = moves.move(to, of, itemsize, addresses, lambda n: dev.provides(f"strided_u{8 * n}"))
     if move is None:
         raise check.NotThere(
-            f"dst: {dev.uri} has no strided copy of {dst.dtype} ({itemsize} bytes an element), "
-            "only of aligned runs of 4 bytes"
+            f"dst: {dev.uri} has no strided copy of {dst.dtype} ({itemsize} bytes an element): "
+            "it copies only contiguous runs of 4, 8, ... bytes that are aligned to 4"
         )
     if len(move.shape) > moves.DIMS:
         raise ValueError(

@@ -122,8 +122,8 @@ def gemm(
 
     stays: True if b never changes. Such a b is packed if that pays (packs_b), and read in place
     otherwise. In both cases the kernel uses this plan, so the order of additions is the same.
-    a_rows, b_rows: True if the rows of a or b are contiguous. An operand without contiguous rows is
-    packed in slices of terms, one at a time.
+    a_rows, b_rows: True if the rows of a or b are contiguous. If an operand has no contiguous rows,
+    the kernel packs it in slices of kc terms, one slice at a time.
 
     >>> tiles.gemm(dev.info, 4, 4, 4).algo
     'blocked'
@@ -160,8 +160,9 @@ def _for_few_rows(
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
         # The kernel reads b once, from memory, without packing it. With core.far_rows, it reads b
-        # row by row, while c stays in L2. Otherwise it reads b one panel after another. Up to two
-        # micro-tiles of c need a panel, which stays in half of L1 between their reads.
+        # row by row, while c stays in L2. Otherwise it reads b one panel after another. A panel is
+        # read once or twice: for each of the one or two micro-tiles of rows of c. So kc is chosen
+        # such that a panel takes half of L1.
         if core.far_rows:
             nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)
             return replace(tile, kc=core.far_rows, nc=nc)

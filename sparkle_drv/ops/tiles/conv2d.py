@@ -1,7 +1,7 @@
 """The tile model of a convolution: it chooses the algorithm and its blocks from a memory hierarchy.
 
-The functions take plain data, with the figures of cores.py and caches.py. calls/plans.py calls
-this; `bench.py tune` searches around its plans.
+The functions take plain data: sizes, and the properties of cores and caches (cores.py, caches.py).
+calls/plans.py calls this; `bench.py tune` searches around its plans.
 
 On a cpu "direct" has two micro-tiles with equally many accumulators; `levels` says which is used.
 The first, a tile of pixels, broadcasts pixels against vectors of output channels (mr = two vectors

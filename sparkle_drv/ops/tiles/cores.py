@@ -1,4 +1,8 @@
-"""Figures of CPU cores by instruction set, and nominal rates, for blocking.py and conv2d.py."""
+"""Registers, latencies and FMAs per cycle of CPU cores, by instruction set, for tile plans.
+
+This file also has a nominal clock and the least work that pays for a thread. blocking.py and
+conv2d.py use it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,9 @@ Levels = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class Core:
-    """Figures of one core's vector unit. Each instruction set has its own Core."""
+    """Properties of one core's vector unit, from which tile plans are computed. Each instruction
+    set has its own Core.
+    """
 
     vector_nbytes: int
     """Bytes of a vector register."""

@@ -141,9 +141,10 @@ def _registers(
     vector: int = 4,
     bk: int = 4,
 ) -> TilePlan:
-    """Returns the plan with the fastest of `tiles` for `parts` products of these sizes.
+    """Returns the plan with the tile of `tiles` that is fastest on a software device.
 
-    A group is one vector of threads, and the groups are divided among the cores.
+    The work is `parts` matrix products of the sizes (m, n, k). The model assumes groups of _LANES
+    threads, which run as one vector, and divides the groups among the cores.
     """
     m, n, k = sizes
 
@@ -189,9 +190,10 @@ def reduce_parts(info: DeviceInfo, n: int) -> int:
 def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
     """Returns the plan of an expression over n elements, or None if a kernel shall interpret it.
 
-    The plan has the words of the program. If this package generates kernels for the device, as text
-    or machine code, an expression gets a kernel of its own. For few elements the time to make such
-    a kernel (0.1 s) would never pay.
+    The plan has `program`, the instructions of the expression. From such a plan a kernel of its own
+    is generated for the expression, as text or machine code. None is returned if this package
+    generates no kernels for the device. It is also returned for few elements, because the time to
+    make such a kernel (0.1 s) would never pay.
 
     >>> tiles.map(dev.info, (0, 1), n=1000) is None
     True

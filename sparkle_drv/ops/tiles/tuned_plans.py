@@ -25,17 +25,20 @@ _FIELDS = ("algo", "levels", "vector", "threads", "layout_in", "layout_out")
 
 
 def gemm_shape(m: int, n: int, k: int) -> str:
-    """Returns the name of a matrix product's shape in the file."""
+    """Returns the name of a matrix product's shape in tuned.json."""
     return f"m={m} n={n} k={k}"
 
 
 def conv2d_shape(shape: Geometry) -> str:
-    """Returns the name of a convolution's shape in the file: its scalars in the kernel's order."""
+    """Returns the name of a convolution's shape in tuned.json: its scalars in kernel order."""
     return f"{shape.layout} " + ",".join(str(v) for v in shape.arguments()[:-1])
 
 
 def reduce_shape(outer: int, n: int, inner: int) -> str:
-    """Returns the name of a reduction's shape in the file; the middle axis is reduced."""
+    """Returns the name of a reduction's shape in tuned.json.
+
+    The operand has the axes (outer, n, inner), of which the middle one is reduced.
+    """
     return f"outer={outer} n={n} inner={inner}"
 
 
@@ -98,7 +101,9 @@ def _entry(given: Mapping[str, Any]) -> Entry:
         elif not isinstance(value, str):
             raise TypeError(f"{name}: expected text, got {value!r}")
     if len(levels) > 2 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
-        raise ValueError(f"sizes: expected at most 2 levels, of ints below 2**31, got {sizes}")
+        raise ValueError(
+            f"plan: expected at most 2 levels of 3 sizes, from 0 to 2**31 - 1 each, got {sizes}"
+        )
     best = float(given["best_s"])
     plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
     return Entry(plan, best, float(given["model_s"]))

@@ -53,13 +53,14 @@ def tiles_of(shape: Geometry, m: int) -> int:
 def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
     """Returns a list of (number of matrices of weights, rows that each is multiplied with).
 
-    A row has the input channels at one point of the transformed input. The rows of all images
-    count.
+    A row has the input channels at one point of one transformed tile, or at one pixel that is not
+    transformed. The rows of all images are counted.
     """
     if shape.stride == (1, 1):
         return [((m + 2) ** 2, tiles_of(shape, m))]
-    # With stride 2, each dimension has two parts. The even pixels of a tile are transformed to m +
-    # 1 points. The odd pixels are multiplied without a transform and share one weight.
+    # With stride 2, the even and the odd pixels are computed separately in each dimension. The even
+    # pixels of a tile are transformed to m + 1 points, each with a matrix of its own. The odd
+    # pixels are not transformed, and one matrix serves all of them.
     height, width = ([(m + 1, -(-size // m)), (1, size)] for size in shape.size)
     return [(i * j, shape.n * rows * columns) for i, rows in height for j, columns in width]
 
@@ -107,9 +108,9 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """Returns ((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. The products of a group that are not
-    transformed back yet take a quarter of L2. If transformed patches (the inputs of tiles) do not
-    fit into L2, at least WIDE output channels are multiplied together.
+    `micro` is the micro-tile: tiles by output channels. A group's products wait in memory until
+    they are transformed into outputs, and take a quarter of L2. If transformed patches (the inputs
+    of tiles) do not fit into L2, at least WIDE output channels are multiplied together.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)

@@ -145,7 +145,7 @@ def test_new_arrays_survive_that_somebody_closes_their_device():
 
 def test_an_array_of_one_whole_number_is_an_index():
     assert list(range(5))[xp.asarray(2)] == 2
-    with pytest.raises(TypeError, match=r"expected an Array of a whole number, got 2\.5"):
+    with pytest.raises(TypeError, match=r"expected an Array of one whole number, got 2\.5"):
         hex(xp.asarray(2.5))
 
 

@@ -269,7 +269,7 @@ def test_the_plan(dev):
     agree_conv(held[1].numpy(), want, 27)
     with pytest.raises(ValueError, match="conv2d_f32: argument x"):
         plan(x[:1], out)
-    with pytest.raises(ValueError, match="x_shape: expected a batch and output channels"):
+    with pytest.raises(ValueError, match="x_shape: expected 1 or more images and output channels"):
         conv2d.plan(dev, (0, 6, 10, 11), w, groups=2)
     with pytest.raises(TypeError, match="x_shape: expected a whole number"):
         conv2d.plan(dev, (1.5, 6, 10, 11), w, groups=2)
@@ -314,12 +314,12 @@ def test_the_plan(dev):
         (X, W, {"padding": ((1, 1),)}, ValueError, r"padding: expected \(\(top, bottom\)"),
         (X, W, {"padding": 2**31}, ValueError, "padding: expected at most"),
         (X, W, {"dilation": 2**31}, ValueError, "dilation: expected at most"),
-        (X[:, :, :2], W, {}, ValueError, "x: the output would have no height: 2 and 0 of padding"),
+        (X[:, :, :2], W, {}, ValueError, "no height: 2 pixels and 0 of padding"),
         (X, W, {"dilation": (1, 9)}, ValueError, "no width: 9 .* less than the 10 that w spans"),
         (X[:0, :, :2], W, {}, ValueError, "x: the output would have no height"),
-        (X[:, :0], W[:, :0], {}, ValueError, "x: only the batch and oc may be empty"),
-        (X[..., :0], W, {"padding": 3}, ValueError, "x: only the batch and oc may be empty"),
-        (X, W[..., :0], {}, ValueError, "w: only the batch and oc may be empty"),
+        (X[:, :0], W[:, :0], {}, ValueError, "x: expected 1 or more in all dim"),
+        (X[..., :0], W, {"padding": 3}, ValueError, "x: expected 1 or more in all dim"),
+        (X, W[..., :0], {}, ValueError, "w: expected 1 or more in all dim"),
         (X, W, {"activation": "elu"}, ValueError, "activation: expected .*, got 'elu'"),
         (
             X,

@@ -160,7 +160,7 @@ def test_many_dimensions(dev):
         (lambda d, x: reduce(d, "x +", x=x), ValueError, "got the end"),
         (lambda d, x: reduce(d, "x*y", x=x), TypeError, "y: it stands in the expression and has"),
         (lambda d, x: reduce(d, "x", x=x, z=x), TypeError, "z: the expression has no such name"),
-        (lambda d, x: reduce(d, x, y=x), TypeError, "y: expected no names"),
+        (lambda d, x: reduce(d, x, y=x), TypeError, "y: expected no values by name"),
         (lambda d, x: reduce(d, "x", axis=2, x=x), ValueError, "axis: expected -2 to 1"),
         (
             lambda d, x: reduce(d, "x", "prod", x=x),
