@@ -65,8 +65,8 @@ def has_venv() -> bool:
 
 
 def has_gl() -> bool:
-    """True if a device initialises; libEGL alone is not a driver. A child process tries, because a
-    driver may crash.
+    """True if EGL initialises a device; libEGL alone is not a driver. A child process tries it,
+    because a driver may crash.
     """
     look = (str(PYTHON), str(Path(__file__).resolve().parent / "_egl_check.py"))
     try:

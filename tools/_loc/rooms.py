@@ -71,7 +71,9 @@ def arrows(texts: Mapping[str, str]) -> list[Arrow]:
 
 
 def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, Room]:
-    """Returns all rooms by name. `texts` has the sources by path, `sentences` those of folders."""
+    """Returns all rooms (folders of sources) by name. `texts` has the sources by path, `sentences`
+    the sentence that describes each folder.
+    """
     made: dict[str, Room] = {}
 
     def room(path: str) -> Room:

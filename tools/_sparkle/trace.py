@@ -117,7 +117,7 @@ def busy_us(track: list[dict[str, Any]]) -> float:
 
 
 def told(summed: dict[str, Any]) -> list[str]:
-    """Returns the summary as lines."""
+    """Returns the summary of a trace as lines of text."""
     wall = summed["wall_s"]
     lines = [f"{seconds(wall)} of wall time, {summed['flows']} flows"]
     for name, covered in summed["covered"].items():

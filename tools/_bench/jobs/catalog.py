@@ -72,8 +72,8 @@ def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[s
 
 
 def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[Point]:
-    """Returns the points of a kernel's axes on a device, with "auto" and "size" resolved. Raises
-    UsageError.
+    """Returns the points of a kernel's axes on a device. Numbers replace the values "auto" and
+    "size" of axes. Raises UsageError.
     """
     row = table()[kernel]
     axes = row.axes

@@ -41,7 +41,8 @@ def unheard(kernel: str, step: str) -> None:
 announce = unheard
 """A function that is called before each step (LOADS to TIMES) with its kernel; "" for any
 kernel. child.py sets it."""
-# seconds to wait when closing after a failure; a kernel that hangs does not end within them either
+# seconds to wait for a queue that is closed after a failure; a longer wait would not help if a
+# kernel hangs
 LEAVE_S = 1.0
 
 

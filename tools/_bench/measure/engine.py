@@ -77,7 +77,7 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
     """Returns what a row stores about its job and the run: the seed, the job's label, types and
-    shapes of operands, and the job's own entries.
+    shapes of operands, and the entries of `job.extra`.
     """
     operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
     return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}

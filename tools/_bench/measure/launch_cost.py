@@ -94,7 +94,7 @@ def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
 
 
 def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> Iterator[Row]:
-    """Yields a row for each case, or one failed row when saxpy computes a wrong result."""
+    """Yields a row for each kind of call, or one failed row if saxpy computes a wrong result."""
     point = catalog.expand("saxpy_f32", {"n": "1000"}, device.info)[0]
     checked = engine.run(
         catalog.make("saxpy_f32", point, device.info, manifest, settings.seed),

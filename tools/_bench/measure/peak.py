@@ -33,7 +33,7 @@ def measure(
     say: Callable[[str], None] = lambda what: None,
 ) -> Iterator[tuple[Roof, Row]]:
     """Yields (the roofs so far, the row just measured). A kernel that the device's `manifest` lacks
-    has no row. A kernel that fails its check raises no roof.
+    has no row. A kernel that fails its check does not change the roofs.
     """
     roof = Roof()
     for kernel, kinds in roofs.KERNELS.items():

@@ -188,7 +188,8 @@ class Gauges:
                 break
         iters = max(1, int(iters * launch_ns / lasts))
         bound = stack.enter_context(made({**at, "iters": iters}))
-        timing.estimate(bound)  # launches the kernel, which then has written its flops
+        # launches the kernel, because bound.flops() reads a number that the kernel writes
+        timing.estimate(bound)
         name = f"{kernel}, {threads} thread" if threads else kernel
         return Probe(name, bound.flops(), timing.several(bound, batch))
 

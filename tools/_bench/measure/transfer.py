@@ -44,8 +44,8 @@ AXES = (
 MODE = "latency"
 EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
 ALIGNED = 256  # alignment of slots, in bytes
-# Largest number of slots, the places of a buffer to which one transfer after the other goes. Small
-# transfers would fit more slots, but their commands would take long to record.
+# Largest number of slots, the places of a buffer to which one transfer after the other goes. A
+# buffer would hold more slots of small transfers, but recording a command for each would take long.
 MOST_SLOTS = 2048
 
 
@@ -187,8 +187,8 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """Returns the number of slots of `nbytes` bytes, used in turn by one transfer each, whose bytes
-    together exceed twice the last-level cache, but at most MOST_SLOTS.
+    """Returns how many slots of `nbytes` bytes the transfers use in turn. Together the slots exceed
+    twice the largest cache, unless MOST_SLOTS limits their number.
     """
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)

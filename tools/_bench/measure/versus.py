@@ -38,8 +38,8 @@ MOST_UNEQUAL = 100
 
 @dataclass
 class Entrant:
-    """One of the kernels that are compared. `row` is set when nothing more is to be
-    measured of it.
+    """One of the kernels that are compared. `row` is set when the kernel needs no further
+    measurement.
     """
 
     job: Job

@@ -148,7 +148,7 @@ class Sheet:
 
     def legend_outside(self, axes: Any) -> None:
         """Puts a legend to the right of the axes, because inside them it could cover points. The
-        sheet grows.
+        figure grows with it.
         """
         handles, labels = axes.get_legend_handles_labels()
         if not handles:

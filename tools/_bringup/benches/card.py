@@ -1,4 +1,4 @@
-"""The cards of the amdgpu family: how a node is opened, and its files in sysfs.
+"""The cards of the amdgpu family: how a render node is opened, and its files in sysfs.
 
 `Real` is a render node of this machine, `Emulated` a card of an emulated machine. Each process that
 runs rungs opens the card itself.
@@ -35,7 +35,7 @@ class Real:
         return nodes.listed(self.root)
 
     def path(self) -> Path:
-        """Returns the path of the node. Raises Wrong, which says what is missing."""
+        """Returns the path of the render node. Raises Wrong, which says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
                 raise Wrong(f"expected a render node, found no file {self.uri}", no_node=True)
@@ -58,13 +58,13 @@ class Real:
         return ours[which].path
 
     def open(self) -> raw.Node:
-        """Opens a new node. Raises raw.IoctlError."""
+        """Opens the card's render node once more. Raises raw.IoctlError."""
         return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
-        """Opens the public device."""
-        # Matches by path, because numbers differ: the package counts cards that it can drive, the
-        # ladder all cards of the kernel driver.
+        """Opens the card's `sparkle_drv.Device`."""
+        # Looks for the device by its path. Its number may differ: the package counts only cards
+        # that it can drive, the ladder counts all cards of the kernel driver.
         path, reasons = str(self.path()), []
         for found in sp.discover():
             if found.backend != "amdgpu":

@@ -238,8 +238,8 @@ def in_order(b: Opened) -> str:
         c.read(one, back).wait(LIMIT_S)
         if not written.done or not fence.done:
             raise Wrong(
-                "expected earlier fences to be done, as later work that waited for them has ended; "
-                "got one that is not done",
+                "expected the fences of earlier work to be done, because later work that waited "
+                "for them has ended; got one that is not done",
                 out_of_order=True,
             )
     compare("across two queues", back, data)

@@ -44,9 +44,11 @@ def version(b: Bench) -> str:
     name, major, minor, patch, text = b.node.version()
     b.facts |= {"driver": name, "kms_major": major, "kms_minor": minor}
     if name != "amdgpu":
-        raise Wrong(f"the driver behind this node is {name!r} ({text}), not amdgpu", driver=name)
+        raise Wrong(f"the driver of this render node is {name!r} ({text}), not amdgpu", driver=name)
     if major != 3 or minor < KMS_LEAST:
-        raise Wrong(f"amdgpu {major}.{minor}: expected 3.{KMS_LEAST} or newer", old=True)
+        raise Wrong(
+            f"expected KMS version 3.{KMS_LEAST} or newer of amdgpu, got {major}.{minor}", old=True
+        )
     return f"amdgpu {major}.{minor}.{patch}"
 
 
@@ -93,7 +95,11 @@ def device(b: Bench) -> str:
         )
     low, high = d.virtual_address_offset, d.virtual_address_max
     if low >= high or d.virtual_address_alignment % gpus.PAGE:
-        raise Wrong(f"{said}: addresses {low:#x} to {high:#x} are not a range", bad_info=True)
+        raise Wrong(
+            f"{said}: expected a range of GPU addresses aligned to pages, got {low:#x} to "
+            f"{high:#x}",
+            bad_info=True,
+        )
     if not isa.startswith("gfx"):
         raise Wrong(f"{said}: expected gfx10.3 or gfx11", unsupported=True)
     kind = "APU" if b.facts["apu"] else "card"
@@ -138,7 +144,9 @@ def firmware(b: Bench) -> str:
     b.facts["firmware"] = ", ".join(words)
     if none:
         raise Wrong(
-            f"no firmware: {', '.join(none)}; all firmware: {', '.join(words)}", no_firmware=True
+            f"expected a firmware version of each engine, got 0 for {', '.join(none)}; all "
+            f"versions: {', '.join(words)}",
+            no_firmware=True,
         )
     return ", ".join(words)
 

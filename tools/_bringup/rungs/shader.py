@@ -158,7 +158,8 @@ def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
     wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)
     memory = gpu.buffer(wave_nbytes * slots * b.engines, rights="rw")
     out = gpu.buffer(4 * groups * size + 4096)
-    # The descriptor's word3 is that for wave32 (AMDGPU_FACTS 5.5).
+    # The last four words are the buffer descriptor of the scratch memory; its word3 is that for
+    # wave32 (AMDGPU_FACTS 5.5).
     user = [0, 0, memory.va & 0xFFFFFFFF, memory.va >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
     given = kernels.Scratch(memory.va, wave_nbytes, waves)
     text = kernels.scratch(gfx)
