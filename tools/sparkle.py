@@ -157,8 +157,7 @@ def _set_aside_nonsense() -> list[str]:
 
 
 def _examine(node: Found) -> int:
-    """Prints the facts about one device. Returns 1 if the device looked usable but does not work.
-    """
+    """Prints the facts about one device. Returns 1 if it looked usable but does not work."""
     if node.info is None:
         verdict, code, said, advice = (
             "not usable",

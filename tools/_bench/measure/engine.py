@@ -111,8 +111,8 @@ def attempt(
 
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
-    """Adds to the row what is known of its job: entries, notes and, if timed, rates. Returns
-    the row.
+    """Adds what `told` returns about the job to the row, and the job's notes. A timed row also gets
+    its rates. Returns the row.
     """
     row.extra |= told(job, settings)
     row.notes += job.notes

@@ -104,8 +104,8 @@ def _lasts(sampler: Sampler) -> float:
 
 
 def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -> Share:
-    """Returns the row's share of the roof with the highest median. A kernel on one thread and the
-    same kernel on all threads count as one roof.
+    """Returns the row's share of one roof: that of the kernel whose rates have the highest median.
+    A kernel on one thread and the same kernel on all threads count as one.
     """
     variants: dict[str, list[list[float]]] = {}
     for probe in roofed.probes:

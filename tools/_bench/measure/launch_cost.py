@@ -116,7 +116,7 @@ def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> 
 
 
 def _sample(case: Case, queue: sp.Queue, settings: Settings) -> Measured:
-    """Takes the samples of one case. Each sample begins on an idle queue."""
+    """Takes the samples of one kind of call. Each sample begins on an idle queue."""
     samples: list[float] = []
     rule, start, stop = settings.rule, time.monotonic(), None
     case.loop()

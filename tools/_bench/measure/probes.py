@@ -49,8 +49,8 @@ REFERENCE = "reference"  # kind of a probe that belongs to no roof
 class Probe:
     """A kernel of roofs.py on the device. `work` is the flops or bytes per launch.
 
-    `kernel` is the kernel's name, followed by the number of threads unless all threads run the
-    kernel. `roof` is the name without that number.
+    `kernel` is the kernel's name. If not all threads run the kernel, the number of threads follows
+    the name. `roof` is the name without that number.
     """
 
     kernel: str

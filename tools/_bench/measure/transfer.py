@@ -1,9 +1,9 @@
 """The cost of moving bytes on a device: one transfer at a time, with a wait, by the host's clock.
 
-There are six ways. Four use a queue: write (from the host), read (to the host), copy and fill
-(within the device). In two the CPU moves the bytes through mapped memory: map_write and map_read,
-with the time of mapping. The bytes come from memory, not from a cache: transfers use slots in turn
-that together are larger than twice the last-level cache.
+There are six kinds of transfer. Four use a queue: write (from the host), read (to the host), copy
+and fill (within the device). In two the CPU moves the bytes through mapped memory: map_write and
+map_read, with the time of mapping. The bytes come from memory, not from a cache: transfers use
+slots in turn that together are larger than twice the last-level cache.
 
 Every row is checked before and after timing. Random bytes are moved over a target that held their
 complement. All bytes are compared, and the bytes around the target must not change. Called by

@@ -111,7 +111,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
 
 
 def _beside(value: int, ladder: tuple[int, ...]) -> list[int]:
-    """Returns the next lower and the next higher value of the ladder."""
+    """Returns the next lower and the next higher value than `value` in the sequence `ladder`."""
     return [
         *[step for step in ladder if step < value][-1:],
         *[step for step in ladder if step > value][:1],

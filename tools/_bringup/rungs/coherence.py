@@ -120,7 +120,7 @@ def code_cache(b: Bench) -> str:
 
 
 def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
-    """Returns the chunk that makes a submission wait for a job of this context."""
+    """Returns a list with the CS chunk that makes a submission wait for a job of this context."""
     chunk = ffi.new("struct drm_amdgpu_cs_chunk_dep *")
     chunk.ip_type, chunk.ring, chunk.ctx_id, chunk.handle = IP[job.ip], job.ring, gpu.ctx, job.seq
     return [(lib.AMDGPU_CHUNK_ID_DEPENDENCIES, chunk)]

@@ -139,8 +139,8 @@ def scratch(b: Bench) -> str:
 
 
 def scratch_per_engine(b: Bench) -> str:
-    """Tests scratch with as many slots in each shader engine as one group has waves,
-    and no more.
+    """Tests scratch memory with the fewest slots that each shader engine needs: one for each wave
+    of one group.
     """
     groups = min(4 * b.engines, 24)
     keep(b, "scratch per engine", 8, groups, 256)

@@ -25,7 +25,7 @@ def soon(seconds: float) -> int:
 
 
 class Syncobj:
-    """A kernel syncobj, which has a handle."""
+    """A DRM syncobj: an object of the kernel driver, which `handle` names."""
 
     def __init__(self, node: raw.Node, flags: int = 0, handle: int = 0) -> None:
         self.node = node
