@@ -129,7 +129,7 @@ def compact(text: str) -> str:
 
 def usage(ptx: Path, arch: str) -> list[Usage]:
     """Returns the resources of each kernel of a file, as ptxas reports them. Raises Failed if the
-    file does not assemble. Needs `prepare`.
+    file does not assemble. Call `prepare` first.
     """
     command = [_tools["ptxas"], "-v", f"-arch={arch}", str(ptx), "-o", "/dev/null"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -54,8 +54,8 @@ def trace(args: argparse.Namespace) -> int:
 
 
 def summary(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the figures of a document in which `chrome.problems` finds nothing. Times are in
-    seconds.
+    """Returns the numbers that sum up a trace. `given` is the JSON document of a trace in which
+    `chrome.problems` finds no error. Times are in seconds.
     """
     events = given["traceEvents"]
     nodes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}

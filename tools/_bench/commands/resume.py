@@ -131,7 +131,7 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Writes a device into the document, before its work is planned.
+        """Writes a device into the results file's document, before its work is planned.
 
         Raises NotComparable if the earlier run measured another device under this URI.
         """
@@ -150,7 +150,7 @@ class Ledger:
         return len(self._places) - 1
 
     def tell(self) -> None:
-        """Writes into the document how many of its rows an earlier run measured."""
+        """Writes into the results file's document how many of its rows an earlier run measured."""
         if self.earlier:
             document = self.earlier.document
             runs = [*document.get("resumed", ())]

@@ -70,8 +70,8 @@ def _fit(session: Session) -> None:
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
-    """Returns every combination of way (write, read, ...), kind of memory and size. `specs` are
-    the -a options, which limit the axes. Raises UsageError for an unknown axis.
+    """Returns every combination of kind of transfer (write, read, ...), kind of memory and size.
+    `specs` are the -a options, which limit the axes. Raises UsageError for an unknown axis.
     """
     given = axes.assignments(specs)
     known = [axis.name for axis in transfer.AXES]

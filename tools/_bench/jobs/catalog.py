@@ -51,7 +51,7 @@ def select(
         found = [name] if name in has else base or fnmatch.filter(has, name)
         if not found:
             close = [k for k in has if name.lower() in k] or has
-            raise UsageError(f"no kernel is called {name!r}; there are {', '.join(close)}")
+            raise UsageError(f"no kernel is called {name!r}; expected one of {', '.join(close)}")
         chosen |= dict.fromkeys(found)
     return list(chosen)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 BAND_NBYTES = (
-    # Four pages. An index that is wrong by one row, of some thousand elements, still hits the band.
-    # Views stay page-aligned.
+    # The bytes of a guard band: four pages. An index that is wrong by one row, of some thousand
+    # elements, still hits the band. Views stay page-aligned.
     16384
 )
 LAUNCH_TIMEOUT_S = 120.0

@@ -138,8 +138,9 @@ def _pilot(
     """Returns the roofs that the row may come closest to, judged by the shortest times of a few
     rounds.
 
-    The samples of these rounds are dropped. If the row is near no roof, returns the reference, a
-    loop of FMAs, as well. The delays of a kernel that hardly moves data differ from a stream's.
+    The samples of these rounds are dropped. If the row is near no roof, also returns the reference,
+    a loop of FMAs. Such a row may hardly move data, and then other things delay it than delay a
+    stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):

@@ -97,7 +97,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # One method for each kind of transfer. It makes the transfer in slot `at` and waits for it.
+    # Each of these methods makes one kind of transfer, in slot `at`, and waits for its end.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])

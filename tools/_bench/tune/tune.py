@@ -224,7 +224,7 @@ def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
 
 @dataclass
 class Visit:
-    """One run of the command over all devices. `rows` are the finished rows."""
+    """One run of the tune command over all devices. `rows` are the finished rows."""
 
     settings: Settings
     rows: list[Row]

@@ -22,7 +22,7 @@ JOB_LIMIT_S = 1.5
 
 class Real:
     """A render node of this machine. `uri` is "amdgpu:0" or the path of a render node; "" is the
-    first node that amdgpu drives.
+    first render node that amdgpu drives.
     """
 
     emulated = False
@@ -43,7 +43,9 @@ class Real:
         listed = self.listed()
         dri = self.root / "dev/dri"
         if not dri.is_dir():
-            raise Wrong(f"there is no {dri}: no GPU driver has made a node here", no_dri=True)
+            raise Wrong(
+                f"there is no {dri}: no GPU driver has made a render node here", no_dri=True
+            )
         if not listed:
             raise Wrong(f"{dri} has no render node (renderD*)", no_dri=True)
         ours = [node for node in listed if nodes.maybe_ours(node)]
@@ -120,7 +122,7 @@ class Emulated:
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
         node = raw.Node(around(self.machine.ops), fd.fd)
-        fd.fd = -1  # from here on the node owns the descriptor
+        fd.fd = -1  # from here on `node` owns the descriptor and closes it
         return node
 
     def device(self) -> Any:

@@ -1,6 +1,6 @@
 """Recordings of bring-up runs: `--record FILE` around a run, `--replay FILE` on a device.
 
-with recorded("run.rec"): ...  # every amdgpu node opened inside is written down
+with recorded("run.rec"): ...  # records every amdgpu render node that is opened inside
 outcome = replay("run.rec", "emu:gfx1100")  # on a fresh machine; "amdgpu:0" is this machine's card
 
 docs/recording.md explains both.

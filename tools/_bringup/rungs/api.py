@@ -77,7 +77,7 @@ def buffers(b: Opened) -> str:
             got = np.empty(100_000, np.uint8)
             dev.default_queue.read(made, got).wait(LIMIT_S)
             if got.any():
-                raise Wrong(f"a new {memory.name} buffer is not zero", not_cleared=True)
+                raise Wrong(f"expected zeros in a new {memory.name} buffer", not_cleared=True)
     return "of each kind of memory, zero when new"
 
 

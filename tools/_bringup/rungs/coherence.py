@@ -127,7 +127,9 @@ def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
 
 
 def copies(b: Bench, places: list[Buffer]) -> list[int]:
-    """Returns an IB that copies each place to the next, with a NOP between the copies."""
+    """Returns an IB that copies each buffer of `places` to the next one, with a NOP between the
+    copies.
+    """
     ib: list[int] = []
     for src, dst in pairwise(places):
         ib += sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": src.nbytes}, src=src.va, dst=dst.va)
@@ -165,7 +167,10 @@ def order(b: Bench) -> str:
     out.write([1])
     gpu.wait(third, b.job_s)
     if not beside:
-        raise Wrong("a copy without dependency waits for a compute job", late=True)
+        raise Wrong(
+            "expected a copy without dependency to end at once, but it waits for a compute job",
+            late=True,
+        )
     if early:
         raise Wrong("a job ended before the one that it depends on", out_of_order="engines")
     for name, chain, want in (("dependent", places, 0x0DE2), ("free", apart, 4)):

@@ -1,5 +1,5 @@
-"""amdgpu, the lowest rungs: the node, and the kernel driver's facts about itself, the chip, rings
-and memory.
+"""amdgpu, the lowest rungs: the render node, and the kernel driver's facts about itself, the chip,
+rings and memory.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def device(b: Bench) -> str:
         raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
     if bits != d.cu_active_number:
         raise Wrong(
-            f"{said}: cu_bitmap has {bits} units, cu_active_number says {d.cu_active_number}",
+            f"{said}: expected as many CUs in cu_bitmap as cu_active_number says, "
+            f"{d.cu_active_number}, got {bits}",
             bad_info=True,
         )
     low, high = d.virtual_address_offset, d.virtual_address_max
@@ -162,7 +163,10 @@ def memory(b: Bench) -> str:
         if heap.usable_heap_size > heap.total_heap_size:
             raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
     if not gtt or not vram:
-        raise Wrong(f"VRAM {vram >> 20} MiB, GTT {gtt >> 20} MiB: one is missing", no_memory=True)
+        raise Wrong(
+            f"expected some VRAM and some GTT, got {vram >> 20} MiB and {gtt >> 20} MiB",
+            no_memory=True,
+        )
     if (old.vram_size, old.gtt_size) != (vram, gtt) and old.vram_size > vram:
         raise Wrong(
             "expected INFO VRAM_GTT to report no more VRAM than INFO MEMORY, got "
