@@ -158,7 +158,8 @@ class Bound:
             # A kernel that was made for one tile plan on this device has a fixed grid.
             if self.kernel.groups:
                 self.launch_options = {}
-            # The times of an emulated device mean nothing, so its queue spends no packets on them.
+            # The times of an emulated device mean nothing, so its queue sends no packets that take
+            # times.
             if queue is None:
                 queue = device.queue() if device.info.emulated else timed(device)
                 stack.enter_context(closing(queue))

@@ -236,7 +236,7 @@ def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceI
 
 
 def rate(row: Row, job: Job, flops: float) -> None:
-    """Writes GFLOPS and GB/s into the row, from its own median."""
+    """Writes GFLOPS and GB/s into the row, computed from the row's median time."""
     time = row.time
     if time is None or time.median <= 0:
         return

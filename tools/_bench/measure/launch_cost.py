@@ -28,8 +28,8 @@ RECORDED = 100
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of call to measure. `loop` makes many such calls; its time is divided by `launches`,
-    the number of kernels that it launches, or of its waits.
+    """One kind of call to measure. `loop` makes many such calls. The time of the loop is divided by
+    `launches`: the number of kernels that it launches or, if it only waits, the number of waits.
     """
 
     name: str

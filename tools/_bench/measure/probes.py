@@ -254,8 +254,8 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Raises `best` to the rates that a row's probes reached. It ignores a stream whose bytes
-        fit into a cache, because `best` holds the rate of memory.
+        """Stores in `best` the rates of a row's probes that are higher than those there. Ignores a
+        stream whose bytes fit into a cache, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))

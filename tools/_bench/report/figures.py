@@ -77,7 +77,8 @@ def clear(folder: Path) -> None:
                 ours = OURS in file.read(1000)
             if ours:
                 path.unlink()
-        except OSError:  # writing the new file reports the error
+        # if the old file stays, writing the new one in its place will fail and report the error
+        except OSError:
             continue
 
 

@@ -28,7 +28,7 @@ RINGS = ("compute", "gfx", "dma")
 
 
 class Bench:
-    """One card while its ladder is climbed. Rungs add what they learn to `facts`."""
+    """One AMD card on which the rungs of its ladder run. Rungs add what they learn to `facts`."""
 
     def __init__(self, card: Any, *, job_s: float = JOB_S) -> None:
         self.card, self.job_s = card, job_s

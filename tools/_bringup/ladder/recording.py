@@ -54,8 +54,8 @@ def replay(path: str | Path, uri: str) -> Outcome:
 
 
 def around_climb(path: str, memory: bool) -> Any:
-    """Returns the context in which a climb runs: a recording to `path`, or nothing if
-    `path` is "".
+    """Returns the context in which a climb runs: one that records to `path`, or one that does
+    nothing if `path` is "".
     """
     if not path:
         return contextlib.nullcontext()
