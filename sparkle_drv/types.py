@@ -124,7 +124,8 @@ def in_common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """One device that `discover` examined; if it is not usable, with the reason and advice.
+    """One device that `discover` examined. If it is not usable, `reason` says why and `advice` what
+    to do.
 
     >>> next(f for f in sp.discover() if f.uri == "cpu").info.kind
     'cpu'

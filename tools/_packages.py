@@ -65,8 +65,8 @@ def has_venv() -> bool:
 
 
 def has_gl() -> bool:
-    """True if a device initialises; libEGL alone is not a driver. A child process tries, because a
-    driver may crash.
+    """True if EGL initialises a device; libEGL alone is not a driver. A child process tries it,
+    because a driver may crash.
     """
     look = (str(PYTHON), str(Path(__file__).resolve().parent / "_egl_check.py"))
     try:
@@ -87,7 +87,7 @@ PACKAGES = (
     Package("libgl1", "test", library("libGL.so.1")),
     # compiles shaders/cuda for the host (tests/cuda)
     Package("g++", "test", command("g++")),
-    # References for the emulated AMD GPU: the kernel's headers, RADV (tests/radv), Clover.
+    # References for the emulated AMD GPU: the kernel driver's headers, RADV (tests/radv), Clover.
     Package("libdrm-dev", "test", file("/usr/include/libdrm/amdgpu_drm.h")),
     Package("libvulkan-dev", "test", file("/usr/include/vulkan/vulkan.h")),
     Package("mesa-vulkan-drivers", "test", file("/usr/share/vulkan/icd.d/radeon_icd*.json")),

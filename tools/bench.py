@@ -1,4 +1,4 @@
-"""Benchmarks that verify before they time: run kernel peak launch transfer tune compare list env.
+"""Verifies, then times kernels. Subcommands: run kernel peak launch transfer tune compare list env.
 
 This file only builds the command line. Each subcommand is a module of _bench/commands; the engine
 is the rest of tools/_bench. `bench.py` without a subcommand is `bench.py run`.

@@ -1,4 +1,4 @@
-"""Hardware bring-up: ladder mem info, from the node up to a matrix product.
+"""Hardware bring-up, from the render node up to a matrix product. Subcommands: ladder mem info.
 
 This file only builds the command line; each subcommand is a module of _bringup/commands.
 `bringup.py` without a subcommand is `bringup.py ladder`. docs/bringup.md explains the tool.

@@ -1,4 +1,4 @@
-"""Command streams of AMD GPUs: decode encode lint diff reg, of PM4 and SDMA indirect buffers.
+"""PM4 and SDMA command streams of AMD GPUs. Subcommands: decode encode lint diff reg.
 
 This file only builds the command line. The subcommands are _pm4/*.py; their knowledge of packets is
 in sparkle_drv.lowlevel. `python -m sparkle_drv pm4` runs the tool, too.

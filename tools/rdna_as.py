@@ -173,7 +173,7 @@ def disassemble_command(args: argparse.Namespace) -> int:
     code = write(args.output, text.encode())
     if code or not args.check:
         return code
-    # The default of llvm-mc is wave32, so the masks on both sides are those of wave32.
+    # The text for llvm-mc has the masks of wave32, because wave32 is the default of llvm-mc.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
 
 

@@ -62,8 +62,8 @@ def install(names: "list[str]") -> None:
     words = apt_get(*INSTALL, *names)
     if not words:
         return
-    # A simulation needs no network. Without a network the slow call is made once, not once per
-    # package.
+    # Asks with --simulate which packages apt refuses, because this needs no network. If each
+    # package were installed by its own call, each call would wait for a missing network.
     refused = [name for name in names if apt_get("--simulate", "install", name)]
     say(f"{words}\napt-get failed; going on without {' '.join(refused or names)}")
     if 0 < len(refused) < len(names):

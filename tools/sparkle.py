@@ -1,4 +1,4 @@
-"""What computes here, and where work goes: info doctor explain trace replay mesh certs node.
+"""What computes and where work goes. Subcommands: info doctor explain trace replay mesh certs node.
 
 This file has `info` and `doctor`, which print what sparkle_drv.discover() finds. The other commands
 are _sparkle/*.py. `python -m sparkle_drv info` works, too.
@@ -116,8 +116,8 @@ def info_command(args: argparse.Namespace) -> int:
 
 
 def doctor_command(args: argparse.Namespace) -> int:
-    """Examines every node of every backend and opens those that look usable. Returns
-    the exit code.
+    """Examines every device of every backend and opens those that look usable. Returns the exit
+    code.
     """
     import sparkle_drv as sp
 
@@ -125,8 +125,8 @@ def doctor_command(args: argparse.Namespace) -> int:
     wrong = _set_aside_nonsense()
     for complaint in wrong:
         print(f"\ncpu (cpu): does not work\n  {complaint}\n  to do  unset it, or correct it")
-    # _set_aside_nonsense unset the wrong variable, so the cpu works in this process. The user still
-    # has the variable, with which the cpu does not work. The cpu is therefore left out.
+    # `wrong` names environment variables with which the cpu does not work. They are unset only in
+    # this process, so the cpu would seem to work. It is therefore left out.
     found = [node for node in sp.discover() if not (wrong and node.backend == "cpu")]
     codes = [FAILED] * bool(wrong) + [_examine(node) for node in found]
     if not wrong and not any(node.usable for node in found):
@@ -157,7 +157,7 @@ def _set_aside_nonsense() -> list[str]:
 
 
 def _examine(node: Found) -> int:
-    """Prints the facts about one node. Returns 1 when the node looked usable but does not work."""
+    """Prints the facts about one device. Returns 1 if it looked usable but does not work."""
     if node.info is None:
         verdict, code, said, advice = (
             "not usable",

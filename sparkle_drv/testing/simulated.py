@@ -35,7 +35,7 @@ class Rate:
     bend: float = 0.0
 
     def mean_s(self, size: float) -> float:
-        """Returns the seconds without noise."""
+        """Returns the seconds that an operation of this size takes, without noise."""
         bent = 0 < size < self.bend_size
         full = (size / self.bend_size) ** self.bend if bent else 1.0
         return self.launch_s + size / (self.per_s * full)
@@ -69,7 +69,9 @@ class SimDevice:
     SPIKE = 3.0
 
     def mean_s(self, op: str, size: float) -> float:
-        """Returns the seconds of the operation now, without noise."""
+        """Returns the seconds that the operation takes now, without noise. `slower` is the present
+        slowdown.
+        """
         return self.slower * self.rates.get(op, self.other).mean_s(size)
 
     def transfer_s(self, nbytes: float) -> float:
@@ -103,8 +105,8 @@ class SimMachine:
     def chance(self, uri: str, op: str) -> Random:
         """Returns the random generator for the next time to draw for an operation of a device.
 
-        With links, devices run in parallel, and their draws come in any order. The generator then
-        depends only on how many times were drawn before for this operation on this device.
+        With links, devices run in parallel, and draw their times in any order. The generator then
+        depends only on the number of earlier calls for this operation on this device.
         """
         if not self.links:
             return self.random

@@ -36,9 +36,8 @@ class _Version(argparse.Action):
     """The option --version, which prints the version and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from sparkle_drv.version import (
-            VERSION,
-        )  # imported late, so that each tool can report a failure to load
+        # The package is imported late, so that each tool can report a failure to load it.
+        from sparkle_drv.version import VERSION
 
         print(f"{parser.prog} {VERSION}")
         parser.exit()
@@ -53,7 +52,7 @@ class _Top(CommandLine):
 
 
 def top(prog: str, doc: str | None, epilog: str) -> CommandLine:
-    """Makes the parser of the tool `prog`, which the first line of its docstring describes."""
+    """Makes the parser of the tool `prog`. Its description is the first line of `doc`."""
     made = _Top(prog=prog, description=(doc or "").partition("\n")[0], epilog=epilog)
     made.add_argument(
         "--version", action=_Version, nargs=0, help="print the version of the package and exit"

@@ -21,9 +21,8 @@ def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
     """Replaces a file's content atomically: never does a reader see half of it. Returns False,
     after a line on stderr, when that failed.
     """
-    from sparkle_drv import (
-        saved_files,  # imported late, so that each tool can report a failure to load
-    )
+    # The package is imported late, so that each tool can report a failure to load it.
+    from sparkle_drv import saved_files
 
     return written(prog, path, lambda: saved_files.put(Path(path), _encoded(content)))
 
@@ -160,7 +159,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
             leaving, code = leave, FAILED
         out.flush()
         if out.error is not None:
-            # a reader that has left needs no message
+            # a reader that has closed the pipe needs no message
             if not isinstance(out.error, BrokenPipeError):
                 print(f"{prog}: could not write standard output: {reason(out.error)}", file=err)
             code = code or FAILED

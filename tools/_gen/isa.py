@@ -1,8 +1,8 @@
 """Makes the emulator's decoder and the assembler's tables from native/emu/isa/rdna2.isa and
 rdna3.isa.
 
-Bit positions come from sparkle_drv/amd/isa/formats.py, the syntax of a row from isa/rows.py.
-tools/_gen/isa_c.py makes the C text.
+A row of these files describes one instruction. sparkle_drv/amd/isa/formats.py has the bit
+positions, isa/rows.py the syntax of a row. tools/_gen/isa_c.py makes the C text.
 """
 
 from __future__ import annotations

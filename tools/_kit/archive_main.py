@@ -115,7 +115,8 @@ def owner(path):
         group = str(about.st_gid)
     advice = "'usermod -aG %s USER', then log in again" % group
     if not about.st_gid:
-        # The file belongs to group root (0). Joining that group would give a user too many rights.
+        # The device file belongs to group root (0). Joining that group would give a user too many
+        # rights.
         advice = "udev has not given it to group render (in a container: add that group)"
     return "it belongs to group %s (mode %o); %s" % (group, stat.S_IMODE(about.st_mode), advice)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from _loc.rooms import Arrow, Room
 
-# The layers from top to bottom. A room belongs to the longest of these names with which its own
-# name begins.
+# The layers from top to bottom, named by folders. A folder belongs to the layer with the longest
+# name that begins its own path.
 LAYERS = (
     "tests",
     "benchmarks",
@@ -58,7 +58,7 @@ PUBLIC = (
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
-# Layers whose rooms are alternatives, which do not import each other. Code that they share is in
+# Layers whose folders are alternatives, which do not import each other. Code that they share is in
 # the folder above.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
 # Parts of the package for outside users. No other part of the package may import them.
@@ -77,7 +77,7 @@ def layer(room: str) -> str:
 
 
 def wrong(source: str, target: str) -> str:
-    """Returns why room `source` may not import room `target`; "" when it may."""
+    """Returns why the room (folder) `source` may not import the room `target`; "" when it may."""
     above, below = layer(source), layer(target)
     if not above or not below:
         return f"{source if not above else target} is in no layer"
@@ -93,16 +93,16 @@ def wrong(source: str, target: str) -> str:
 
 
 def _together(source: str, target: str) -> bool:
-    """True if the two rooms may import each other: they do not belong to different alternatives,
-    such as two backends.
+    """True if the two rooms (folders) may import each other: they do not belong to different
+    alternatives, such as two backends.
     """
     mine, theirs = (_alternative(room) for room in (source, target))
     return not mine or not theirs or mine == theirs
 
 
 def _alternative(room: str) -> str:
-    """Returns the folder of one alternative, such as one backend, to which a room belongs; "" for
-    a room that belongs to none. APART has the folders.
+    """Returns the folder of the alternative, such as one backend, to which a room (folder) belongs;
+    "" if it belongs to none. APART has the folders of alternatives.
     """
     kind = next((name for name in APART if f"{room}/".startswith(name)), "")
     if kind.endswith("/"):

@@ -71,7 +71,9 @@ def arrows(texts: Mapping[str, str]) -> list[Arrow]:
 
 
 def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, Room]:
-    """Returns all rooms by name. `texts` has the sources by path, `sentences` those of folders."""
+    """Returns all rooms (folders of sources) by name. `texts` has the sources by path, `sentences`
+    the sentence that describes each folder.
+    """
     made: dict[str, Room] = {}
 
     def room(path: str) -> Room:
@@ -88,8 +90,8 @@ def rooms(texts: Mapping[str, str], sentences: Mapping[str, str]) -> dict[str, R
 
 
 def circles(out: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Returns the groups of two or more nodes that reach one another: the strongly connected
-    components, by Tarjan's algorithm.
+    """Returns the groups of two or more nodes of the graph `out` that reach one another: the
+    strongly connected components, by Tarjan's algorithm.
     """
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Counts the tokens of the launch path's rooms (folders) at an earlier commit, and of the same code
+"""Counts the tokens of the folders ("rooms") that a launch runs through, at an earlier commit and
 in the working tree.
 
 A token is what the compiler reads: comments, docstrings and blanks do not count. git follows
@@ -16,8 +16,8 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-# The folders ("rooms") of the launch path. FORMER maps a folder's name in earlier commits to its
-# name today.
+# The folders ("rooms") of the code that a launch runs through. FORMER maps a folder's name in
+# earlier commits to its name today.
 ROOMS = ("native/python", "native/hot", "native/core", "sparkle_drv/core", "sparkle_drv/ops")
 FORMER = {"native/python": "native/hot"}
 OUTSIDE = "renamed out"

@@ -79,7 +79,9 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
-    """Returns the program's facts from --descriptor and --lds. --lds overrides the descriptor."""
+    """Returns what --descriptor and --lds say about the kernel. --lds overrides the size of the LDS
+    in the descriptor.
+    """
     if args.lds is not None and args.lds < 0:
         raise UsageError(f"--lds: expected a number of bytes, got {args.lds}")
     if args.descriptor is None:
@@ -87,7 +89,8 @@ def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
     data = args.descriptor.read_bytes()
     if len(data) != DESCRIPTOR_BYTES:
         raise InputError(
-            f"{args.descriptor}: expected a descriptor of {DESCRIPTOR_BYTES} bytes, got {len(data)}"
+            f"{args.descriptor}: expected a kernel descriptor of {DESCRIPTOR_BYTES} bytes, got "
+            f"{len(data)}"
         )
     dwords = lowlevel.from_bytes(data, gfx).dwords
     try:

@@ -27,8 +27,8 @@ TARGETS = ("sm_80", "sm_90a")
 ASSEMBLED_FOR = {"sm_80": ("sm_80", "sm_90a"), "sm_90a": ("sm_90a",)}
 # No fused multiply-adds except those in the source, as in the other backends' kernels.
 FLAGS = ("-ptx", "-std=c++17", "-O3", "-fmad=false", "--Werror", "all-warnings")
-# The same compiler as packages of the Python package index. They work without the CUDA toolkit, but
-# need g++.
+# These packages of the Python package index also contain nvcc. They work without the CUDA toolkit,
+# but need g++.
 PACKAGES = (
     "nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88",
     "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96",
@@ -129,7 +129,7 @@ def compact(text: str) -> str:
 
 def usage(ptx: Path, arch: str) -> list[Usage]:
     """Returns the resources of each kernel of a file, as ptxas reports them. Raises Failed if the
-    file does not assemble. Needs `prepare`.
+    file does not assemble. Call `prepare` first.
     """
     command = [_tools["ptxas"], "-v", f"-arch={arch}", str(ptx), "-o", "/dev/null"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

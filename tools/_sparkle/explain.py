@@ -73,7 +73,9 @@ def _operation(
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Makes the calls and prints the plan of the last one. Raises NoSuchDevice."""
+    """Calls the operation of the command line several times and prints the plan of the last call.
+    Raises NoSuchDevice.
+    """
     import sparkle_drv as sp
 
     try:

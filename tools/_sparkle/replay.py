@@ -90,8 +90,8 @@ def verified(found: list[Any]) -> list[str]:
 
 
 def what_if(found: list[Any]) -> list[str]:
-    """Returns lines with the calls that go to another device, and the predicted time of
-    all decisions.
+    """Returns lines of text: how many recorded calls a new decision sends to another device than
+    the recorded one, and the predicted time before and after.
     """
     moved = Counter((one.op, one.device, one.now_device) for one in found
                     if one.device != one.now_device)  # fmt: skip

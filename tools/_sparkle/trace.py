@@ -54,8 +54,8 @@ def trace(args: argparse.Namespace) -> int:
 
 
 def summary(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the figures of a document in which `chrome.problems` finds nothing. Times are in
-    seconds.
+    """Returns the numbers that sum up a trace. `given` is the JSON document of a trace in which
+    `chrome.problems` finds no error. Times are in seconds.
     """
     events = given["traceEvents"]
     nodes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
@@ -117,7 +117,7 @@ def busy_us(track: list[dict[str, Any]]) -> float:
 
 
 def told(summed: dict[str, Any]) -> list[str]:
-    """Returns the summary as lines."""
+    """Returns the summary of a trace as lines of text."""
     wall = summed["wall_s"]
     lines = [f"{seconds(wall)} of wall time, {summed['flows']} flows"]
     for name, covered in summed["covered"].items():

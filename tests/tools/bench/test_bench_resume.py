@@ -216,7 +216,7 @@ FOREIGN = {
     "package": (changed("sparkle_drv", "0.0"), 1, "expected the same sparkle_drv"),
     "driver": (_another_device, 1, "expected the same driver of cpu"),
     "rows": (_rows_of_words, 2, "results[0] is malformed"),
-    "older": (_without_a_request, 2, "got no 'request'"),
+    "older": (_without_a_request, 2, "got one without 'request'"),
 }
 
 

@@ -81,7 +81,9 @@ def test_names():
         *("reduce_sum_f64", "reduce_max_f64", "reduce_min_f64"),
     ]
     assert select("noop") == ["noop"]
-    with pytest.raises(UsageError, match="no kernel is called 'gem'; there are gemm_f32, gemm_f64"):
+    with pytest.raises(
+        UsageError, match="no kernel is called 'gem'; expected one of gemm_f32, gemm_f64"
+    ):
         select("gem")
     with pytest.raises(UsageError, match=r"'sgemm'.*saxpy_f32"):
         select("sgemm")

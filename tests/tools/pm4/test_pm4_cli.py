@@ -148,7 +148,7 @@ def test_lint_against_a_kernel(pm4, tmp_path):
     assert "expected 9" in pm4("lint", tmp_path / "ib.txt", *told, "--lds", "4097")[1]
     assert pm4("lint", tmp_path / "ib.txt", "--lds", "-1")[0] == 2
     (tmp_path / "kd").write_bytes(b"short")
-    assert "expected a descriptor of 64" in pm4("lint", tmp_path / "ib.txt", *told)[2]
+    assert "expected a kernel descriptor of 64" in pm4("lint", tmp_path / "ib.txt", *told)[2]
     (tmp_path / "kd").write_bytes(b"\xff" * 64)
     assert pm4("lint", tmp_path / "ib.txt", *told)[0] == 1
 

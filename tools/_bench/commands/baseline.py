@@ -33,8 +33,8 @@ SECOND_LOOKS = 2
 
 
 def slug(info: sp.DeviceInfo) -> str:
-    """Returns a file name for a device, made of its name, its number of units and its instruction
-    set. A cpu's file name also has the CPU's model.
+    """Returns a file name for a device, made of its name, its number of compute units and its
+    instruction set. A cpu's file name also has the CPU's model.
     """
     model = env.cpu_model() or "" if info.backend == "cpu" else ""
     words = f"{info.backend} {info.name} {model} {info.compute_units} {info.isa}".lower()

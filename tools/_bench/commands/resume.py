@@ -107,7 +107,8 @@ def read_file(path: Path, unverified: bool) -> Earlier:
     for key, kind in known.items():
         if not isinstance(document.get(key), kind):
             raise UsageError(
-                f"--resume {path}: expected a file of run, kernel or transfer, got no {key!r}"
+                f"--resume {path}: expected a results file of run, kernel or transfer, got one "
+                f"without {key!r}"
             )
     made = Earlier(path, document)
     for at, told in enumerate(document["results"]):
@@ -130,7 +131,7 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Writes a device into the document, before its work is planned.
+        """Writes a device into the results file's document, before its work is planned.
 
         Raises NotComparable if the earlier run measured another device under this URI.
         """
@@ -140,8 +141,8 @@ class Ledger:
         self.report.extra.setdefault("devices", {})[info.uri] = device
 
     def plan(self, subjects: Sequence[Subject]) -> int:
-        """Reserves a place for the rows of a job and its rivals, which are `subjects`. Puts the
-        earlier run's rows there if it has all of them. Returns the number of the place.
+        """Reserves a place for the rows of a job and its rivals, which are `subjects`. If the
+        earlier run has all these rows, puts them there. Returns the number of the place.
         """
         rows = self.earlier.take(subjects) if self.earlier else []
         self.taken += len(rows)
@@ -149,7 +150,7 @@ class Ledger:
         return len(self._places) - 1
 
     def tell(self) -> None:
-        """Writes into the document how many of its rows an earlier run measured."""
+        """Writes into the results file's document how many of its rows an earlier run measured."""
         if self.earlier:
             document = self.earlier.document
             runs = [*document.get("resumed", ())]

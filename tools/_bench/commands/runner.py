@@ -159,8 +159,8 @@ class Session:
         return meter.here(info.uri, self.settings, self.threshold)
 
     def _self_test(self, info: sp.DeviceInfo, made: Meter, when: str) -> None:
-        """Makes a self-test of the device and puts the result into the document. `when` is "start"
-        or "end" of the run.
+        """Makes a self-test of the device and puts the result into the results file. `when` is
+        "start" or "end" of the run.
         """
         found = made.self_test()
         if found is not None:

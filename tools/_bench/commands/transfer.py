@@ -70,8 +70,8 @@ def _fit(session: Session) -> None:
 
 
 def _points(specs: Sequence[str]) -> list[Point]:
-    """Returns every combination of way (write, read, ...), kind of memory and size. `specs` are
-    the -a options, which limit the axes. Raises UsageError for an unknown axis.
+    """Returns every combination of kind of transfer (write, read, ...), kind of memory and size.
+    `specs` are the -a options, which limit the axes. Raises UsageError for an unknown axis.
     """
     given = axes.assignments(specs)
     known = [axis.name for axis in transfer.AXES]
@@ -100,7 +100,7 @@ def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[
 def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
     """Returns the transfers that the device can do.
 
-    Prints one line for each way and kind of memory that the device cannot do.
+    Prints one line for each kind of transfer and kind of memory that the device cannot do.
     """
     refused: dict[tuple[Any, Any], str | None] = {}
     for point in points:
@@ -116,7 +116,7 @@ def _possible(device: sp.Device, points: Sequence[Point]) -> list[Point]:
 
 def fitted(rows: Sequence[Row], seed: int) -> list[dict[str, Any]]:
     """Fits a line to the times of the verified rows over their sizes. Returns one fit for every
-    device, way and kind of memory that has at least two sizes.
+    device, kind of transfer and kind of memory that has at least two sizes.
     """
     groups: dict[tuple[str, str, str], dict[int, Sequence[float]]] = {}
     for row in rows:

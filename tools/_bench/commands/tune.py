@@ -1,4 +1,4 @@
-"""The tune command: how far is the model's tile plan from the best plan that a search finds?"""
+"""The tune command: how far is the plan of ops' tile model from the best that a search finds?"""
 
 from __future__ import annotations
 

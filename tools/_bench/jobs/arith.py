@@ -113,7 +113,7 @@ class _Parser:
     def run(self) -> Number:
         value = self.either()
         if self.at < len(self.tokens):
-            raise self.wrong(f"expected the end, got {self.tokens[self.at][1]!r}")
+            raise self.wrong(f"expected the end of the expression, got {self.tokens[self.at][1]!r}")
         return value
 
     def take(self, *ops: str) -> str | None:

@@ -51,7 +51,7 @@ def select(
         found = [name] if name in has else base or fnmatch.filter(has, name)
         if not found:
             close = [k for k in has if name.lower() in k] or has
-            raise UsageError(f"no kernel is called {name!r}; there are {', '.join(close)}")
+            raise UsageError(f"no kernel is called {name!r}; expected one of {', '.join(close)}")
         chosen |= dict.fromkeys(found)
     return list(chosen)
 
@@ -72,8 +72,8 @@ def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[s
 
 
 def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[Point]:
-    """Returns the points of a kernel's axes on a device, with "auto" and "size" resolved. Raises
-    UsageError.
+    """Returns the points of a kernel's axes on a device. Numbers replace the values "auto" and
+    "size" of axes. Raises UsageError.
     """
     row = table()[kernel]
     axes = row.axes

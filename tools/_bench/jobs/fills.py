@@ -1,9 +1,10 @@
 """Inputs: new random values for each check, chosen so that a wrong kernel cannot look right.
 
 A fill is a function (rng, shape, dtype, phase) -> array. `phase` is 0 for the check before timing
-and 1 for the check after it, so that a fill can move its decisive element. No value is zero.
-Magnitudes stay within [0.5, 1.5): a kernel such as y = a*x + y, launched a million times, then
-reaches neither infinity nor denormals. Called by workloads.py and user_kernel.py.
+and 1 for the check after it, so that a fill can put the element that decides the result at another
+place. No value is zero. Magnitudes stay within [0.5, 1.5): a kernel such as y = a*x + y, launched a
+million times, then reaches neither infinity nor denormals. Called by workloads.py and
+user_kernel.py.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Operand:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def content(self, rng: np.random.Generator, phase: int) -> Array:
-        """Returns the content that `fill` makes, in the stored form."""
+        """Returns the content that `fill` makes, as the device stores it: bf16 as uint16."""
         made = self.fill(rng, self.shape, self.made_as, phase)
         if made.dtype == self.dtype:
             return np.ascontiguousarray(made)
@@ -67,7 +67,9 @@ class Operand:
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def poison(self, rng: np.random.Generator) -> Array:
-        """Returns the content of an output before a launch, in the stored form."""
+        """Returns the content of an output before a launch, as the device stores it: bf16 as
+        uint16.
+        """
         if self.type == "bf16":
             return np.full(self.shape, BF16_NAN, self.dtype)
         return fills.poison(self.nbytes, self.dtype, rng).view(self.dtype).reshape(self.shape)

@@ -62,7 +62,9 @@ class Rival:
 
 
 def rival(text: str) -> Rival:
-    """Reads "FILE:ENTRY --groups N/512 --group-size 128 -D BLOCK=128". Raises UsageError."""
+    """Reads a --vs option, such as "FILE:ENTRY --groups N/512 --group-size 128 -D BLOCK=128".
+    Raises UsageError.
+    """
     image, *rest = _OPTION.split(text, maxsplit=1)
     try:
         found, behind = getopt.getopt(shlex.split("".join(rest)), "D:", ["groups=", "group-size="])

@@ -27,7 +27,9 @@ ACTIVATIONS = ("none", "relu", "tanh", "sigmoid")  # in the order of enum sp_act
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the table, for one or several dtypes ("{t}" in `kernel`)."""
+    """One row of TABLE: what bench.py must know to run a kernel. The row is for one or several
+    dtypes ("{t}" in `kernel`).
+    """
 
     kernel: str
     axes: tuple[Axis, ...] = ()
@@ -227,7 +229,8 @@ TABLE: tuple[Workload, ...] = (
         nbytes="size*outer*inner*(n + 1)",
         fill=fills.summable,
         shape=_cube,
-        # The inputs add up exactly in any order (fills.summable), so one rounding is the tolerance.
+        # The inputs add up exactly in any order (fills.summable), so only rounding the sum makes an
+        # error.
         tolerance=lambda s: 2.0,
     ),
     *(
@@ -278,7 +281,7 @@ EMULATED_LENGTH = 1 << 14
 
 @lru_cache(maxsize=1)
 def table() -> Mapping[str, Workload]:
-    """Returns the rows of the table by full kernel name."""
+    """Returns a mapping of full kernel names to the rows of TABLE, each for one type."""
     rows = {}
     for row in TABLE:
         for kind in row.types:

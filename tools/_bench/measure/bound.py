@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 BAND_NBYTES = (
-    # Four pages. An index that is wrong by one row, of some thousand elements, still hits the band.
-    # Views stay page-aligned.
+    # The bytes of a guard band: four pages. An index that is wrong by one row, of some thousand
+    # elements, still hits the band. Views stay page-aligned.
     16384
 )
 LAUNCH_TIMEOUT_S = 120.0
@@ -41,7 +41,8 @@ def unheard(kernel: str, step: str) -> None:
 announce = unheard
 """A function that is called before each step (LOADS to TIMES) with its kernel; "" for any
 kernel. child.py sets it."""
-# seconds to wait when closing after a failure; a kernel that hangs does not end within them either
+# seconds to wait for a queue that is closed after a failure; a longer wait would not help if a
+# kernel hangs
 LEAVE_S = 1.0
 
 
@@ -157,7 +158,8 @@ class Bound:
             # A kernel that was made for one tile plan on this device has a fixed grid.
             if self.kernel.groups:
                 self.launch_options = {}
-            # The times of an emulated device mean nothing, so its queue spends no packets on them.
+            # The times of an emulated device mean nothing, so its queue sends no packets that take
+            # times.
             if queue is None:
                 queue = device.queue() if device.info.emulated else timed(device)
                 stack.enter_context(closing(queue))

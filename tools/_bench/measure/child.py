@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     import sparkle_drv as sp
 
 START_S = 60.0  # limit in seconds for imports and for opening the device
-# limit in seconds for a compilation (twice the compilers' own limit) with the driver's part of it
+# limit in seconds for compiling and loading a kernel: twice the limit of a compiler, because the
+# driver may compile, too
 LOAD_S = 240.0
 SLACK_S = 60.0
 LEAVE_S = 2.0

@@ -77,7 +77,7 @@ def run(job: Job, device: sp.Device, mode: str, settings: Settings, gauges: Gaug
 
 def told(job: Job, settings: Settings) -> dict[str, Any]:
     """Returns what a row stores about its job and the run: the seed, the job's label, types and
-    shapes of operands, and the job's own entries.
+    shapes of operands, and the entries of `job.extra`.
     """
     operands = [f"{o.type}[{','.join(map(str, o.shape))}]" for o in job.operands]
     return {"seed": settings.seed, "label": job.label, "operands": operands, **job.extra}
@@ -111,8 +111,8 @@ def attempt(
 
 
 def finish(row: Row, job: Job, info: sp.DeviceInfo, settings: Settings) -> Row:
-    """Adds to the row what is known of its job: entries, notes and, if timed, rates. Returns
-    the row.
+    """Adds what `told` returns about the job to the row, and the job's notes. A timed row also gets
+    its rates. Returns the row.
     """
     row.extra |= told(job, settings)
     row.notes += job.notes
@@ -236,7 +236,7 @@ def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceI
 
 
 def rate(row: Row, job: Job, flops: float) -> None:
-    """Writes GFLOPS and GB/s into the row, from its own median."""
+    """Writes GFLOPS and GB/s into the row, computed from the row's median time."""
     time = row.time
     if time is None or time.median <= 0:
         return

@@ -28,7 +28,8 @@ from .stop_rule import StopRule
 from .timing import Sampler
 
 PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
-RATIO_S = 1.0  # seconds of extra rounds in which only the ratio gains precision
+# seconds of extra rounds, run only to measure the row's share of the roof more precisely
+RATIO_S = 1.0
 
 
 @dataclass
@@ -90,8 +91,8 @@ def take(
 
 
 def share_of(bound: Bound, sampler: Sampler, rule: StopRule, gauges: Gauges | None) -> Share | None:
-    """Returns the share of the roof for a row whose own time did not come from these rounds, but
-    from a pipeline or from turns with rivals.
+    """Measures the share of the roof for a row that was already timed another way: in a pipeline,
+    or in turns with rivals.
     """
     brief = replace(rule, least=stats.FEWEST_FOR_INTERVAL, timeout_s=min(rule.timeout_s, RATIO_S))
     return take(bound, sampler, brief, gauges)[1] if gauges is not None else None
@@ -103,8 +104,8 @@ def _lasts(sampler: Sampler) -> float:
 
 
 def _share(roofed: Roofed, row: list[float], rates: Mapping[str, list[float]]) -> Share:
-    """Returns the row's share of the roof with the highest median. A kernel on one thread and the
-    same kernel on all threads count as one roof.
+    """Returns the row's share of one roof: that of the kernel whose rates have the highest median.
+    A kernel on one thread and the same kernel on all threads count as one.
     """
     variants: dict[str, list[list[float]]] = {}
     for probe in roofed.probes:
@@ -137,8 +138,9 @@ def _pilot(
     """Returns the roofs that the row may come closest to, judged by the shortest times of a few
     rounds.
 
-    The samples of these rounds are dropped. If the row is near no roof, returns the reference, a
-    loop of FMAs, as well. The delays of a kernel that hardly moves data differ from a stream's.
+    The samples of these rounds are dropped. If the row is near no roof, also returns the reference,
+    a loop of FMAs. Such a row may hardly move data, and then other things delay it than delay a
+    stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):
@@ -166,12 +168,13 @@ def rounds(
     rng: np.random.Generator,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Runs rounds until the rule has enough samples of the row. Returns why the rounds ended.
+    """Runs rounds until the stop rule has enough samples of the row. Returns why the rounds ended.
 
-    Then it runs more rounds, for at most RATIO_S, until the ratios have the rule's precision too.
+    Then it runs more rounds, for at most RATIO_S, until the ratios of the row's rate to each
+    probe's rate have the rule's precision, too.
     """
     start, stop = clock(), None
-    precise_s = 0.0  # the time at which the rule had enough samples of the row
+    precise_s = 0.0  # seconds since the start, when the stop rule had enough samples of the row
     while True:
         _round(row, kernels, rng)
         spent = clock() - start

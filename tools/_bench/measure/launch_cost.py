@@ -28,8 +28,8 @@ RECORDED = 100
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of call to measure. `loop` makes many such calls; its time is divided by `launches`,
-    the number of kernels that it launches, or of its waits.
+    """One kind of call to measure. `loop` makes many such calls. The time of the loop is divided by
+    `launches`: the number of kernels that it launches or, if it only waits, the number of waits.
     """
 
     name: str
@@ -94,7 +94,7 @@ def cases(device: sp.Device, queue: sp.Queue) -> list[Case]:
 
 
 def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> Iterator[Row]:
-    """Yields a row for each case, or one failed row when saxpy computes a wrong result."""
+    """Yields a row for each kind of call, or one failed row if saxpy computes a wrong result."""
     point = catalog.expand("saxpy_f32", {"n": "1000"}, device.info)[0]
     checked = engine.run(
         catalog.make("saxpy_f32", point, device.info, manifest, settings.seed),
@@ -116,7 +116,7 @@ def measure(device: sp.Device, manifest: dict[str, Any], settings: Settings) -> 
 
 
 def _sample(case: Case, queue: sp.Queue, settings: Settings) -> Measured:
-    """Takes the samples of one case. Each sample begins on an idle queue."""
+    """Takes the samples of one kind of call. Each sample begins on an idle queue."""
     samples: list[float] = []
     rule, start, stop = settings.rule, time.monotonic(), None
     case.loop()

@@ -3,8 +3,8 @@ caches for memory.
 
 The engine verifies these kernels like any other. A roof is the best sustained rate, not the median:
 other programs lower a median, and rows could then exceed the roof. "copy" is the best kernel that
-reads and writes. Where a store first fetches the line that it overwrites, a plain copy moves more
-bytes than it counts; a saxpy does not. "read" is the best of all kernels, for rows that mostly
+reads and writes. Where a store first fetches the cache line that it overwrites, a plain copy moves
+more bytes than it counts; a saxpy does not. "read" is the best of all kernels, for rows that mostly
 read. Called by the peak command. `run` measures the same kernels in turns with each row
 (interleaved_roofs.py).
 """
@@ -33,7 +33,7 @@ def measure(
     say: Callable[[str], None] = lambda what: None,
 ) -> Iterator[tuple[Roof, Row]]:
     """Yields (the roofs so far, the row just measured). A kernel that the device's `manifest` lacks
-    has no row. A kernel that fails its check raises no roof.
+    has no row. A kernel that fails its check does not change the roofs.
     """
     roof = Roof()
     for kernel, kinds in roofs.KERNELS.items():

@@ -49,8 +49,8 @@ REFERENCE = "reference"  # kind of a probe that belongs to no roof
 class Probe:
     """A kernel of roofs.py on the device. `work` is the flops or bytes per launch.
 
-    `kernel` is the kernel's name, followed by the number of threads unless all threads run the
-    kernel. `roof` is the name without that number.
+    `kernel` is the kernel's name. If not all threads run the kernel, the number of threads follows
+    the name. `roof` is the name without that number.
     """
 
     kernel: str
@@ -188,7 +188,8 @@ class Gauges:
                 break
         iters = max(1, int(iters * launch_ns / lasts))
         bound = stack.enter_context(made({**at, "iters": iters}))
-        timing.estimate(bound)  # launches the kernel, which then has written its flops
+        # launches the kernel, because bound.flops() reads a number that the kernel writes
+        timing.estimate(bound)
         name = f"{kernel}, {threads} thread" if threads else kernel
         return Probe(name, bound.flops(), timing.several(bound, batch))
 
@@ -253,8 +254,8 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Raises `best` to the rates that a row's probes reached. It ignores a stream whose bytes
-        fit into a cache, because `best` holds the rate of memory.
+        """Stores in `best` the rates of a row's probes that are higher than those there. Ignores a
+        stream whose bytes fit into a cache, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))

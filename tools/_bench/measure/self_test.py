@@ -22,7 +22,7 @@ from .interleaved_roofs import TimedKernel, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
-AGREES = 0.03  # an interval that is not within 97 % to 103 % means a busy machine
+AGREES = 0.03  # if the ratio's interval is not within 97 % to 103 %, the machine is busy
 # limits of the self-test's time: in seconds, and as a share of a row's time
 MOST_S, SHARE_OF_ROW = 0.5, 0.1
 LAUNCH_NS = 1_500_000.0
@@ -40,7 +40,7 @@ class SelfTest:
 
     @property
     def agrees(self) -> bool:
-        """True if the whole interval lies between 97 % and 103 %."""
+        """True if the whole interval of `ratio` lies between 97 % and 103 %."""
         return self.ratio.low >= 1 - AGREES and self.ratio.high <= 1 + AGREES
 
     def as_json(self) -> dict[str, Any]:

@@ -15,9 +15,10 @@ class StopRule:
     """Stops when the half-width of the median's 95 % interval is at most `precision` (relative), at
     the latest at `timeout_s`.
 
-    `ask` may be called after every sample. It computes the interval only when there are a tenth
-    more samples, so that the cost of sorting does not grow with the square of their number. Testing
-    after every sample would also stop at an interval that is narrow by chance.
+    `ask` may be called after every sample. It computes the interval only if the number of samples
+    has grown by a tenth since the last time, so that the cost of sorting does not grow with the
+    square of their number. Testing after every sample would also stop at an interval that is narrow
+    by chance.
     """
 
     precision: float = 0.01

@@ -58,8 +58,8 @@ class Sampler(Protocol):
 
 
 def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """Returns the number of copies of the operands, used in turn, whose bytes together exceed twice
-    the last-level cache, as far as memory allows. `sharers` jobs share the device's memory.
+    """Returns how many copies of the operands the launches use in turn. Together the copies exceed
+    twice the largest cache, as far as memory allows. `sharers` jobs share the device's memory.
     """
     cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)

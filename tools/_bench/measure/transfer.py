@@ -1,9 +1,9 @@
 """The cost of moving bytes on a device: one transfer at a time, with a wait, by the host's clock.
 
-There are six ways. Four use a queue: write (from the host), read (to the host), copy and fill
-(within the device). In two the CPU moves the bytes through mapped memory: map_write and map_read,
-with the time of mapping. The bytes come from memory, not from a cache: transfers use slots in turn
-that together are larger than twice the last-level cache.
+There are six kinds of transfer. Four use a queue: write (from the host), read (to the host), copy
+and fill (within the device). In two the CPU moves the bytes through mapped memory: map_write and
+map_read, with the time of mapping. The bytes come from memory, not from a cache: transfers use
+slots in turn that together are larger than twice the last-level cache.
 
 Every row is checked before and after timing. Random bytes are moved over a target that held their
 complement. All bytes are compared, and the bytes around the target must not change. Called by
@@ -44,8 +44,8 @@ AXES = (
 MODE = "latency"
 EXACT = {"max_rel_rms": 0.0, "tolerance": 0.0}
 ALIGNED = 256  # alignment of slots, in bytes
-# Largest number of slots, the places of a buffer to which one transfer after the other goes. Small
-# transfers would fit more slots, but their commands would take long to record.
+# Largest number of slots, the places of a buffer to which one transfer after the other goes. A
+# buffer would hold more slots of small transfers, but recording a command for each would take long.
 MOST_SLOTS = 2048
 
 
@@ -97,7 +97,7 @@ class Transfer:
         row = zlib.crc32(f"{self.way} {self.nbytes}".encode())
         return np.random.default_rng([self.settings.seed, row, stream])
 
-    # One method for each kind of transfer. It makes the transfer in slot `at` and waits for it.
+    # Each of these methods makes one kind of transfer, in slot `at`, and waits for its end.
 
     def _write(self, at: int) -> None:
         fence = self.queue.write(self.views[at], self.hosts[at])
@@ -187,8 +187,8 @@ class Transfer:
 
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
-    """Returns the number of slots of `nbytes` bytes, used in turn by one transfer each, whose bytes
-    together exceed twice the last-level cache, but at most MOST_SLOTS.
+    """Returns how many slots of `nbytes` bytes the transfers use in turn. Together the slots exceed
+    twice the largest cache, unless MOST_SLOTS limits their number.
     """
     cache = max((c.nbytes for c in info.caches), default=32 << 20)
     return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)

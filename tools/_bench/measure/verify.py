@@ -90,8 +90,8 @@ def against(
 
 
 def _overflows(bad: npt.NDArray[np.bool_], got: Array, want: Array) -> npt.NDArray[np.bool_]:
-    """Returns a mask of the wrong elements that are infinite or NaN where the right value is beyond
-    the range of their type.
+    """Returns a mask of wrong elements that overflowed. Such an element is infinite or NaN, and the
+    right value is beyond the range of its type.
     """
     if got.dtype.kind != "f" or want.dtype.kind not in "fiu":
         return np.zeros(0, np.bool_)
@@ -137,7 +137,7 @@ def _compare_block(
 
 
 def _rms(values: Array) -> float:
-    """Returns the root mean square of the finite values; 1 when no value gives a scale."""
+    """Returns the root mean square of the finite values; 1 if there is no finite value except 0."""
     total, count = 0.0, 0
     for at in range(0, values.size, _BLOCK):
         part = values[at : at + _BLOCK].astype(np.float64)

@@ -38,8 +38,8 @@ MOST_UNEQUAL = 100
 
 @dataclass
 class Entrant:
-    """One of the kernels that are compared. `row` is set when nothing more is to be
-    measured of it.
+    """One of the kernels that are compared. `row` is set when the kernel needs no further
+    measurement.
     """
 
     job: Job
@@ -166,8 +166,8 @@ def _take(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
 
 
 def _prepare(entrants: Sequence[Entrant], mode: str, settings: Settings) -> None:
-    """Makes samplers with one batch size for all kernels. The launches of a submission share its
-    cost, so every kernel must have equally many.
+    """Makes samplers with one batch size for all kernels. The launches of one submission share its
+    cost, so the submissions of all kernels must have equally many launches.
     """
     estimates = {}
     for at, e in enumerate(entrants):

@@ -77,7 +77,8 @@ def clear(folder: Path) -> None:
                 ours = OURS in file.read(1000)
             if ours:
                 path.unlink()
-        except OSError:  # writing the new file reports the error
+        # if the old file stays, writing the new one in its place will fail and report the error
+        except OSError:
             continue
 
 
@@ -148,7 +149,7 @@ class Sheet:
 
     def legend_outside(self, axes: Any) -> None:
         """Puts a legend to the right of the axes, because inside them it could cover points. The
-        sheet grows.
+        figure grows with it.
         """
         handles, labels = axes.get_legend_handles_labels()
         if not handles:

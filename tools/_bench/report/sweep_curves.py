@@ -51,8 +51,8 @@ def _columns(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 def _series(
     rows: Sequence[Row], together: Sequence[str], values: Sequence[Value]
 ) -> Iterator[tuple[str, list[Point]]]:
-    """Returns a curve for every kernel and every point on the other axes, if the curve has at least
-    two points.
+    """Yields a curve over the axes `together` for every kernel and every combination of the other
+    axes' values. Leaves out curves of fewer than two points.
     """
     curves: dict[str, list[Point]] = {}
     _, measure = metric(rows)

@@ -55,8 +55,8 @@ def _standing(row: Row) -> tuple[bool, float]:
 def widened(
     columns: Sequence[str], rows: Sequence[Row], lines: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Returns (columns, lines) with a column for each swept axis in place of "axes", and with the
-    mark and the kernel's resources added.
+    """Returns (columns, lines) with added columns: one for each swept axis, one that marks the best
+    rows, and the kernel's resources. "axes" shows the other axes.
     """
     names, at, marked = swept(rows), columns.index("axes"), best(rows)
     made = []

@@ -52,7 +52,7 @@ def tables(report: Report, notes: bool = True) -> list[Table]:
 
 
 def heading(report: Report) -> str:
-    """Returns a line about the conditions of the tables. Another line follows for each earlier
+    """Returns a line about the conditions of the measurement. Another line follows for each earlier
     run whose rows were reused.
     """
     e = report.env

@@ -82,7 +82,9 @@ def as_json(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Returns the tables as Markdown with the conditions, for a report or a pull request."""
+    """Returns the tables as Markdown, below the conditions of the measurement, for a report or a
+    pull request.
+    """
     lines = [
         f"- {key}: {value}" for key, value in report.env.items() if isinstance(value, (str, int))
     ]

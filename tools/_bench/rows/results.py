@@ -287,8 +287,8 @@ class Row:
 
 @dataclass
 class Report:
-    """The document: what was run where, and the rows so far. `command` decides which tables are
-    made of the rows.
+    """The content of a results file: what was run where, and the rows so far. `command` decides
+    which tables show the rows.
     """
 
     env: Mapping[str, Any]

@@ -73,8 +73,9 @@ class Chooser:
         self._gap = np.minimum(self._gap, gap)
 
     def _candidates(self, left: np.ndarray) -> np.ndarray:
-        """Returns candidates among `left`, the indices of untried points. Every other call returns
-        those that differ from the best point on one axis alone, if any; else random points.
+        """Returns candidates among `left`, the indices of untried points: at most CANDIDATES random
+        ones. Every second call returns only points that differ from the best point on a single
+        axis, if there are any.
         """
         if len(self._tried) % 2 == 0:
             best = self._tried[int(np.argmin(self._costs))]

@@ -146,8 +146,9 @@ class Search(Generic[P]):
         return None if arm is None else Entrant(plan, arm)
 
     def _enter(self, plans: Sequence[P], best: Entrant[P]) -> list[Entrant[P]]:
-        """Loads and verifies `plans` in random order until time is up. Returns the valid ones,
-        without those that two samples show to take more than `hopeless` times as long as `best`.
+        """Loads and verifies `plans` in random order until time is up. Returns the valid plans.
+        Takes two samples of each, and drops a plan whose shorter sample exceeds `hopeless` times a
+        new sample of `best`.
         """
         found = []
         for plan in self._random.sample(list(plans), len(plans)):

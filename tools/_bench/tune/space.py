@@ -111,7 +111,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
 
 
 def _beside(value: int, ladder: tuple[int, ...]) -> list[int]:
-    """Returns the next lower and the next higher value of the ladder."""
+    """Returns the next lower and the next higher value than `value` in the sequence `ladder`."""
     return [
         *[step for step in ladder if step < value][-1:],
         *[step for step in ladder if step > value][:1],
@@ -124,7 +124,8 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
     staged = part.algo in STAGED
     shared = (part.down * part.tm + part.across * part.tn) * part.bk * itemsize if staged else 0
     # A vector of four needs tiles in multiples of four. A shader that cannot use vectors silently
-    # uses scalars. For the direct convolution a vector means four terms instead.
+    # uses scalars. For the direct convolution, `vector` means four terms of a sum instead of four
+    # results.
     whole = part.vector == 1 or part.algo == "direct" or not (part.tm % 4 or part.tn % 4)
     return (
         part.tm * part.tn <= MOST_SUMS[info.software]
@@ -135,8 +136,8 @@ def _fits(part: Shaped, kernel: str, info: sp.DeviceInfo) -> bool:
 
 
 def _blocks(plan: sp.TilePlan, info: sp.DeviceInfo) -> Iterator[sp.TilePlan]:
-    """Yields plans with mc, nc or kc at 1/2, 3/4, 3/2 and 2 times its value, in whole micro-tiles,
-    and the plan with the other choice of threads.
+    """Yields plans with mc, nc or kc at 1/2, 3/4, 3/2 and 2 times its value, in whole micro-tiles.
+    Then yields the plan on one thread if `plan` is on all threads, and the other way round.
     """
     (mc, nc, kc), (mr, nr, one) = plan.levels
     for mul, div in ((1, 2), (3, 4), (3, 2), (2, 1)):

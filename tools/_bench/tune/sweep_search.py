@@ -160,7 +160,7 @@ class _One:
             self.put(place, [self.rows[place]])
 
     def _ranked(self, places: Iterable[int]) -> list[int]:
-        """Returns those of the tasks numbered `places` whose row is correct, the fastest first."""
+        """Returns the task numbers in `places` that have a correct row, the fastest first."""
         costs = {place: _cost(self.rows[place]) for place in places}
         right = {place: cost for place, cost in costs.items() if cost is not None}
         return sorted(right, key=right.__getitem__)

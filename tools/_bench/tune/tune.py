@@ -164,8 +164,8 @@ class Settings:
 
 
 def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], None]) -> Row:
-    """Searches for one job's best plan and keeps it. KeyboardInterrupt and the error of a stuck or
-    lost device pass through.
+    """Searches for one job's best tile plan and saves it in the user's file of tuned plans.
+    KeyboardInterrupt and the error of a stuck or lost device pass through.
     """
     from sparkle_drv.ops.tiles import tuned_plans
     from sparkle_drv.types import in_common
@@ -224,7 +224,7 @@ def _keep(device: sp.Device, kernel: str, shape: str, entry: Any) -> bool:
 
 @dataclass
 class Visit:
-    """One run of the command over all devices. `rows` are the finished rows."""
+    """One run of the tune command over all devices. `rows` are the finished rows."""
 
     settings: Settings
     rows: list[Row]

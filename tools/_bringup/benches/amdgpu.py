@@ -28,7 +28,7 @@ RINGS = ("compute", "gfx", "dma")
 
 
 class Bench:
-    """One card while its ladder is climbed. Rungs add what they learn to `facts`."""
+    """One AMD card on which the rungs of its ladder run. Rungs add what they learn to `facts`."""
 
     def __init__(self, card: Any, *, job_s: float = JOB_S) -> None:
         self.card, self.job_s = card, job_s
@@ -49,15 +49,15 @@ class Bench:
 
     @property
     def node(self) -> raw.Node:
-        """The open node. Raises raw.IoctlError or Wrong; raises Unmet when the node opened before
-        but not now.
+        """The open render node. Raises raw.IoctlError or Wrong; raises Unmet if the render node
+        opened before but not now.
         """
         if self._node is None:
             try:
                 self._node = self.card.open()
             except (OSError, Wrong) as error:
                 if self._opened:
-                    raise Unmet(f"the node does not open any more: {error}") from None
+                    raise Unmet(f"the render node does not open any more: {error}") from None
                 raise
             self._opened = True
         return self._node

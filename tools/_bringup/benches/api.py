@@ -1,5 +1,5 @@
-"""What the rungs work on in families whose ladder makes no ioctls itself: a `sparkle_drv.Device`,
-which is opened when first needed.
+"""The device that rungs use if they call only the public API and make no ioctls: a
+`sparkle_drv.Device`. It is opened when first needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from _bringup.results.rung import Rung
 
 
 class Bench:
-    """One public device by its URI."""
+    """A `sparkle_drv.Device`, opened by its URI through the public API."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

@@ -1,4 +1,4 @@
-"""The cards of the amdgpu family: how a node is opened, and its files in sysfs.
+"""The cards of the amdgpu family: how a render node is opened, and its files in sysfs.
 
 `Real` is a render node of this machine, `Emulated` a card of an emulated machine. Each process that
 runs rungs opens the card itself.
@@ -22,7 +22,7 @@ JOB_LIMIT_S = 1.5
 
 class Real:
     """A render node of this machine. `uri` is "amdgpu:0" or the path of a render node; "" is the
-    first node that amdgpu drives.
+    first render node that amdgpu drives.
     """
 
     emulated = False
@@ -35,7 +35,7 @@ class Real:
         return nodes.listed(self.root)
 
     def path(self) -> Path:
-        """Returns the path of the node. Raises Wrong, which says what is missing."""
+        """Returns the path of the render node. Raises Wrong, which says what is missing."""
         if self.uri.startswith("/"):
             if not os.path.exists(self.uri):
                 raise Wrong(f"expected a render node, found no file {self.uri}", no_node=True)
@@ -43,7 +43,9 @@ class Real:
         listed = self.listed()
         dri = self.root / "dev/dri"
         if not dri.is_dir():
-            raise Wrong(f"there is no {dri}: no GPU driver has made a node here", no_dri=True)
+            raise Wrong(
+                f"there is no {dri}: no GPU driver has made a render node here", no_dri=True
+            )
         if not listed:
             raise Wrong(f"{dri} has no render node (renderD*)", no_dri=True)
         ours = [node for node in listed if nodes.maybe_ours(node)]
@@ -58,13 +60,13 @@ class Real:
         return ours[which].path
 
     def open(self) -> raw.Node:
-        """Opens a new node. Raises raw.IoctlError."""
+        """Opens the card's render node once more. Raises raw.IoctlError."""
         return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
-        """Opens the public device."""
-        # Matches by path, because numbers differ: the package counts cards that it can drive, the
-        # ladder all cards of the kernel driver.
+        """Opens the card's `sparkle_drv.Device`."""
+        # Looks for the device by its path. Its number may differ: the package counts only cards
+        # that it can drive, the ladder counts all cards of the kernel driver.
         path, reasons = str(self.path()), []
         for found in sp.discover():
             if found.backend != "amdgpu":
@@ -120,7 +122,7 @@ class Emulated:
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
         node = raw.Node(around(self.machine.ops), fd.fd)
-        fd.fd = -1  # from here on the node owns the descriptor
+        fd.fd = -1  # from here on `node` owns the descriptor and closes it
         return node
 
     def device(self) -> Any:

@@ -5,8 +5,8 @@ is the CUDA installation guide for Linux, "compatibility" is CUDA Compatibility,
 documentation of the NVIDIA Container Toolkit, "xid" is XID Errors.
 
 Results mean what the enum says (nvidia.github.io/cuda-python, driver.CUresult): 46 a compute mode,
-102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context, 714 a stack,
-804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors.
+102 a licence, 209 no image for the device, 218 a failed JIT, 709 a destroyed context, 714 an error
+in the GPU's stack, 804 a compatibility package. Xid 48, 74, 79: docs.nvidia.com/deploy/xid-errors.
 """
 
 from __future__ import annotations

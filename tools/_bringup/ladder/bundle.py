@@ -1,5 +1,5 @@
-"""The bundle, one file to send: report, dumps, the node's facts, the command, other programs'
-evidence.
+"""The bundle, one file to send: report, dumps, the device's facts, the command, other programs'
+records of a hang.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ README = """Files that `bringup.py ladder --bundle` wrote on this machine.
 
 report.json   every rung: status, time, ioctl, errno, causes
 dumps/        for each failed rung: IBs decoded, fences, contexts, page fault, sysfs, debugfs
-info.json     the node's own facts
+info.json     the device's own facts
 kernel.log    the kernel's lines about amdgpu and drm, if this user may read them
 machine.json  kernel release, package and Python versions, the command
 evidence/     devcoredumps, RADV's hang reports and files that were named; list.txt names the

@@ -84,7 +84,7 @@ def amdgpu(bench: Bench) -> dict[str, Any]:
 
 
 def api(uri: str) -> dict[str, Any]:
-    """Returns the DeviceInfo of the public device."""
+    """Returns the DeviceInfo of the `sparkle_drv.Device` at a URI, as a dict."""
     with sp.open(uri) as device:
         return dataclasses.asdict(device.info)
 

@@ -53,8 +53,8 @@ CUDA = (*rungs_cuda.RUNGS, *rungs_api.rungs("api-", ("launch", "copies")))
 
 @dataclass(frozen=True)
 class Family:
-    """A family of devices. `bench(uri)` returns what the rungs work on (benches/) before its device
-    is open; the first rung opens it.
+    """A family of devices. `bench(uri)` returns the object on which the rungs work, a Bench of
+    benches/. The first rung opens its device.
     """
 
     name: str

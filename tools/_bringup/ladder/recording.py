@@ -1,6 +1,6 @@
 """Recordings of bring-up runs: `--record FILE` around a run, `--replay FILE` on a device.
 
-with recorded("run.rec"): ...  # every amdgpu node opened inside is written down
+with recorded("run.rec"): ...  # records every amdgpu render node that is opened inside
 outcome = replay("run.rec", "emu:gfx1100")  # on a fresh machine; "amdgpu:0" is this machine's card
 
 docs/recording.md explains both.
@@ -54,8 +54,8 @@ def replay(path: str | Path, uri: str) -> Outcome:
 
 
 def around_climb(path: str, memory: bool) -> Any:
-    """Returns the context in which a climb runs: a recording to `path`, or nothing if
-    `path` is "".
+    """Returns the context in which a climb runs: one that records to `path`, or one that does
+    nothing if `path` is "".
     """
     if not path:
         return contextlib.nullcontext()

@@ -50,9 +50,9 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
     """Returns the result of `work()`, or raises its exception. Raises Hung when there is neither
     within the limit.
 
-    The error is kept out of reference cycles with its frames. The frames may hold views of views of
-    memory. When the garbage collector breaks such a cycle, CPython before 3.12.7 crashes
-    (gh-77894).
+    The exception must not be part of a reference cycle with the frames of its traceback. When the
+    garbage collector breaks such a cycle, CPython before 3.12.7 may crash: the frames may hold a
+    memoryview of another memoryview (gh-77894).
     """
     outcome: list[Any] = []
 

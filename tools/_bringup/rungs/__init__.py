@@ -2,7 +2,7 @@
 
 causes/ says what a failure means. Called by ladder/families.py and the mem command.
 
-    node.py           amdgpu: the node, driver version, chip, rings, firmware, heaps, contexts
+    node.py           amdgpu: render node, driver version, chip, rings, firmware, heaps, contexts
     memory.py         amdgpu: buffers, patterns in every heap, GPU addresses
     packets.py        amdgpu: PM4 and SDMA: NOP, write, copy, wait, timestamps
     sync.py           amdgpu: fences, syncobjs, order between queues and contexts

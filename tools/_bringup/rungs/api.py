@@ -77,7 +77,7 @@ def buffers(b: Opened) -> str:
             got = np.empty(100_000, np.uint8)
             dev.default_queue.read(made, got).wait(LIMIT_S)
             if got.any():
-                raise Wrong(f"a new {memory.name} buffer is not zero", not_cleared=True)
+                raise Wrong(f"expected zeros in a new {memory.name} buffer", not_cleared=True)
     return "of each kind of memory, zero when new"
 
 
@@ -238,8 +238,8 @@ def in_order(b: Opened) -> str:
         c.read(one, back).wait(LIMIT_S)
         if not written.done or not fence.done:
             raise Wrong(
-                "expected earlier fences to be done, as later work that waited for them has ended; "
-                "got one that is not done",
+                "expected the fences of earlier work to be done, because later work that waited "
+                "for them has ended; got one that is not done",
                 out_of_order=True,
             )
     compare("across two queues", back, data)

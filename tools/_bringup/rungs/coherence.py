@@ -120,14 +120,16 @@ def code_cache(b: Bench) -> str:
 
 
 def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
-    """Returns the chunk that makes a submission wait for a job of this context."""
+    """Returns a list with the CS chunk that makes a submission wait for a job of this context."""
     chunk = ffi.new("struct drm_amdgpu_cs_chunk_dep *")
     chunk.ip_type, chunk.ring, chunk.ctx_id, chunk.handle = IP[job.ip], job.ring, gpu.ctx, job.seq
     return [(lib.AMDGPU_CHUNK_ID_DEPENDENCIES, chunk)]
 
 
 def copies(b: Bench, places: list[Buffer]) -> list[int]:
-    """Returns an IB that copies each place to the next, with a NOP between the copies."""
+    """Returns an IB that copies each buffer of `places` to the next one, with a NOP between the
+    copies.
+    """
     ib: list[int] = []
     for src, dst in pairwise(places):
         ib += sdma.CopyLinear.encode(gfx=b.gfx, count={"bytes": src.nbytes}, src=src.va, dst=dst.va)
@@ -165,7 +167,10 @@ def order(b: Bench) -> str:
     out.write([1])
     gpu.wait(third, b.job_s)
     if not beside:
-        raise Wrong("a copy without dependency waits for a compute job", late=True)
+        raise Wrong(
+            "expected a copy without dependency to end at once, but it waits for a compute job",
+            late=True,
+        )
     if early:
         raise Wrong("a job ended before the one that it depends on", out_of_order="engines")
     for name, chain, want in (("dependent", places, 0x0DE2), ("free", apart, 4)):

@@ -17,7 +17,8 @@ from sparkle_drv.lowlevel import cuda_driver as driver
 
 from .api import LIMIT_S, compare
 
-# version 11.0: the youngest required symbol of dl/cuda.def is cuDevicePrimaryCtxRelease_v2
+# CUDA 11.0 is the oldest version with all required symbols of dl/cuda.def. It added the newest of
+# them, cuDevicePrimaryCtxRelease_v2.
 OLDEST = 11000
 PTX = b"""
 .version 6.4
@@ -27,7 +28,7 @@ PTX = b"""
 """
 """An empty kernel. Its PTX ISA 6.4 is that of CUDA 10.1 (PTX ISA, release notes). The tests'
 fake driver knows the name `noop`."""
-NODES = 16  # launches in the list that becomes a graph
+NODES = 16  # launches in the list of commands that runs as a CUDA graph
 
 
 def library(b: Bench) -> str:

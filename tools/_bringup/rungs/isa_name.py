@@ -17,7 +17,7 @@ def isa_name(b: Bench) -> str:
     rule = f"{name} by {chips.words(gfx, device).partition(', no IP')[0]}"
     if gfx.ip_discovery_version and by_family not in ("", name):
         raise Wrong(
-            f"expected one chip name from both rules, got {rule} and {by_family} by {family}",
+            f"expected one chip name, got two: {rule}, but {by_family} by family ({family})",
             two_names=True,
         )
     # Looks up two things, as the loader does: the number that compilers write for this name, and

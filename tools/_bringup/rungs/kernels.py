@@ -61,7 +61,7 @@ v_lshl_or_b32 v4, v2, 8, v4
 v_or_b32 v4, s3, v4
 global_store_dword v3, v4, s[0:1]
 """
-# 256 threads: each writes a word to LDS and reads the word of thread 255 - i.
+# A group of 256 threads: thread i writes a word to LDS and reads the word of thread 255 - i.
 LDS = """
 v_lshlrev_b32 v1, 2, v0
 v_mul_u32_u24 v2, 0x101, v0
@@ -131,8 +131,8 @@ global_store_dword v7, v6, s[0:1]
 """
 )
 ENDLESS = "again:\ns_sleep 1\ns_branch again\n"
-# An instruction word that is invalid: SOPP opcode 0x7f exists on neither generation. s_sendmsg 0
-# is no substitute, because message 0 has no meaning of its own on gfx11.
+# An instruction word that is invalid: SOPP opcode 0x7f exists neither on gfx10.3 nor on gfx11.
+# s_sendmsg 0 is no substitute, because message 0 has no meaning of its own on gfx11.
 BAD_WORD = 0xBFFF0000
 
 

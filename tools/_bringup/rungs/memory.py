@@ -40,7 +40,7 @@ def bo(domain: str, flags: int) -> Callable[[Bench], str]:
             made = gpu.create(nbytes, domain, flags)
             view = made.map
             if any(view[:: max(1, nbytes // 64)]):
-                raise Wrong(f"a new BO of {nbytes} bytes is not zero", not_cleared=True)
+                raise Wrong(f"expected zeros in a new BO of {nbytes} bytes", not_cleared=True)
             view[0] = view[nbytes - 1] = 0xA5
             if view[0] != 0xA5 or view[nbytes - 1] != 0xA5:
                 raise Wrong("a byte reads back with another value than was written", xor_mask="?")

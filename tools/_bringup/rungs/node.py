@@ -1,5 +1,5 @@
-"""amdgpu, the lowest rungs: the node, and the kernel driver's facts about itself, the chip, rings
-and memory.
+"""amdgpu, the lowest rungs: the render node, and the kernel driver's facts about itself, the chip,
+rings and memory.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ def version(b: Bench) -> str:
     name, major, minor, patch, text = b.node.version()
     b.facts |= {"driver": name, "kms_major": major, "kms_minor": minor}
     if name != "amdgpu":
-        raise Wrong(f"the driver behind this node is {name!r} ({text}), not amdgpu", driver=name)
+        raise Wrong(f"the driver of this render node is {name!r} ({text}), not amdgpu", driver=name)
     if major != 3 or minor < KMS_LEAST:
-        raise Wrong(f"amdgpu {major}.{minor}: expected 3.{KMS_LEAST} or newer", old=True)
+        raise Wrong(
+            f"expected KMS version 3.{KMS_LEAST} or newer of amdgpu, got {major}.{minor}", old=True
+        )
     return f"amdgpu {major}.{minor}.{patch}"
 
 
@@ -88,12 +90,17 @@ def device(b: Bench) -> str:
         raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
     if bits != d.cu_active_number:
         raise Wrong(
-            f"{said}: cu_bitmap has {bits} units, cu_active_number says {d.cu_active_number}",
+            f"{said}: expected as many CUs in cu_bitmap as cu_active_number says, "
+            f"{d.cu_active_number}, got {bits}",
             bad_info=True,
         )
     low, high = d.virtual_address_offset, d.virtual_address_max
     if low >= high or d.virtual_address_alignment % gpus.PAGE:
-        raise Wrong(f"{said}: addresses {low:#x} to {high:#x} are not a range", bad_info=True)
+        raise Wrong(
+            f"{said}: expected a range of GPU addresses aligned to pages, got {low:#x} to "
+            f"{high:#x}",
+            bad_info=True,
+        )
     if not isa.startswith("gfx"):
         raise Wrong(f"{said}: expected gfx10.3 or gfx11", unsupported=True)
     kind = "APU" if b.facts["apu"] else "card"
@@ -138,7 +145,9 @@ def firmware(b: Bench) -> str:
     b.facts["firmware"] = ", ".join(words)
     if none:
         raise Wrong(
-            f"no firmware: {', '.join(none)}; all firmware: {', '.join(words)}", no_firmware=True
+            f"expected a firmware version of each engine, got 0 for {', '.join(none)}; all "
+            f"versions: {', '.join(words)}",
+            no_firmware=True,
         )
     return ", ".join(words)
 
@@ -154,7 +163,10 @@ def memory(b: Bench) -> str:
         if heap.usable_heap_size > heap.total_heap_size:
             raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
     if not gtt or not vram:
-        raise Wrong(f"VRAM {vram >> 20} MiB, GTT {gtt >> 20} MiB: one is missing", no_memory=True)
+        raise Wrong(
+            f"expected some VRAM and some GTT, got {vram >> 20} MiB and {gtt >> 20} MiB",
+            no_memory=True,
+        )
     if (old.vram_size, old.gtt_size) != (vram, gtt) and old.vram_size > vram:
         raise Wrong(
             "expected INFO VRAM_GTT to report no more VRAM than INFO MEMORY, got "

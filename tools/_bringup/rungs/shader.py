@@ -139,8 +139,8 @@ def scratch(b: Bench) -> str:
 
 
 def scratch_per_engine(b: Bench) -> str:
-    """Tests scratch with as many slots in each shader engine as one group has waves,
-    and no more.
+    """Tests scratch memory with the fewest slots that each shader engine needs: one for each wave
+    of one group.
     """
     groups = min(4 * b.engines, 24)
     keep(b, "scratch per engine", 8, groups, 256)
@@ -158,7 +158,8 @@ def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
     wave_nbytes, waves = 1024, slots * (1 if gfx == 11 else b.engines)
     memory = gpu.buffer(wave_nbytes * slots * b.engines, rights="rw")
     out = gpu.buffer(4 * groups * size + 4096)
-    # The descriptor's word3 is that for wave32 (AMDGPU_FACTS 5.5).
+    # The last four words are the buffer descriptor of the scratch memory; its word3 is that for
+    # wave32 (AMDGPU_FACTS 5.5).
     user = [0, 0, memory.va & 0xFFFFFFFF, memory.va >> 32 | 1 << 31, 0xFFFFFFFF, 0x21C14FAC]
     given = kernels.Scratch(memory.va, wave_nbytes, waves)
     text = kernels.scratch(gfx)

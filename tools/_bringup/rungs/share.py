@@ -88,7 +88,7 @@ def _submission(b: Bench, gpu: Gpu, bos: list[Buffer]) -> int:
 
 def prime(b: Bench) -> str:
     if not b.facts.get("cap_prime", 3) & 3 == 3:
-        raise Skip("GET_CAP PRIME: no export or import")
+        raise Skip("expected GET_CAP PRIME to report export and import, got less")
     gpu = b.gpu()
     mine = gpu.buffer(8192)
     flags = lib.DRM_CLOEXEC | lib.DRM_RDWR
@@ -110,8 +110,8 @@ def prime(b: Bench) -> str:
 
 
 def stress(b: Bench) -> str:
-    """Submits many jobs on all rings at once, each with its own block. All results are compared at
-    the end.
+    """Submits many jobs on all rings at once. Each job writes its own block of one buffer. All
+    results are compared at the end.
     """
     gpu, each = b.gpu(), 4096
     rings, dma = b.rings("compute"), int(b.ip("dma").available_rings).bit_count()

@@ -25,7 +25,7 @@ def soon(seconds: float) -> int:
 
 
 class Syncobj:
-    """A kernel syncobj, which has a handle."""
+    """A DRM syncobj: an object of the kernel driver, which `handle` names."""
 
     def __init__(self, node: raw.Node, flags: int = 0, handle: int = 0) -> None:
         self.node = node
@@ -153,7 +153,7 @@ def timeline(b: Bench) -> str:
     out = gpu.buffer(4096)
     line.signal(5)
     if line.query() != 5:
-        raise Wrong(f"a timeline signalled to 5 is at {line.query()}", bad_timeline=True)
+        raise Wrong(f"expected a timeline at point 5, got {line.query()}", bad_timeline=True)
     line.wait(b.job_s, 4)
     refused(errno.ETIME, "a wait for a missing point", lambda: line.wait(0.01, 6))
     point = ffi.new("struct drm_amdgpu_cs_chunk_syncobj *", {"handle": line.handle, "point": 9})
@@ -164,7 +164,7 @@ def timeline(b: Bench) -> str:
     line.wait(b.job_s, 9)
     expect("before point 9", out, [1])
     if line.query() != 9:
-        raise Wrong(f"a timeline signalled to 9 is at {line.query()}", bad_timeline=True)
+        raise Wrong(f"expected a timeline at point 9, got {line.query()}", bad_timeline=True)
     point = ffi.new("struct drm_amdgpu_cs_chunk_syncobj *", {"handle": line.handle, "point": 12})
     held = gpu.submit(
         "compute", store(b, out, 2, 1), bos=[out], ring=0,
@@ -220,7 +220,8 @@ def copy_word(b: Bench, buffer: Any, src: int, dst: int) -> list[int]:
 
 def two_contexts(b: Bench) -> str:
     one, two = b.gpu(), b.gpu()
-    # separate addresses, because the contexts share an address space
+    # Buffers of the two contexts get separate addresses, because the contexts share an address
+    # space.
     two.next_va = one.next_va + (1 << 30)
     out = one.buffer(4096, rights="rwu")
     held = one.submit("compute", await_word(b, out, 1) + store(b, out, 2, 1), bos=[out])
