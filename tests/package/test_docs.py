@@ -69,7 +69,16 @@ def bench() -> ModuleType:
 @pytest.fixture(scope="module")
 def python():
     """Runs the scripts of the documents: a fork of it has the imports of tools/bench.py done."""
-    with forked.Server("bench", "bringup", "sparkle", "pm4", "scipy") as server:
+    with forked.Server(
+        "bench",
+        "bringup",
+        "sparkle",
+        "pm4",
+        "scipy.optimize",
+        "scipy.stats",
+        "matplotlib.figure",
+        "matplotlib.ticker",
+    ) as server:
         yield server
 
 
