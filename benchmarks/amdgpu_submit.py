@@ -212,7 +212,9 @@ def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, floa
 
 
 def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
-    """Returns a row for each chip and side: ns, ioctls, and the ratio to each RADV."""
+    """Returns a row for each chip and side: ns, ioctls, and the side's time divided by RADV's (a
+    ratio for each side that is RADV).
+    """
     made = []
     for chip, known in found.items():
         peers = [name for name in known if name.startswith("RADV")]

@@ -39,7 +39,9 @@ BUDGET_S = 690.0
 
 
 def placed(text: str) -> dict[int, list[int]]:
-    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError."""
+    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError for a text
+    that is no list of numbers, or for more threads than CPUs.
+    """
     allowed = sorted(os.sched_getaffinity(0))
     try:
         counts = [int(word) for word in (text or "1,2").split(",")]
