@@ -97,7 +97,9 @@ class Build:
         folder: Path,
         before: Sequence[Path] = (),
     ) -> None:
-        """Starts the process. It imports from the folders `before` first."""
+        """Starts the process of a build. It imports from the folders `before` first, then from the
+        build's folder `package`.
+        """
         self.name = name
         own = folder / name
         (own / "home").mkdir(parents=True)

@@ -122,7 +122,7 @@ def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> 
 
 def ours(chip: str, way: str, count: int) -> int:
     """Submits through this package, in a process of its own. Prints a line per submission, as
-    vk_compute does.
+    RADV's side (tests/radv/vk_compute.c) does.
     """
     import sparkle_drv as sp
     from sparkle_drv.testing import calls  # the import also registers emu:

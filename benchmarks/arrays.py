@@ -3,8 +3,8 @@
     python benchmarks/arrays.py [--device cpu] [--size 2048] [--elements 10000000] [--rounds 31]
 
 Copies: a transpose, a shard of columns, every second column and reversed columns of a square
-float32 matrix, and a transpose of four dimensions. Each line is numpy's time over ours; above 1 the
-device is faster. The device copies in its own memory: nothing crosses a bus.
+float32 matrix, and a transpose of four dimensions. Each line is numpy's time divided by ours; above
+1 the device is faster. The device copies in its own memory: nothing crosses a bus.
 
 Operators: the time of `np.sin(x) + y * 2` over that of `ops.map` with the same text, each measured
 until its result is computed; below 1 operators are faster. Two more figures are the us of `x + y`

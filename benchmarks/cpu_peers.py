@@ -103,7 +103,7 @@ def _main(args: argparse.Namespace) -> int:
 def _peers(
     args: argparse.Namespace, chosen: Sequence[cases.Case], there: run.PeerProcesses
 ) -> dict[str, Any]:
-    """Runs the measurement. Returns the document's part about the peers and rows."""
+    """Runs the measurement. Returns the part of the results (JSON) about the peers and rows."""
     base = measure.QUICK if args.quick else measure.Settings()
     settings = measure.Settings(base.case_s, base.fewest, base.most, args.seed)
     rows: list[dict[str, Any]] = []

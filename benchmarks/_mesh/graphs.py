@@ -142,8 +142,8 @@ def _one_chain(number: int, uri: str, end: Any) -> None:
 
 
 def _together(ends: list[Any]) -> float:
-    """Starts all processes. Returns the seconds from the first begin to the last end, by the
-    machine's clock.
+    """Lets every child process (one per pipe of `ends`) run its chain once. Returns the seconds
+    from the first begin to the last end, by the machine's clock.
     """
     for end in ends:
         end.send(True)

@@ -38,7 +38,7 @@ class Slot:
 
 
 class Work:
-    """The steps: batches of n by n numbers, multiplied by fixed weights."""
+    """The operands of all steps. A step multiplies a batch of n by n numbers by fixed weights."""
 
     def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
