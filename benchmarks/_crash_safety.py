@@ -44,7 +44,7 @@ def sweep(folder: Path) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Makes the kernel kill this process when its parent ends, for whatever reason. For use as
+    """Makes Linux kill this process when its parent ends, for whatever reason. For use as
     preexec_fn.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,8 @@
 """Makes the environment of gpu_run.py's steps. It uses only the standard library.
 
-The package comes from the kit, and its dependencies from the machine or the kit. The vendor's
-OpenGL is put where the loader finds it.
+`make gpu-kit` fills a folder, the kit, with this package and its dependencies. The package comes
+from the kit. Its dependencies come from the machine if they work there, otherwise from the kit.
+The vendor's OpenGL is put where the loader finds it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _kit.wheel_archive import unpack
 
-# Each package that the kit has as a wheel, and the module whose import shows that it is installed.
+# {a dependency of sparkle_drv: the module whose import shows that it is installed}
 NEEDED = {
     "cffi": "_cffi_backend",
     "pycparser": "pycparser",
@@ -35,15 +36,19 @@ TOLD = ("SPARKLE_", "CUDA_", "LD_LIBRARY_PATH", "PYTHON", "__EGL")
 
 
 class Unfit(Exception):
-    """Says that the kit cannot work with this Python. The text is the reason."""
+    """Says that the folder that `make gpu-kit` filled (the kit) cannot be used here. The text is
+    the reason.
+    """
 
 
 def commit(kit: Path) -> str:
-    """Returns the kit's text about the commit that its package was built from. Raises Unfit."""
+    """Returns the text of the file `commit` in the folder `kit`: the commit from which the kit's
+    package was built. Raises Unfit if the file cannot be read.
+    """
     try:
         return (kit / "commit").read_text().strip()
     except (OSError, ValueError) as error:
-        raise Unfit(f"the kit is damaged: {error}") from error
+        raise Unfit(f"the kit is damaged: cannot read its file `commit`: {error}") from error
 
 
 def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
@@ -52,11 +57,14 @@ def _unpack(kit: Path, names: Sequence[str], site: Path) -> None:
     except Unfit:
         raise
     except FileNotFoundError as error:
-        raise Unfit(f"the kit is damaged: {error}") from error
+        raise Unfit(f"the kit is damaged: its folder {kit} lacks a file: {error}") from error
     except OSError as error:  # most likely the disk is full
-        raise Unfit(f"the kit cannot be unpacked in {site}: {error}") from error
+        raise Unfit(f"the kit {kit} cannot be unpacked in {site}: {error}") from error
     except Exception as error:  # lzma.LZMAError cannot be named in a Python without lzma
-        raise Unfit(f"the kit is damaged: {type(error).__name__}: {error}") from error
+        raise Unfit(
+            f"the kit is damaged: the files of the folder {kit} cannot be unpacked: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
@@ -66,7 +74,7 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
             try:
                 unpack(kit / "numpy.tar.xz", python, site)
             except KeyError:
-                raise Unfit(f"the kit has no numpy for Python {python}") from None
+                raise Unfit(f"the kit {kit} has no numpy for Python {python}") from None
             except ImportError as error:  # this Python was built without lzma
                 raise Unfit(
                     f"Python {python} has no numpy and cannot unpack one: {error}"
@@ -76,7 +84,9 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
 
 
 def _missed(env: dict[str, str], work: Path) -> str:
-    """Returns the error of importing the packages in this environment; "" when the imports work."""
+    """Imports the NEEDED packages and sparkle_drv's extensions in a child process with the
+    environment `env`. Returns the error; "" if the imports work.
+    """
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
     try:
@@ -92,10 +102,11 @@ def _missed(env: dict[str, str], work: Path) -> str:
 
 
 def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
-    """Returns the environment of the steps. The steps use the machine's packages if these work,
-    otherwise the kit's. `fake` is the path of a fake driver that replaces NVIDIA's.
+    """Returns the environment variables of gpu_run.py's steps. The steps use the machine's packages
+    if these work, otherwise those of the folder `kit`, which `make gpu-kit` fills. `fake` is the
+    path of a fake driver that replaces NVIDIA's.
 
-    Raises Unfit if the kit cannot work with this Python.
+    Raises Unfit if the packages of the kit do not work with this Python.
     """
     if "t" in getattr(sys, "abiflags", ""):
         raise Unfit("the package's extensions cannot run in a free-threaded Python")
@@ -115,13 +126,14 @@ def environment(kit: Path, work: Path, fake: Path | None) -> dict[str, str]:
     if _missed(env, work):  # the machine's packages are too old, or broken
         _unpack(kit, list(NEEDED), site)
     if why := _missed(env, work):
-        raise Unfit(f"the kit does not work with Python {platform.python_version()}: {why}")
+        raise Unfit(f"the kit {kit} does not work with Python {platform.python_version()}: {why}")
     return env | _opengl(kit, work, env, bool(fake))
 
 
 def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str, str]:
-    """Returns environment variables that make OpenGL work. They name the kit's GL loader if the
-    machine has none, and the vendor's JSON file for libglvnd, which containers may lack.
+    """Returns environment variables that make OpenGL work. They name the OpenGL loader in the
+    folder `kit` if the machine has none. They also name a JSON file that leads libglvnd to the
+    vendor's library, because containers may lack that file.
     """
     more: dict[str, str] = {}
     folders = [env.get("LD_LIBRARY_PATH", "")]

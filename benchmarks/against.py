@@ -48,7 +48,9 @@ BEFORE = "before"
 
 
 def commit(rev: str) -> str:
-    """Returns the full hash of a commit. Raises UsageError."""
+    """Returns the full hash of the commit `rev`. Raises UsageError if the repository does not have
+    it, or if git is not installed.
+    """
     command = ["git", "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -60,8 +62,8 @@ def commit(rev: str) -> str:
 
 
 def built(sha: str) -> Path:
-    """Returns the folder of a commit with its extensions, which are built once. Raises
-    UsageError.
+    """Returns the folder of a commit with its extensions, which are built once. Raises UsageError
+    if the build fails.
     """
     where = BUILDS / sha
     stamp = where / "built"
@@ -95,7 +97,9 @@ class Build:
         folder: Path,
         before: Sequence[Path] = (),
     ) -> None:
-        """Starts the process. It imports from the folders `before` first."""
+        """Starts the process of a build. It imports from the folders `before` first, then from the
+        build's folder `package`.
+        """
         self.name = name
         own = folder / name
         (own / "home").mkdir(parents=True)
@@ -130,7 +134,7 @@ def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
 
 def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
     """Returns the rows whose names match one of the patterns, or all rows if there is no pattern.
-    Raises UsageError.
+    Raises UsageError for a malformed pattern, or if no row matches.
     """
     every: list[cases.Case | cases.Launch] = [*cases.all_cases().values(), *cases.LAUNCHES.values()]
     try:
@@ -146,8 +150,8 @@ def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
 def compared(
     of: Any, builds: Sequence[Build], settings: measure.Settings, folder: Path
 ) -> dict[str, Any]:
-    """Measures one row. Returns this checkout's ways, each with its time and ratio, or the reason
-    why it has none.
+    """Measures one row with both builds. Returns, for each way in which this checkout computes the
+    row (`Way` of _cpu_peers/base.py), the times and their ratio, or why there are none.
     """
     given: dict[str, Any] = {}
     want = np.empty(0)

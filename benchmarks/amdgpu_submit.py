@@ -122,7 +122,7 @@ def from_python(call: Any, function: Any, count: int, *args: Any, wait: Any) -> 
 
 def ours(chip: str, way: str, count: int) -> int:
     """Submits through this package, in a process of its own. Prints a line per submission, as
-    vk_compute does.
+    RADV's side (tests/radv/vk_compute.c) does.
     """
     import sparkle_drv as sp
     from sparkle_drv.testing import calls  # the import also registers emu:
@@ -212,7 +212,9 @@ def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, floa
 
 
 def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
-    """Returns a row for each chip and side: ns, ioctls, and the ratio to each RADV."""
+    """Returns a row for each chip and side: ns, ioctls, and the side's time divided by RADV's (a
+    ratio for each side that is RADV).
+    """
     made = []
     for chip, known in found.items():
         peers = [name for name in known if name.startswith("RADV")]

@@ -3,8 +3,8 @@
     python benchmarks/arrays.py [--device cpu] [--size 2048] [--elements 10000000] [--rounds 31]
 
 Copies: a transpose, a shard of columns, every second column and reversed columns of a square
-float32 matrix, and a transpose of four dimensions. Each line is numpy's time over ours; above 1 the
-device is faster. The device copies in its own memory: nothing crosses a bus.
+float32 matrix, and a transpose of four dimensions. Each line is numpy's time divided by ours; above
+1 the device is faster. The device copies in its own memory: nothing crosses a bus.
 
 Operators: the time of `np.sin(x) + y * 2` over that of `ops.map` with the same text, each measured
 until its result is computed; below 1 operators are faster. Two more figures are the us of `x + y`
@@ -52,7 +52,7 @@ def cases(size: int) -> dict[str, tuple[np.ndarray, View, np.ndarray]]:
 
 
 def ratios(dev: sp.Device, case: tuple[np.ndarray, View, np.ndarray], rounds: int) -> list[float]:
-    """Returns numpy's time over the device's for each round. Raises SystemExit for a
+    """Returns a ratio for each round: numpy's time divided by the device's. Raises SystemExit for a
     wrong result.
     """
     x, view, wanted = case
@@ -81,8 +81,8 @@ def ended(x: Any) -> Any:
 
 
 def operators(dev: sp.Device, size: int, rounds: int) -> list[float]:
-    """Returns the time of operators over that of ops.map for each round. Raises SystemExit for a
-    wrong result.
+    """Returns a ratio for each round: the time of operators divided by that of ops.map. Raises
+    SystemExit for a wrong result.
     """
     given, found = np.random.default_rng(1).standard_normal((2, size), np.float32), []
     with dev.array(given[0]) as x, dev.array(given[1]) as y:

@@ -1,11 +1,11 @@
-"""What submitting ahead saves: frames that go to a device, through a kernel and back.
+"""What submitting ahead saves: frames (input arrays) go to a device, through a kernel and back.
 
-The first way waits for each step of a frame before the next (synchronous). The second submits
-several frames at once (batched). The third uses a ring of three slots (triple-buffered). The table
-has for each device the time of a frame and frames per second. It also has the overhead of a kernel:
-a frame's time without the kernel's. Every way is verified against numpy first, then the ways are
-timed in turns. `--fake` replaces NVIDIA's driver by the fake one (`make fake-cuda`). Its times of
-copies and kernels are made up; the host's times are real.
+The first way of submitting waits for each step of a frame before the next (synchronous). The second
+submits several frames at once (batched). The third uses a ring of three slots (triple-buffered).
+The table has for each device the time of a frame and frames per second. It also has the overhead of
+a kernel: a frame's time without the kernel's. Every way is verified against numpy first, then the
+ways are timed in turns. `--fake` replaces NVIDIA's driver by the fake one (`make fake-cuda`). Its
+times of copies and kernels are made up; the host's times are real.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ FAKE = ROOT / "build/fake/libcuda.so.1"
 def summary(
     seconds: dict[str, list[float]], alone: list[float], frames: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Returns a dict for each way: the median seconds of a frame, the median overhead, and the
-    ratio of this overhead to that of the synchronous way. From six rounds on, the ratio has a 95 %
-    bootstrap interval.
+    """Returns a dict for each of WAYS (synchronous, batched, triple-buffered).
+
+    It has the median seconds of a frame (an input array and its result) and the median overhead: a
+    frame's time beyond that of the kernel. It also has the ratio of this overhead to that of the
+    synchronous way. From six rounds on, the ratio has a 95 % bootstrap interval.
     """
     kernel_s = float(np.median(alone))
     over = {way: [max(0.0, s / frames - kernel_s) for s in seconds[way]] for way in WAYS}

@@ -39,7 +39,9 @@ BUDGET_S = 690.0
 
 
 def placed(text: str) -> dict[int, list[int]]:
-    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError."""
+    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError for a text
+    that is no list of numbers, or for more threads than CPUs.
+    """
     allowed = sorted(os.sched_getaffinity(0))
     try:
         counts = [int(word) for word in (text or "1,2").split(",")]
@@ -101,7 +103,7 @@ def _main(args: argparse.Namespace) -> int:
 def _peers(
     args: argparse.Namespace, chosen: Sequence[cases.Case], there: run.PeerProcesses
 ) -> dict[str, Any]:
-    """Runs the measurement. Returns the document's part about the peers and rows."""
+    """Runs the measurement. Returns the part of the results (JSON) about the peers and rows."""
     base = measure.QUICK if args.quick else measure.Settings()
     settings = measure.Settings(base.case_s, base.fewest, base.most, args.seed)
     rows: list[dict[str, Any]] = []

@@ -151,7 +151,7 @@ class Theirs:
 
 
 class Ours:
-    """Launches through sparkle_drv, with the same work."""
+    """Launches through sparkle_drv. The kernel and its data are those of the moderngl launches."""
 
     def __init__(self, dev: sp.Device, inputs: Values) -> None:
         zero = np.zeros(WIDTH, np.float32)
@@ -160,8 +160,8 @@ class Ours:
         self.sets = [[dev.array(b) for b in (zero, x, z)] for x, z in inputs]
 
     def one(self, index: int, a: float) -> list[np.ndarray]:
-        """Launches the kernel once in each way, on the set of arrays number `index`. The output is
-        poisoned before each launch. Returns the results.
+        """Launches the kernel by `launch`, `prepare` and `submit`, on the set of arrays number
+        `index`. The output is poisoned before each launch. Returns the three results.
         """
         y, x, z = self.sets[index]
         kernel, queue = self.kernel, self.queue

@@ -51,7 +51,7 @@ class Step:
     """
 
     name: str
-    limit_s: int  # the limit on a GPU: nine minutes at most
+    limit_s: int  # seconds after which the script is stopped on a GPU: nine minutes at most
     fake_limit_s: int
     words: str
     more: str  # options that are added on a GPU
@@ -325,7 +325,9 @@ def _refused(why: str) -> int:
 
 
 def sweep() -> None:
-    """Removes the folders of killed calls. Each has 60 MiB if numpy came from the kit."""
+    """Removes the temporary folders of earlier runs of gpu_run.py that were killed. Each has 60 MiB
+    if numpy was unpacked there.
+    """
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         number = left.name.removeprefix(FOLDER).partition("-")[0]
         if not Path("/proc", number).exists():

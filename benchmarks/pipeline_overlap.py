@@ -144,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
 def _whole(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1 << 20:
-        raise argparse.ArgumentTypeError(f"expected 1 to 2**20, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 2**20, got {text}")
     return value
 
 

@@ -84,11 +84,11 @@ WORDS = (
 
 def compiled(folder: Path, extra: float) -> Path:
     """Makes a folder with work.so and its reference. The kernel computes the share `extra` of its
-    elements twice. Raises UsageError.
+    elements twice. Raises UsageError if there is no C compiler named cc.
     """
     compiler = shutil.which("cc")
     if compiler is None:
-        raise UsageError("expected a C compiler named cc on this machine")
+        raise UsageError("expected a C compiler named cc on this machine, found none")
     folder.mkdir()
     (folder / "work.c").write_text(SOURCE)
     (folder / "reference.py").write_text(REFERENCE)
@@ -125,7 +125,9 @@ def _results(where: Path, words: Sequence[str], out: Path, timeout_s: float) -> 
 
 
 def compared(args: argparse.Namespace, folder: Path) -> bool:
-    """Prints the verdicts of `bench.py compare`. Returns whether its goals hold."""
+    """Runs `bench.py compare` on equal kernels and on a slowed one, and prints its verdicts.
+    Returns whether it met this script's goals.
+    """
     same, slow = compiled(folder / "same", 0.0), compiled(folder / "slow", PLANTED)
     own: Counter[str] = Counter()
     planted: Counter[str] = Counter()
@@ -171,7 +173,9 @@ timeit.Timer = Timer
 
 
 def interleaved(args: argparse.Namespace, folder: Path) -> bool:
-    """Prints the verdicts of against.py. Returns whether its goals hold."""
+    """Runs against.py on equal builds and on a slowed one, and prints its verdicts. Returns whether
+    it found the slowed build often enough.
+    """
     (case,) = against.chosen([f"^{CASE}$"])
     (folder / "spin").mkdir()
     (folder / "spin" / "sitecustomize.py").write_text(SPIN.format(PLANTED_BUILD))

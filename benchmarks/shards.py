@@ -9,12 +9,12 @@ Sections, each a module of _shards/:
   the extent on cpu + egl:0, which share cores, compared with the best of each device alone and of
   both, and with the plan's prediction.
 * `simulated`: plans on --seeds machines of 2 to 8 devices with rates within 50x and work of 2 ms or
-  more (sparkle_drv/testing/shards). The figures: the gap to the lower bound, and the seconds of a
-  player, which simulates a run of the plan, over the predicted ones. One more machine has devices
-  with rates of 100, 40, 20 and 5. It runs with the planned rates, then with rates up to 20 % off.
-* `faults`: a device freezes or becomes 100x slower during the run, compared with a plan that knew
-  of the fault; launches stall. Calls on simulated devices with a virtual clock have such faults,
-  too. Their pieces that were written twice are counted.
+  more (sparkle_drv/testing/shards). The figures: the gap to the lower bound, and the time of a
+  simulated run of the plan divided by the predicted time. One more machine has devices with rates
+  of 100, 40, 20 and 5. It runs with the planned rates, then with rates up to 20 % off.
+* `faults`: runs in which a device freezes or becomes 100x slower, compared with a plan that knew of
+  the fault. Also runs in which some launches take very long. Calls on simulated devices with a
+  virtual clock have such faults, too. Their pieces that were written twice are counted.
 * `planning`: the us of a plan of 5 devices, and what planning adds to ctx.gemm of a known shape.
 
 For ratios of times the sides are timed in turns, --rounds times, or fewer if they take long. The

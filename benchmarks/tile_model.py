@@ -1,7 +1,8 @@
 """How far is the tile model's plan of a product from the best that a search finds, on the cpu?
 
 The script measures every product of benchmarks/cpu_peers.py with each instruction set of this CPU,
-on one thread. The operand b may change, or it stays and may be packed once. A search times the
+on one thread. The operand b either may change from call to call, or it is the same in all calls
+and may be packed once. A search times the
 model's plan, plans far from it and plans near the best so far (as `bench.py tune` does). Each plan
 is verified before it is timed. A last comparison with new samples shows how far the model's plan is
 from the best found.
@@ -75,7 +76,9 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _todo(args: argparse.Namespace) -> list[measure.Task]:
-    """Returns the rows to measure. Raises UsageError."""
+    """Returns the rows to measure. Raises UsageError if the options name an unknown instruction set
+    or kind of b, or if no product matches.
+    """
     there = sets()
     isas = options.words(args.isa, there, "--isa") if args.isa else there
     kinds = options.words(args.b, KINDS, "--b")

@@ -109,7 +109,7 @@ class Zenoh:
 
 
 class Ours:
-    """A link over our Engine, which runs the package's transport protocol."""
+    """A link over the package's own transport (its class Engine)."""
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
         self._peer = "client" if node else "node"

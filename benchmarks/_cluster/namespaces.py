@@ -1,5 +1,5 @@
-"""Machines that are network namespaces on one bridge: their cables can be cut and their links
-slowed. Only root can make them.
+"""Makes network namespaces that stand for machines, joined by one bridge. A test can take the link
+of a machine down, or limit its rate. Only root can make namespaces.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class Network:
         self._ip(name, "link", "set", "eth0", "up")
 
     def slow(self, name: str, rate: str) -> None:
-        """Limits both directions of the machine's cable to `rate`, such as "200mbit"."""
+        """Limits both directions of the network link between machine `name` and the switch to
+        `rate`, such as "200mbit".
+        """
         shape = ("root", "tbf", "rate", rate, "burst", "128k", "latency", "50ms")
         for end, device in ((name, "eth0"), ("sw", f"v{name}")):
             line = ("tc", "qdisc", "add", "dev", device, *shape)

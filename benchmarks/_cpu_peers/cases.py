@@ -183,7 +183,7 @@ def _gemms() -> Iterator[Case]:
 
 @cache
 def all_cases() -> Mapping[str, Case]:
-    """Returns every case by its name, in the order of the tables."""
+    """Returns every case by its name, in the order of the report: gemms, maps, convolutions."""
     maps = [
         Case(f"map {name} {label}", "maps", Map(name, n))
         for name in ("four", "transcendental")
@@ -193,7 +193,7 @@ def all_cases() -> Mapping[str, Case]:
     found = [*_gemms(), *maps, *_layers(1), *_layers(8)]
     named = {case.name: case for case in found}
     if len(named) != len(found):
-        raise AssertionError("two cases have the same name")
+        raise AssertionError("expected a name of its own for each case, got two of one name")
     return MappingProxyType(named)
 
 

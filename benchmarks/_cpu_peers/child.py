@@ -38,12 +38,12 @@ class Worker:
         self.timers: dict[str, timeit.Timer] = {}
 
     def prepare(self, case: str, folder: str) -> dict[str, Any]:
-        """Prepares each way of a case. Makes its first `early` calls, then one call whose result
-        is compared.
+        """Prepares each way in which the peer computes the case (`Way` of base.py). Makes the
+        way's `early` calls, then the call whose result is verified.
 
-        Returns a dict for each way, by the way's name. It has "statement" (the Python statement
-        that is timed), and "file" if there is a result to compare. If the way failed, it has only
-        "error", the reason.
+        Returns a dict for each way, by the way's name. The dict has "statement" (the Python
+        statement that is timed), and "file" if there is a result to compare. If the way failed,
+        the dict has only "error", the reason.
         """
         numpy = import_module("numpy")
         self.timers.clear()

@@ -20,9 +20,10 @@ ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, the peer's over this package's: above 1 the package is faster. `low` and
-    `high` bound its 95 % interval. `of` names the way of the peer that was
-    compared, such as "torch packed".
+    """The peer's median time divided by this package's: above 1 this package is faster.
+
+    `low` and `high` bound the ratio's 95 % interval. A peer may compute a case in several ways.
+    `of` names the way that was compared, such as "torch packed".
     """
 
     value: float
@@ -35,7 +36,7 @@ class Ratio:
 
 
 def timed(row: Row) -> dict[str, list[float]]:
-    """Returns the samples, in ns, of each correct way."""
+    """Returns the samples, in ns, of each way of computing the row that gave a right result."""
     return {
         way: entry["samples_ns"]
         for way, entry in row["ways"].items()
@@ -44,24 +45,28 @@ def timed(row: Row) -> dict[str, list[float]]:
 
 
 def median(row: Row, way: str) -> float | None:
-    """Returns the median of a way in ns, or None if the way has no samples."""
+    """Returns the median ns of the way of computing named `way`, or None if it has no samples."""
     samples = timed(row).get(way)
     return float(np.median(samples)) if samples else None
 
 
 def fastest(row: Row, among: Callable[[str], bool]) -> str | None:
-    """Returns the way with the smallest median among those whose key `among` accepts."""
+    """Returns the name of the way (`Way` of base.py) with the smallest median time. Only ways whose
+    name `among` accepts take part. Returns None if there is none.
+    """
     found = {way: np.median(samples) for way, samples in timed(row).items() if among(way)}
     return min(found, key=lambda way: float(found[way])) if found else None
 
 
 def is_peer(way: str) -> bool:
-    """True if the way belongs to a peer, not to this package."""
+    """True if the way of computing with this name belongs to a peer, not to this package."""
     return not way.startswith(f"{OURS} ")
 
 
 def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio | None:
-    """Returns the median of `theirs` over that of `ours`, or None if one of them was not timed."""
+    """Returns the median time of the way `theirs` divided by that of the way `ours`. Returns None
+    if one of them was not timed.
+    """
     samples = timed(row)
     if theirs is None or theirs not in samples or ours not in samples:
         return None
@@ -71,13 +76,13 @@ def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio 
 
 
 def against_best(row: Row) -> Ratio | None:
-    """Returns the median time of this row's fastest peer over ours."""
+    """Returns the median time of this row's fastest peer divided by this package's."""
     return ratio(row, fastest(row, is_peer))
 
 
 def against(row: Row, peer: str) -> Ratio | None:
-    """Returns the median time of the fastest way whose name begins with `peer` ("torch",
-    "torch NCHW") over ours.
+    """Returns a peer's median time divided by this package's. The peer's time is that of its
+    fastest way whose name begins with `peer`, such as "torch" or "torch NCHW".
     """
     whole = (peer, f"{peer} ")
     return ratio(row, fastest(row, lambda way: way == whole[0] or way.startswith(whole[1])))

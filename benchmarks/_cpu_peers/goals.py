@@ -1,7 +1,7 @@
-"""The targets ("lines") that the package must reach, evaluated on one run. Pure functions.
+"""The targets (objects `Line`) that the package must reach, evaluated on one run. Pure functions.
 
-Ratios are of medians, theirs over ours: 1.05 is five per cent faster than the peer. A line whose
-rows are missing has no figure and is undecided.
+A ratio is a peer's median time divided by this package's: at 1.05 this package is five per cent
+faster. A target whose rows are missing has no figure and is undecided.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 
 
 def _errors(rows: Sequence[Row]) -> list[Line]:
-    """Returns the target for our errors. It is met if every result is within the limit of
-    reference.py. A result that is wrong or failed is named, and has no speed.
+    """Returns the target for the errors of this package's results. It is met if every error is
+    within the limit of reference.py. The target's figure names the results that are wrong or
+    failed; if there are none, it has the largest errors.
     """
     ours = [
         (row["case"], way, entry)

@@ -40,7 +40,7 @@ def _call(name: str, dev: Any) -> Way:
 
     def result() -> None:
         if (got[0] != want).any():
-            raise ValueError(f"{name}: expected {want}, got {got[0]}")
+            raise ValueError(f"{name}: expected the result {want} everywhere, got {got[0]}")
 
     def poison() -> None:
         got[0] = numpy.zeros(())

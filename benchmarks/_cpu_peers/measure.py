@@ -1,6 +1,7 @@
-"""Measures one case: verifies every way, then times the correct ones in turns.
+"""Measures one case. Verifies every way in which a peer computes the case (`Way` of base.py), then
+times the correct ways in turns.
 
-A round asks each way once, in a new random order. A sample is the median of a few blocks of calls.
+A round times each way once, in a new random order. A sample is the median of a few blocks of calls.
 Warm-up calls come directly before a sample, because the other ways have emptied the caches.
 """
 
@@ -58,8 +59,10 @@ Entry = dict[str, Any]
 def case(
     case: Case, processes: Sequence[Asked], settings: Settings, folder: Path, want: Any
 ) -> dict[str, Entry]:
-    """Verifies and times one case, whose operands are in `folder`. Returns an entry for each way of
-    each peer; its key is the two names, as "torch packed".
+    """Verifies and times one case, whose operands are in `folder`.
+
+    Returns an entry for each way in which each peer computes the case (`Way` of base.py). Its key
+    is the names of peer and way, as "torch packed".
 
     An entry has a "verdict" and, if the result was compared, its "error" and "limit". The verdict
     is "right", with "samples_ns"; "wrong", and then never timed; or "failed", with "why".
@@ -135,9 +138,7 @@ def _timed(
 
 
 def plan(ns: float) -> tuple[int, int, int]:
-    """Returns (calls per block, blocks, calls to warm up) for a way whose call takes
-    about `ns`.
-    """
+    """Returns (calls per block, blocks, calls to warm up) for calls that take about `ns` each."""
     ns = max(ns, 1.0)
     calls = max(1, round(BLOCK_NS / ns))
     blocks = max(1, min(BLOCKS, round(SAMPLE_NS / (calls * ns))))

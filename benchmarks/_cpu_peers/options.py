@@ -1,4 +1,4 @@
-"""Options, exit codes and the folder of results, shared by the scripts that use these cases."""
+"""Options, exit codes and the folder of results, for scripts that time the cases of cases.py."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ def pinned(cpus: Sequence[int]) -> Iterator[None]:
 
 
 class PeerProcess:
-    """The process of one peer with one number of threads, pinned to `cpus`. Methods raise Lost."""
+    """The process of one peer with one number of threads, pinned to `cpus`. Methods raise Lost if
+    the process has died or does not answer.
+    """
 
     def __init__(
         self, name: str, threads: int, cpus: Sequence[int], env: Mapping[str, str], folder: Path
@@ -117,7 +119,7 @@ class PeerProcess:
         return f"ended with {how}, saying {said[0][:200] if said else 'nothing'}"
 
     def _settle(self) -> None:
-        """Waits until no thread of the process runs."""
+        """Waits until all threads of the child process sleep, but at most SLEEP_S seconds."""
         tasks, late = Path(f"/proc/{self._child.pid}/task"), time.monotonic() + SLEEP_S
         while time.monotonic() < late and any(map(_runs, tasks.glob("*/stat"))):
             time.sleep(0.0005)

@@ -35,7 +35,9 @@ def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> d
 
 
 def ratios(row: Row) -> dict[str, Any]:
-    """Returns the ratios of one row: against the best peer, and against each way of a peer."""
+    """Returns the ratios of one row: against the best peer, and against each way in which a peer
+    computes the row (`Way` of base.py).
+    """
     best = figures.against_best(row)
     each = {way: figures.ratio(row, way) for way in figures.timed(row) if figures.is_peer(way)}
     return {
@@ -79,8 +81,8 @@ def _of(row: Row, way: str) -> str:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """Returns the document as Markdown: the conditions, the targets, and a table for each
-    group.
+    """Returns the document `told` (see `document`) as Markdown: the conditions of the run, the
+    targets, and a table for each group of cases.
     """
     env, rows = told["env"], told["rows"]
     lines = [
@@ -132,7 +134,9 @@ def machine(env: Mapping[str, Any]) -> str:
 
 
 def rows_a_line(told: Mapping[str, Any]) -> str:
-    """Returns the document as JSON with one row per line, so that a diff is readable."""
+    """Returns the results of a run (see `document`) as JSON with one row per line, so that a diff
+    is readable.
+    """
     head = json.dumps({k: v for k, v in told.items() if k != "rows"}, indent=1, allow_nan=False)
     rows = ",\n".join(json.dumps(row, allow_nan=False) for row in told["rows"])
     return f'{head[:-2]},\n "rows": [\n{rows}\n]}}\n'

@@ -96,7 +96,8 @@ class Sparkle(Peer):
             def result() -> Any:
                 if queue.reached < queue.submitted:
                     raise RuntimeError(
-                        "bind(): expected a finished product when its function returns"
+                        "expected the product to have ended when the function of bind() returns, "
+                        f"got {queue.reached} of {queue.submitted} submissions reached"
                     )
                 return c.numpy()
 

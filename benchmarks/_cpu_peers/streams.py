@@ -1,5 +1,5 @@
-"""Ways that only move memory. They are timed in turns with a map, which gives the copy rate of the
-same moments.
+"""Calls that only move memory: a copy and a saxpy. They are timed in turns with a map, so that the
+map is compared with the copy rate of the same moments.
 
 A roof is the best rate of a separate measurement. On a machine with other users, the map's rate
 must be compared with copies that had the same disturbance.
@@ -30,7 +30,9 @@ def nbytes(of: Map, name: str) -> float:
 
 
 def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
-    """Returns the way `name`, one of ARRAYS. Its `result()` checks the values and returns None."""
+    """Returns what measure.py needs to time the stream `name` ("copy" or "saxpy"). The `result()`
+    of the returned `Way` checks the values and returns None.
+    """
     x, before = operands["x"], operands["y"]
     y = before.copy()
     names = {"map": ops.map, "dev": dev, "y": y, "x": x, "a": SCALAR}

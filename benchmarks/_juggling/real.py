@@ -23,7 +23,9 @@ to the next."""
 
 
 def real(uris: list[str], calls: int) -> dict[str, float]:
-    """Returns the regrets, prediction errors and variation of this machine's devices, by name."""
+    """Returns figures of calls on this machine's devices, by name: the scheduler's regrets, the
+    errors of its predictions, and how much the measured times themselves vary.
+    """
     chance = np.random.default_rng(7)
     pairs = {n: chance.standard_normal((2, n, n)).astype(np.float32) for n in SIDES}
     with sp.init(uris, profile=False) as ctx:
@@ -66,8 +68,8 @@ def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
 
 
 def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float:
-    """Returns the share of time that the scheduler's choice takes longer than the best device: 0 if
-    it chose the best.
+    """Makes a call, and returns how much longer the chosen device takes than the best one. 0: the
+    scheduler chose the best; 0.1: the chosen device takes 10 % longer.
     """
     ctx.gemm(*pair)
     plan: Any = ctx.last_plan  # of a call, since no graph has run

@@ -1,4 +1,4 @@
-"""Times copies between GPUs of the fake driver (tests/fake_cuda), which models their time.
+"""Times copies between GPUs of the fake driver (tests/fake_cuda), which models the copies' time.
 
     python -m _mesh.fake staged ROUNDS    a copy over the host; only an upload; a copy by chunks
     python -m _mesh.fake relay ROUNDS     a copy over a third GPU; a copy over the host

@@ -26,10 +26,10 @@ SIDE, STEPS, WARM = 512, 6, 12
 
 
 def graphs(options: Options) -> Figures:
-    """Returns two figures: what `virtual` returns, and the seconds of ctx.graph over those of the
-    processes.
+    """Returns two ratios of times: that of `virtual`, and the time of a ctx.graph divided by the
+    time of processes that run one chain each.
 
-    The second figure is missing if a device is not exactly one core. Raises Wrong for a wrong
+    The second ratio is missing if a device is not exactly one core. Raises Wrong for a wrong
     result.
     """
     found: Figures = {"graph of two chains on simulated devices, simulated / predicted": virtual()}
@@ -51,7 +51,7 @@ def graphs(options: Options) -> Figures:
         graph, check = _chains(ctx, range(len(uris)))
         for end in ends:
             if not end.poll(120) or not end.recv():
-                raise Wrong("a process with one chain of products: expected numpy's result")
+                raise Wrong("a process with one chain of products: expected a result in 120 s")
         ratios = []
         for at in range(options.rounds):
             taken = {}
@@ -66,9 +66,10 @@ def graphs(options: Options) -> Figures:
 
 
 def virtual() -> float:
-    """Returns the time of a graph on two simulated devices over its plan's predicted time, both in
-    virtual seconds. The graph has one chain of products for each device. Raises Wrong for a wrong
-    result.
+    """Returns a ratio: the time of a graph's run divided by the time that its plan predicts.
+
+    The run is on two simulated devices, and both times are virtual. The graph has one chain of
+    products for each device. Raises Wrong for a wrong result.
     """
     uris = ("sim:a", "sim:b")
     rates = {"gemm_f32": Rate(1e-5, 1e10), "map_f32": Rate(1e-5, 1e10)}
@@ -89,7 +90,8 @@ def virtual() -> float:
 
 def _chains(ctx: sp.Context, numbers: Iterable[int]) -> tuple[Any, Callable[[], None]]:
     """Returns a graph that has run, and a function that raises Wrong if a result of the graph is
-    wrong. The graph has one chain of products and maps for each of `numbers`.
+    wrong. The graph has one chain of products and maps for each of `numbers`, which are the seeds
+    of the chains' random operands.
     """
     wants = []
     with ctx.graph() as graph:
@@ -124,8 +126,10 @@ def _run(graph: Any) -> float:
 
 
 def _one_chain(number: int, uri: str, end: Any) -> None:
-    """Runs one chain of products for each request that arrives at `end`, until a request is False.
-    The body of a process.
+    """Is the body of a child process: answers requests from the pipe `end` until one is False.
+
+    For each request it runs one chain of products on the device `uri`, and sends when the run began
+    and ended. `number` is the seed of the chain's random operands.
     """
     os.sched_setaffinity(0, {int(uri.removeprefix("cpu:c"))})
     with sp.init([uri], profile=False) as ctx:
@@ -138,8 +142,8 @@ def _one_chain(number: int, uri: str, end: Any) -> None:
 
 
 def _together(ends: list[Any]) -> float:
-    """Starts all processes. Returns the seconds from the first begin to the last end, by the
-    machine's clock.
+    """Lets every child process (one per pipe of `ends`) run its chain once. Returns the seconds
+    from the first begin to the last end, by the machine's clock.
     """
     for end in ends:
         end.send(True)

@@ -58,9 +58,9 @@ def plans(options: Options) -> Figures:
 def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
     """Returns ratios of an all_reduce of 64 MiB, and the seconds of planning it.
 
-    Two ratios are lower bounds over the predicted seconds: the plan's own bound, and the known
-    bound from the ports' rates alone. With `simulate` a third ratio is the known bound over the
-    simulated seconds.
+    Two ratios divide a lower bound by the predicted time. The first bound is the plan's own; the
+    second is the known bound, which follows from the ports' rates alone. With `simulate` a third
+    ratio divides the known bound by the time of a simulated run.
     """
     network = star(rates, LATENCY_S)
     begin = time.perf_counter()
@@ -81,16 +81,16 @@ def _reached(rates: list[float], simulate: bool) -> dict[str, float]:
 
 
 def _simulated(seed: int) -> float:
-    """Returns the simulated seconds of an all_reduce over the predicted ones."""
+    """Returns a ratio: the simulated time of an all_reduce divided by the predicted time."""
     nbytes = 4 * random.Random(seed).choice([1, 250, 4096, 50_000, 262_144])
     took_s, predicted_s = mesh_plan_quality.all_reduce_simulated_s(linked(seed), nbytes)
     return took_s / predicted_s
 
 
 def _least_s(places: int) -> float:
-    """Returns the least seconds of an all_reduce of 4 KiB among p places at 1 GB/s. It consists of
-    log2 p messages, one after the other. If p is no power of two, there are floor(log2 p) + 2
-    messages.
+    """Returns the least seconds of an all_reduce of 4 KiB among p = `places` devices at 1 GB/s. The
+    all_reduce needs log2 p messages, one after the other. If p is no power of two, it needs
+    floor(log2 p) + 2 messages.
     """
     rounds = int(math.log2(places))
     return (rounds if places == 1 << rounds else rounds + 2) * (LATENCY_S + 4 * KIB / 1e9)

@@ -97,6 +97,6 @@ def _reduced(devices: list[sp.Device], nbytes: int) -> str:
         before = mesh.moved
         mesh.all_reduce(arrays)
         if not all((array.numpy() == len(devices)).all() for array in arrays):
-            raise Wrong(f"all_reduce of ones: expected {len(devices)} in every element")
+            raise Wrong(f"all_reduce of ones: expected {len(devices)} in every element, got others")
         found = {name: n - before.get(name, 0) for name, n in mesh.moved.items()}
         return _listed({name: n for name, n in found.items() if n})

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import sparkle_drv as sp
 
-KINDS = 8  # number of different frames
+KINDS = 8  # number of different input arrays ("frames")
 DEPTH = 3
 BATCH = 8
 WAYS = ("synchronous", "batched", "triple-buffered")
@@ -26,8 +26,8 @@ Array = NDArray[Any]
 
 
 class Slot:
-    """The memory of one frame on host and device, and the commands that copy the frame to the
-    device, run the kernel and copy the result back.
+    """The memory of one frame (input array) and its result, on host and device. Also the commands
+    that copy the frame to the device, run the kernel and copy the result back.
     """
 
     def __init__(self, work: Work) -> None:
@@ -51,7 +51,9 @@ class Slot:
 
 
 class Work:
-    """Frames of `n` floats on the device `dev`. A `with` statement frees them."""
+    """The input arrays ("frames") of `n` floats, and what the device `dev` needs to process them.
+    A `with` statement frees all of it.
+    """
 
     def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -96,8 +98,8 @@ class Work:
 
 
 def synchronous(work: Work, frames: int, judged: bool) -> float:
-    """Sends frame after frame: waits for each step before the next is submitted. Returns the
-    seconds. With `judged`, compares each result with numpy.
+    """Processes one frame (input array) after the other: waits for each copy and launch before the
+    next is submitted. Returns the seconds. With `judged`, compares each result with numpy.
     """
     queue, out = work.queue, work.out[0]
     start = time.perf_counter()
@@ -111,8 +113,8 @@ def synchronous(work: Work, frames: int, judged: bool) -> float:
 
 
 def batched(work: Work, frames: int, judged: bool) -> float:
-    """Submits BATCH frames at once, then waits for all of them. Returns the seconds. With `judged`,
-    compares each result with numpy.
+    """Submits BATCH frames (input arrays) one after the other, then waits for all of them. Returns
+    the seconds. With `judged`, compares each result with numpy.
     """
     queue, out = work.queue, work.out
     start = time.perf_counter()
@@ -128,8 +130,8 @@ def batched(work: Work, frames: int, judged: bool) -> float:
 
 
 def triple_buffered(work: Work, frames: int, judged: bool) -> float:
-    """Runs the frames through three slots, each with its own memory and queue. Returns the seconds.
-    With `judged`, compares each result with numpy.
+    """Processes the frames (input arrays) in three slots, each with its own memory and queue.
+    Returns the seconds. With `judged`, compares each result with numpy.
 
     The host waits for a slot when its turn comes again, while the two other slots are still
     running.
@@ -155,8 +157,8 @@ RUN: dict[str, Callable[[Work, int, bool], float]] = dict(
 
 
 def measure(work: Work, frames: int, rounds: int) -> tuple[dict[str, list[float]], list[float]]:
-    """Returns (seconds of each round by way, seconds of the kernel alone). All ways are verified
-    first, then timed in turns, in an order that rotates.
+    """Returns ({a name of WAYS: seconds of each round}, seconds of the kernel alone). All WAYS of
+    running the frames are verified first, then timed in turns, in an order that rotates.
     """
     for way in WAYS:
         RUN[way](work, 3 * KINDS, True)

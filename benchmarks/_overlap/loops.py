@@ -16,7 +16,7 @@ import sparkle_drv as sp
 from _overlap.steps import Slot, Work
 
 TIMEOUT_S = 120.0
-STARVED = 0.25  # limit of `Run.starved`: a round in which each loop is below it is calm
+STARVED = 0.25  # a round is calm (it counts) if `Run.starved` of each of its loops is below this
 
 
 @dataclass
@@ -43,7 +43,7 @@ Round = dict[int, Run]  # the runs of one round by depth; depth 0 is the serial 
 
 def queued() -> float:
     """Returns the seconds that threads of this process have waited for a core. Returns 0 if the
-    kernel does not count them.
+    Linux kernel does not count them.
     """
     total = 0
     for task in Path("/proc/self/task").glob("*/schedstat"):

@@ -17,12 +17,12 @@ from sparkle_drv.ops import ref
 
 Array = NDArray[Any]
 MOST_PASSES = 1024
-KINDS = 8  # number of different frames, so that an old result is noticed
+KINDS = 8  # number of different input batches ("frames"), so that an old result is noticed
 
 
 class Slot:
-    """The memory of one frame, on host and device, and the commands that upload it, compute the
-    product and download the result.
+    """The memory of one frame (a batch of n by n numbers) and its result, on host and device. Also
+    the commands that upload the frame, compute the product and download the result.
     """
 
     def __init__(self, dev: sp.Device, work: Work) -> None:
@@ -38,7 +38,7 @@ class Slot:
 
 
 class Work:
-    """The steps: batches of n by n numbers, multiplied by fixed weights."""
+    """The operands of all steps. A step multiplies a batch of n by n numbers by fixed weights."""
 
     def __init__(self, dev: sp.Device, n: int, seed: int) -> None:
         rng = np.random.default_rng(seed)

@@ -37,7 +37,9 @@ FEWEST_ROUNDS = 12
 
 
 def compiled(point: tuple[int, ...], folder: Path) -> ctypes.CDLL:
-    """Compiles the kernel of a point and loads it."""
+    """Compiles the tiled gemm with the parameters `point` (a value of each of PARAMETERS). Loads
+    and returns the library.
+    """
     library = folder / ("_".join(map(str, point)) + ".so")
     macros = [f"-D{name}={value}" for name, value in zip(PARAMETERS, point, strict=True)]
     options = ["-O3", "-march=native", "-shared", "-fPIC", *macros, "-o", str(library)]
@@ -57,7 +59,7 @@ def sample(kernel: ctypes.CDLL, arrays: list[ctypes.c_void_p]) -> float:
 
 
 def cpu() -> str:
-    """Returns the processor's name, if the kernel reports it."""
+    """Returns the processor's name, if Linux reports it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return named[0] if named else platform.machine()

@@ -1,6 +1,8 @@
-"""Faults of devices during a call: a device freezes or becomes slow, and launches stall.
+"""Times calls with faults of devices: a device freezes or becomes slow, or some launches take very
+long.
 
-Times are compared with those of a plan that knew of the fault, or with the median. Pieces whose
+With a frozen or slow device, the time is compared with that of a plan that knew of the fault. With
+slow launches, the time of the slowest per cent of runs is compared with the median. Pieces whose
 result was written twice are counted.
 
 Players (sparkle_drv/testing/shards) simulate the runs of plans on many machines. Whole calls also
@@ -76,8 +78,8 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # `own` is the victim's share of the work. `stop_s` is the time at which the victim freezes: it
-    # has done all its units except those of the launch that froze.
+    # The victim is the device with the fault, and `own` is its share of the work. `stop_s` is the
+    # time at which it freezes. By then it has done `units` of the call's `count` units.
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s

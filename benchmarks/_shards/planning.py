@@ -40,8 +40,9 @@ def planning(options: Options) -> Figures:
 
 
 def _alone(options: Options) -> Figures:
-    """Times a call for which the planner found that one device is enough. Returns the us by which
-    it takes longer than the operation itself, and than with topology="single", timed in turns.
+    """Times a call for which the planner found that one device is enough. Returns two differences
+    in us: to the operation itself (`sp.ops`), and to the same call with topology="single". The
+    calls are timed in turns.
     """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     with sp.init(["cpu", "egl:0"], profile=False) as ctx:
@@ -67,8 +68,8 @@ def _alone(options: Options) -> Figures:
 
 
 def _divided(options: Options) -> Figures:
-    """Times a call that several devices share: the whole call, and its beginning until it has found
-    the plan that an earlier call left.
+    """Times a call that several devices share, whose plan an earlier call made. Returns the us of
+    the whole call, and the us from its start until it has looked that plan up.
     """
     a, b = np.random.default_rng(1).standard_normal((2, SIDE, SIDE)).astype(np.float32)
     found, whole = list[float](), list[float]()

@@ -26,7 +26,9 @@ Calls = dict[str, Callable[[], object]]
 
 
 def real(options: Options) -> Figures:
-    """Returns ratios of seconds by name. Raises Wrong for a wrong product, or DeviceNotFound."""
+    """Returns ratios by name: the time of a product that devices share divided by another time,
+    such as that on the whole CPU. Raises Wrong for a wrong product, or DeviceNotFound.
+    """
     return {**_cores(options), **_unequal(options), **_shared(options)}
 
 

@@ -1,5 +1,5 @@
-"""Compares plans on randomly drawn machines (sparkle_drv/testing/shards) with their bound and with
-a player, which simulates a run of the plan.
+"""Compares plans for randomly drawn machines (sparkle_drv/testing/shards) with two times: the lower
+bound of each plan, and a simulated run of the plan.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ RATES = (100, 40, 20, 5)
 
 
 def simulated(options: Options) -> Figures:
-    """Returns the plans' gaps to their bound. Also returns the seconds of simulated runs of the
-    plans over the predicted seconds. Nothing is timed.
+    """Returns the plans' gaps to their bound. Also returns ratios: the time of a simulated run of a
+    plan divided by the predicted time. Nothing is timed.
     """
     gaps, ratios = zip(*map(judged, range(options.seeds)), strict=True)
     parts = [reached(RATES, seed) for seed in range(options.seeds)]

@@ -36,7 +36,9 @@ in seconds."""
 
 @dataclass(frozen=True)
 class Task:
-    """A row to measure: a product with one instruction set. `kept` says that b stays the same."""
+    """A row to measure: a product with one instruction set. `kept`: all calls have the same b, so
+    that b may be packed once.
+    """
 
     isa: str
     case: Case
@@ -85,7 +87,9 @@ def run(rows: Sequence[Task], budget_s: float, seed: int) -> Iterator[dict[str, 
 
 @contextlib.contextmanager
 def _opened(isa: str) -> Iterator[sp.Device]:
-    """Opens the cpu device with this instruction set and one thread. Raises DeviceNotFound."""
+    """Opens the cpu device with this instruction set and one thread. Raises DeviceNotFound if this
+    CPU lacks the instruction set.
+    """
     before = os.environ.get("SPARKLE_CPU_ISA")
     os.environ["SPARKLE_CPU_ISA"] = isa
     try:

@@ -1,4 +1,4 @@
-"""Formats a run as lines, as a table and as Markdown. Pure functions."""
+"""Formats the results of tile_model.py: targets, a table, and both as Markdown. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def plan(of: TilePlan) -> str:
 
 
 def lines(rows: Sequence[Row]) -> list[Line]:
-    """Returns one line for each instruction set."""
+    """Returns a Line for each instruction set: whether the tile model's plans are within WITHIN per
+    cent of the best plans found.
+    """
     found = []
     for isa in dict.fromkeys(row["isa"] for row in rows):
         here = [row for row in rows if row["isa"] == isa]
@@ -82,7 +84,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def markdown(told: Mapping[str, Any]) -> str:
-    """Returns the document as Markdown."""
+    """Returns the document `told` with the results of a run as Markdown."""
     env = told["env"]
     shown = [(x["what"], x["target"], x["figure"], report.holds(x["holds"])) for x in told["shows"]]
     text = [

@@ -3,8 +3,8 @@ functions.
 
 A plan's block sizes are compared by the numbers of pieces into which they cut the matrices, so that
 no two candidates do the same work. A block larger than a matrix counts as one piece. The kernels
-fix the micro-tiles, and choose which operands they read in place. A plan chooses only `pack`: an
-operand b that stays may be packed into a blob beforehand.
+fix the micro-tiles, and choose which operands they read in place. A plan chooses only `pack`: if b
+is the same in all calls, it may be packed into a blob beforehand.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Space:
         """
         (mc, nc, kc), _ = plan.levels
         down = _up(self.of.k, kc)
-        # The pieces of k have equal lengths, which are below kc. The kernels enlarge mc in
-        # proportion.
+        # The kernels cut k into pieces of equal length, which is kc or less. They enlarge mc by the
+        # same factor by which the length is below kc.
         mc = max(mc, mc * kc // _up(self.of.k, down))
         return down, _up(self.of.m, mc), 1 if plan.pack else _up(self.of.n, nc)
 

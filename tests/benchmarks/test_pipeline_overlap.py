@@ -63,7 +63,7 @@ def test_it_starts_itself_again_with_one_thread(tmp_path):
     [
         (("--help",), 0, "exit codes: 0 well"),
         (("-d", "cpu:7"), 3, "cpu:7"),
-        (("--size", "0"), 2, "expected 1 to 2**20"),
+        (("--size", "0"), 2, "expected a whole number from 1 to 2**20"),
         (("--depths", "2,x"), 2, "--depths"),
         (("--steps", "4"), 2, "expected more than the slots"),
         (("-d", "cpu", *TINY, "--at-most", "1e-9"), 1, "of the serial time at best"),
