@@ -58,8 +58,9 @@ static int runnable(void)
     return seen;
 }
 
-/* Updates the decision whether to spin. /proc/loadavg counts the threads of the whole machine. Two
- * crowded samples in a row stop spinning. */
+/* Updates the decision whether to spin. /proc/loadavg counts the threads of the whole machine. A
+ * sample is crowded if more threads are runnable than the machine has CPUs. After two crowded
+ * samples in a row, waits do not spin. */
 static void sample(uint64_t now)
 {
     const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);

@@ -63,11 +63,12 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* number of entries of `memories` that some submissions must list */
     /* advances when memory that submissions must list is added or removed; starts at 1 */
     _Atomic uint64_t list_turn;
-    /* advances when a kernel is unloaded, or when jobs of a kernel must become shorter */
+    /* advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must become shorter */
     _Atomic uint64_t kernel_turn;
     /* advances after each write that bypasses the GPU's caches; starts at 1 (submit/job.c) */
     _Atomic uint64_t written;
-    _Atomic uint64_t code_turn; /* advances when kernel code is written; starts at 1 */
+    /* advances when the code of a GPU kernel is written to memory; starts at 1 */
+    _Atomic uint64_t code_turn;
     /* number of memories, and of views of memories, that other writers may change at any time */
     _Atomic uint64_t exposed;
     /* `ioctls` counts all ioctls except CS; `displaced` counts BOs that missed their preferred

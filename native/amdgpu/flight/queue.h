@@ -15,12 +15,14 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 /* The state of the device at an engine's newest cache invalidation (submit/job.c). All zero: no job
  * has invalidated L2 yet. */
 struct sp_emptied {
-    uint64_t written, code_turn; /* the device's counters at the newest invalidation */
-    uint64_t evictions;          /* the card's eviction counter, read no later than the newest invalidation */
+    /* the device's counters of these names at the newest invalidation of L2 */
+    uint64_t written, code_turn;
+    uint64_t evictions;          /* the card's eviction counter, read before that invalidation */
     uint64_t job;                /* newest job that invalidated L2 */
 };
 
-/* The engines (kernel entities) of a queue's context. All jobs of a submission go to one engine. */
+/* The engines (entities of the kernel driver) of a queue's context. All jobs of a submission go to
+ * one engine. */
 enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
 struct sp_engine {
     uint32_t ip; /* AMDGPU_HW_IP_... */
@@ -97,8 +99,8 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* copy of the records; empty if `recorded` is set */
 };
 
-/* The list of memory (BO handles) that a submission names to the kernel: submit/bo_list.c. All zero:
- * the list is not made yet. */
+/* The list of memory (BO handles) that a submission names to the kernel driver: submit/bo_list.c.
+ * All zero: the list is not made yet. */
 struct sp_bo_list {
     uint64_t turn; /* the list is valid while this equals the device's list_turn */
     uint32_t n, most;
@@ -120,7 +122,8 @@ struct sp_cached_ib {
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
  * members are set once, when the queue is made. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
-/* an IB that is sent again from `recorded` uses only the chunks of enum sp_chunk before SP_AGAIN */
+/* an IB that is sent again from `recorded` uses only the first SP_AGAIN chunks: IB, FENCE and
+ * SIGNAL */
 enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };
 struct sp_request {
     struct drm_amdgpu_cs_chunk chunk[SP_CHUNKS];

@@ -32,7 +32,7 @@ struct sp_job {
     uint32_t ndispatches;
     /* kernel and threads that this job measures; `kernel` is NULL if none */
     struct sp_measured measured;
-    uint32_t nwaits; /* number of waits of this job in the queue's request */
+    uint32_t nwaits; /* number of this job's waits, which are in `request.waits` of the queue */
     /* memory that only the jobs of this submission list; or NULL */
     const struct sp_amdgpu_memory *shared;
 };

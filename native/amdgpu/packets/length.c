@@ -8,7 +8,8 @@
 #include "clock.h"
 #include "order.h"
 
-enum { GROWTH = 4 }; /* largest factor between the threads of a measured job and the next limit */
+/* largest factor by which a limit of threads grows over the threads of a measured job */
+enum { GROWTH = 4 };
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
 {

@@ -14,8 +14,10 @@ struct sp_reduce_job {
     const void *x;
     void *y;
     size_t outer, n, inner;
-    size_t column_runs; /* number of pieces across i */
-    size_t row_runs;    /* number of pieces across r; 1: each piece computes final results */
+    size_t column_runs; /* number of pieces into which the range of i is divided */
+    /* number of pieces into which the range of r is divided; 1: each piece computes final
+     * results */
+    size_t row_runs;
     size_t rows;        /* rows of each piece except the last */
     size_t pieces;
     size_t per_task;

@@ -231,8 +231,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_ceil_div(wino->tiles, group);
     work->wide = plan->nc ? sp_ceil_div(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_min_i64(work->wide, wino->panels);
-    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches pass
-     * through the cache without staying, as the weights do. */
+    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches only
+     * stream through the cache, like the weights. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }
