@@ -14,7 +14,8 @@ struct sp_live_atomic {
 };
 struct sp_live_atomic *sp_live(void);
 
-/* Returns the time of sp_clock_ns, up to one kernel tick (10 ms) late. A call takes a few ns. */
+/* Returns the time of sp_clock_ns, up to one timer tick of Linux (10 ms) late. A call takes a few
+ * ns. */
 uint64_t sp_clock_coarse_ns(void);
 
 /* The epoch of records that name no object. Such records never become stale, because no closed

@@ -114,7 +114,8 @@ void sp_amdgpu_unuse(struct sp_amdgpu *dev);
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 /* Checks that VRAM still holds its contents. Returns 0 if so. Returns -ENODEV, and marks the device
  * as lost, if a reset has erased VRAM since the device was opened. Returns another -errno if the
- * kernel driver cannot answer. (A kernel context reports only the resets since its creation.) */
+ * kernel driver cannot answer. (A context of the kernel driver reports only the resets since the
+ * context was created.) */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
 /* Stores in `out` how often the kernel driver has evicted memory from this card for lack of room.
  * The count includes memory of all processes. */

@@ -151,7 +151,8 @@ struct sp_amdgpu_queue {
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    uint32_t idles; /* number of idle packets so far; each such packet writes its number */
+    /* number of idle packets (last packets of an IB) so far; each such packet writes its number */
+    uint32_t idles;
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;

@@ -85,7 +85,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
             memcpy(data, host, nbytes);
         atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
         /* This download submits no job, and only a job would report that a reset has erased VRAM.
-         * So ask. */
+         * So ask the kernel driver. */
         rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0;
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }

@@ -38,7 +38,7 @@ void sp_job_begin(struct sp_job *job, uint64_t slot);
  * earlier job. */
 int sp_job_send(const struct sp_job *job, uint64_t point);
 /* Makes one CS ioctl with the chunks at `pointers`. The device's descriptor is open, because the
- * caller has entered the queue. */
+ * caller holds the queue's lock and the queue is not closed. */
 static inline int sp_job_ioctl(struct sp_amdgpu_queue *q, const uint64_t *pointers, uint32_t nchunks, union drm_amdgpu_cs *args)
 {
     memset(args, 0, sizeof *args);

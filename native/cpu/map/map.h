@@ -198,9 +198,9 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills `to` with as many copies of a value as one step of a chain reads. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
-/* Computes elements [done, end) of the block by a chain, as far as whole passes reach, and returns
- * the end of what it computed. With `past` it computes all of them with streaming stores; `to` must
- * begin a cache line at `done`. */
+/* Computes elements [done, end) of the block by a chain, chain_nbytes of each operand at a time.
+ * Leaves a shorter rest, and returns the index of the first element that it left. With `past` its
+ * stores are streaming stores; `to` must then begin a cache line at `done`. */
 size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
                         uint32_t past);
 /* Returns a good number of elements for a block from element `at` on, at most `most`. */

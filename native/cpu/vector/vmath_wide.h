@@ -152,8 +152,9 @@ static inline double sp_sine_any(double x, uint64_t quarter)
     return ((quarter == 0) & (x == 0.0)) ? x : turned; /* the sine of -0 is -0 */
 }
 
-/* Computes the sine or cosine of a float's angle. For a float, one double as the reduced angle and
- * the shorter kernels (fdlibm's for float) are exact enough. */
+/* Computes the sine or cosine of an angle that is a float. For a float, two approximations are
+ * exact enough: one double for the reduced angle, and the shorter polynomials that fdlibm uses for
+ * float. */
 static inline double sp_sine_short(double x, uint64_t quarter)
 {
     const double t = x * 6.36619772367581382433e-01 + SP_SHIFT;

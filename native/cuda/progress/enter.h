@@ -1,4 +1,4 @@
-/* Enters a queue to submit work. */
+/* Locks a queue to submit work. */
 #ifndef SP_CUDA_ENTER_H
 #define SP_CUDA_ENTER_H
 #include "cuda/device/driver.h"
@@ -10,7 +10,7 @@ static inline int64_t sp_cuda_queue_leave(struct sp_cuda_queue *q, int64_t rc)
     sp_cuda_leave();
     return sp_queue_leave(&q->q, rc);
 }
-/* Enters the queue to submit work, like sp_queue_enter. The caller must end with
+/* Locks the queue to submit work, like sp_queue_enter. The caller must end with
  * sp_cuda_queue_leave. Later work comes after an open download, so this first submits the rest of
  * that download. */
 static inline int sp_cuda_queue_enter(struct sp_cuda_queue *q, uint64_t epoch)
