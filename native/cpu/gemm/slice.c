@@ -6,8 +6,8 @@
 #include <immintrin.h>
 #endif
 
-/* A c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time to
- * prefetch c. */
+/* A result c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time
+ * to prefetch c. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 /* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
  * stays in L2, and c is written row by row. If c were written panel by panel, each store would go
@@ -16,8 +16,8 @@ enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
  * number of terms. So c is written in order, and `a` is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
-/* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
- * caches, without being read. */
+/* A result c of at least this many bytes does not stay in a core's part of L3. It is stored past
+ * the caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
 /* MANY_TILES: from this number of full tiles on, every tile but the last has the maximum of rows.
  * With fewer full tiles, rows are divided evenly among the tiles. UNFINISHED: most neighbouring

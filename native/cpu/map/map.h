@@ -203,7 +203,8 @@ void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
  * stores are streaming stores; `to` must then begin a cache line at `done`. */
 size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
                         uint32_t past);
-/* Returns a good number of elements for a block from element `at` on, at most `most`. */
+/* Returns how many elements the block from element `at` on should have, at most `most`: no more
+ * than job->block, and if rows are long, no more than the rest of the row. */
 size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
 
 /* Computes y = the program over the whole iteration space. Returns 0 or -errno. */

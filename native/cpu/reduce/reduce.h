@@ -5,9 +5,10 @@
 #define SP_CPU_REDUCE_H
 #include "cpu/runtime/kernel.h"
 
-/* A piece of y[o, i] = op over r of x[o, r, i] has one o, a run of r, and a run of at most
- * SP_REDUCE_COLUMNS i. The run of i is long, so that reading a row stays in the row's pages for a
- * while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced several at a time. */
+/* A piece of y[o, i] = op over r of x[o, r, i] has one value of o, consecutive values of r, and at
+ * most SP_REDUCE_COLUMNS consecutive values of i. There are many values of i, so that reading a row
+ * stays in the row's pages for a while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced
+ * several at a time. */
 enum { SP_REDUCE_COLUMNS = 2048, SP_REDUCE_WIDE = 256, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {

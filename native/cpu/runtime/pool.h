@@ -58,7 +58,8 @@ int sp_pool_init(struct sp_pool *pool, uint32_t threads);
 int sp_pool_place(struct sp_pool *pool, struct sp_places *places);
 void sp_pool_stop(struct sp_pool *pool);
 
-/* Sets the signals that worker threads block: all except those of a thread's own faults. Those stay
- * open, so that a crash reporter (Python's faulthandler) can name the thread. */
+/* Sets the signals that worker threads block: all except those that a fault of the thread itself
+ * raises (such as SIGSEGV). Threads receive these, so that a crash reporter (Python's faulthandler)
+ * can name the thread. */
 void sp_signals_to_block(sigset_t *set);
 #endif

@@ -2,9 +2,10 @@
  * vmath.h there are no branches and no calls. sp_odd_* marks elements that a function does not
  * cover (a huge angle, a power of 0); libm computes those.
  *
- * log and the kernels of sine and cosine are fdlibm's approximations: they use its coefficients,
- * whose error bounds are published. exp and pow are series made for this file; tanh near 0 is that
- * of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
+ * log and the polynomials of sine and cosine are fdlibm's approximations: they use its
+ * coefficients, whose error bounds are published. exp and pow are series made for this file; tanh
+ * near 0 is that of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the
+ * functions. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -122,7 +123,7 @@ static inline double sp_quadrant(double x, double *lo, uint64_t *n)
     return hi;
 }
 
-/* Computes the sine (quarter 0) or cosine (quarter 1) of x by fdlibm's kernels on the reduced
+/* Computes the sine (quarter 0) or cosine (quarter 1) of x by fdlibm's polynomials of the reduced
  * angle. The error is at most 1 ulp. */
 static inline double sp_sine_any(double x, uint64_t quarter)
 {

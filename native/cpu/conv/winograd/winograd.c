@@ -45,7 +45,8 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     w.blocks = sp_ceil_div(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
     w.panels = sp_ceil_div(v->oc, w.panel);
-    /* Check that all indices fit: tiles, an output channel's products, the weights in bytes. */
+    /* Check that these numbers fit into 64 bits: tiles, an output channel's products, the weights
+     * in bytes. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
         __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
