@@ -17,8 +17,8 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 struct sp_emptied {
     /* the device's counters of these names at the newest invalidation of L2 */
     uint64_t written, code_turn;
-    uint64_t evictions;          /* the card's eviction counter, read before that invalidation */
-    uint64_t job;                /* newest job that invalidated L2 */
+    uint64_t evictions; /* the card's eviction counter, read before that invalidation */
+    uint64_t job;       /* newest job that invalidated L2 */
 };
 
 /* The engines (entities of the kernel driver) of a queue's context. All jobs of a submission go to

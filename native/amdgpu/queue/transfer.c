@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Locks the queue, and sends the remaining jobs of the submission before. Returns 0, or an error
- * with the queue unlocked. */
+/* Locks the queue, and sends the remaining jobs of a submission that is only partly sent. Returns
+ * 0, or an error with the queue unlocked. */
 static int64_t enter(struct sp_amdgpu_queue *q)
 {
     int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);

@@ -153,8 +153,8 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 
 /* Products with one or a few rows or columns (gemv.c), which need no packed b. sp_gemv_takes
- * returns 1 if gemv.c can compute the product, reading the larger operand in the order of
- * memory. sp_gemv_run computes it. */
+ * returns 1 if gemv.c can compute the product, and can read the matrix (one of the two operands) in
+ * the order of memory. sp_gemv_run computes the product. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);

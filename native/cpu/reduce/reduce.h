@@ -19,7 +19,7 @@ struct sp_reduce_job {
     /* number of pieces into which the range of r is divided; 1: each piece computes final
      * results */
     size_t row_runs;
-    size_t rows;        /* rows of each piece except the last */
+    size_t rows; /* rows of each piece except the last */
     size_t pieces;
     size_t per_task;
     void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */

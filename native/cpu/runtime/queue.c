@@ -15,10 +15,10 @@
 #include <string.h>
 
 /* Limits of a queue; beyond them submissions wait for room. MOST_JOBS equals SP_TIMES
- * (core/ledger.h), so a queue that keeps times has the times of all its unfinished submissions.
- * With limits of 256 to 16384 jobs, a thread that submits faster than the device computes had the
- * same speed. MOST_NBYTES counts records and upload bytes; two images of 32 MiB fit. One job may
- * exceed MOST_NBYTES, so that any size is accepted. */
+ * (core/ledger.h), so a queue that keeps times keeps those of a whole queue of submissions. With
+ * limits of 256 to 16384 jobs, a thread that submits faster than the device computes had the same
+ * speed. MOST_NBYTES counts records and upload bytes; two images of 32 MiB fit. One job may exceed
+ * MOST_NBYTES, so that any size is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)

@@ -287,9 +287,8 @@ static inline int sp_odd_power_f32(float x, float y)
 }
 
 /* Computes x**y with an error of at most 1.2 ulp, as e**(y * log(x)). log(x) is a sum of two
- * doubles with an error of about 2**-66. It is computed from log(m) = 2*atanh(s) with s = (m -
- * 1)/(m + 1). In the series of atanh, s and s**3/3 are two doubles each, and the rest is one
- * double. */
+ * doubles with an error of about 2**-66. With s = (m - 1)/(m + 1), log(m) is 2*atanh(s). In the
+ * series of atanh, s and s**3/3 are two doubles each, and the rest is one double. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;
