@@ -69,7 +69,7 @@ struct sp_amdgpu {
     _Atomic uint64_t written;
     /* advances when the code of a GPU kernel is written to memory; starts at 1 */
     _Atomic uint64_t code_turn;
-    /* number of memories, and of views of memories, that other writers may change at any time */
+    /* number of memory objects, and of views of them, that other writers may change at any time */
     _Atomic uint64_t exposed;
     /* `ioctls` counts all ioctls except CS; `displaced` counts BOs that missed their preferred
      * heap */

@@ -66,7 +66,7 @@ struct sp_measured {
 
 /* Extra data of a submission that copies from or to the host, or between devices. */
 struct sp_transfer {
-    struct sp_amdgpu_memory *kept[2]; /* memories that the submission keeps until its end */
+    struct sp_amdgpu_memory *kept[2]; /* memory that the submission keeps until its end */
     void *out; /* target of a download: at the end the CPU copies `out_nbytes` there from kept[0] */
     uint64_t out_nbytes;
     /* memory that only the jobs of this submission list; or NULL */
@@ -87,7 +87,7 @@ struct sp_flight {
     /* the records of this submission with their IB, if the queue keeps them for reuse; else NULL */
     struct sp_cached_ib *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
-    uint64_t submitted_ns; /* time of submission on the coarse clock */
+    uint64_t submitted_ns; /* time of submission, by sp_clock_coarse_ns */
     int rc;       /* error that stopped the submission; 0 if none did */
     int begun;    /* 1 if at least one job has been submitted */
     struct sp_cursor cursor;
@@ -165,7 +165,7 @@ struct sp_amdgpu_queue {
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;
-    _Atomic uint64_t sent;     /* newest value of which all jobs have been submitted */
+    _Atomic uint64_t sent;     /* newest timeline value whose submission has sent all its jobs */
     struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
     /* BO list of the newest submission whose records are not in `recorded` */
     struct sp_bo_list list;

@@ -181,8 +181,8 @@ static void read_page(struct sp_amdgpu_queue *q)
     }
 }
 
-/* Returns the error of a submission whose jobs gave `rc`. If one of its jobs failed, this records
- * an error text for the queue. */
+/* Returns the error of a submission from `rc`, the result of its jobs. If one of its jobs failed,
+ * this records an error text for the queue. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
     /* Only a job after the first can have failed with -EFAULT: an error of the first job fails the

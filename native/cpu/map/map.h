@@ -45,7 +45,7 @@ typedef void sp_map_link_fn(void);
 /* A link is one step of a chain (chain.c), with the addresses of its operands and of its result. */
 struct sp_map_link {
     sp_map_link_fn *fn;
-    /* the operand that the previous step of the chain leaves in registers: 1: a, 2: b, 4: c; 0:
+    /* which operand the previous step of the chain leaves in registers; 1: a, 2: b, 4: c, 0:
      * none */
     uint32_t handed;
     /* address of vectors, or of as many copies of a single value as one step reads */

@@ -221,7 +221,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     /* with 64 channels, a group of one micro-tile's rows fills a quarter of L2 */
     if (!group && wino->m == 6) {
         group = most_rows;
-    } else if (!group) { /* two or more micro-tiles halve the reads of weights from far away */
+    /* with two or more micro-tiles, weights are read half as often from beyond L2 */
+    } else if (!group) {
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
