@@ -14,10 +14,11 @@ struct sp_live_atomic {
 };
 struct sp_live_atomic *sp_live(void);
 
-/* Returns the time of sp_clock_ns, up to one kernel tick (10 ms) late. A call takes a few ns. */
+/* Returns the time of sp_clock_ns, up to one timer tick of Linux (10 ms) late. A call takes a few
+ * ns. */
 uint64_t sp_clock_coarse_ns(void);
 
-/* Stands for any epoch. Used for records that name no object, so that closing an object cannot make
- * them stale (sp_queue.h). */
+/* The epoch of records that name no object. Such records never become stale, because no closed
+ * object concerns them (include/sp_queue.h). */
 #define SP_ANY_EPOCH UINT64_MAX
 #endif

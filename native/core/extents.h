@@ -13,8 +13,8 @@
 #define SP_INLINE __attribute__((always_inline)) static inline
 
 /* Returns the value of one operand. The function always reads eight bytes, even of a 4-byte
- * argument. The eight bytes exist, because the covered sizes of the pointers follow the
- * arguments. */
+ * argument. The eight bytes exist, because more data follows the arguments: the sizes of the memory
+ * that each pointer may access. */
 SP_INLINE uint64_t sp_extent_operand(const struct sp_extent_step *o, const void *args)
 {
     uint64_t value;

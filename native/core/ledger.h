@@ -35,10 +35,10 @@ void sp_ledger_free(struct sp_ledger *ledger);
  * may be asked at any time. If memory is short, a new fault replaces the newest one. Only the
  * newest 4096 times are kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
-/* Returns the error with which the submission of `value` ended, else 0. The error of an earlier
- * fault counts too, because submissions build on earlier ones. An earlier fault counts until its
- * first report to a waiter. If that waiter waited for the fault's own value, the fault then counts
- * for no other value. Otherwise it still counts for all values that were submitted before the
+/* Returns the error of the submission of `value`, else 0. That is its own fault, or the fault of an
+ * earlier submission on whose results it may build. The fault of a submission always counts for its
+ * own value. For later values it counts until it is first reported to a waiter. If that waiter
+ * waited for a later value, the fault still counts for all values that were submitted before the
  * report. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value);
 /* Returns what sp_ledger_fault returns, and marks the error as reported to a waiter. `newest` is

@@ -35,8 +35,8 @@ struct sp_queue {
  * `functions`, `device`, and `lock` (NULL: the queue uses its own lock). Returns 0; -ECHILD for a
  * device of another process; -EINVAL for unknown flags; -ENODEV for a lost device; -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
-/* Destroys the common half. Call it after the last reference is dropped, before the memory is
- * freed. */
+/* Destroys the half of a queue that all backends share. Call it after the last reference is
+ * dropped, before the memory is freed. */
 void sp_queue_fini(struct sp_queue *q);
 
 static inline int sp_queue_usable(const struct sp_queue *q)

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 /* LOST_NS: a gap in a spin that is longer than any interrupt and shorter than any time slice of
- * Linux' schedulers. UNTOLD_NS: only a wait longer than this asks the kernel, by a system call, how
- * often this thread has lost its core. */
+ * Linux' schedulers. UNTOLD_NS: only a wait longer than this asks the Linux kernel, by a system
+ * call, how often this thread has lost its core. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;
@@ -58,8 +58,9 @@ static int runnable(void)
     return seen;
 }
 
-/* Updates the decision whether to spin. /proc/loadavg counts the threads of the whole machine. Two
- * crowded samples in a row stop spinning. */
+/* Updates the decision whether to spin. /proc/loadavg counts the threads of the whole machine. A
+ * sample is crowded if more threads are runnable than the machine has CPUs. After two crowded
+ * samples in a row, waits do not spin. */
 static void sample(uint64_t now)
 {
     const int crowd = runnable() > (int)sysconf(_SC_NPROCESSORS_ONLN);

@@ -69,8 +69,9 @@ static int has_jumped(const struct sp_anchors *a, uint64_t ticks, int64_t ns, do
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* Adds pieces to the conversion (see above) that lead to a new anchor (`ticks`, `ns`), as closely
- * as SLEW allows. The caller holds the lock of the anchors. */
+/* Adds straight pieces to the line of the conversion (see above), which lead to a new anchor
+ * (`ticks`, `ns`). SLEW limits their change of rate, so they may miss the anchor. The caller holds
+ * the lock of the anchors. */
 static void slew(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);

@@ -63,12 +63,13 @@ struct sp_amdgpu {
     _Atomic size_t nlisted; /* number of entries of `memories` that some submissions must list */
     /* advances when memory that submissions must list is added or removed; starts at 1 */
     _Atomic uint64_t list_turn;
-    /* advances when a kernel is unloaded, or when jobs of a kernel must become shorter */
+    /* advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must become shorter */
     _Atomic uint64_t kernel_turn;
     /* advances after each write that bypasses the GPU's caches; starts at 1 (submit/job.c) */
     _Atomic uint64_t written;
-    _Atomic uint64_t code_turn; /* advances when kernel code is written; starts at 1 */
-    /* number of memories, and of views of memories, that other writers may change at any time */
+    /* advances when the code of a GPU kernel is written to memory; starts at 1 */
+    _Atomic uint64_t code_turn;
+    /* number of memory objects, and of views of them, that other writers may change at any time */
     _Atomic uint64_t exposed;
     /* `ioctls` counts all ioctls except CS; `displaced` counts BOs that missed their preferred
      * heap */
@@ -113,7 +114,8 @@ void sp_amdgpu_unuse(struct sp_amdgpu *dev);
 void sp_amdgpu_lose(struct sp_amdgpu *dev, const char *why);
 /* Checks that VRAM still holds its contents. Returns 0 if so. Returns -ENODEV, and marks the device
  * as lost, if a reset has erased VRAM since the device was opened. Returns another -errno if the
- * kernel driver cannot answer. (A kernel context reports only the resets since its creation.) */
+ * kernel driver cannot answer. (A context of the kernel driver reports only the resets since the
+ * context was created.) */
 int sp_amdgpu_intact(struct sp_amdgpu *dev);
 /* Stores in `out` how often the kernel driver has evicted memory from this card for lack of room.
  * The count includes memory of all processes. */

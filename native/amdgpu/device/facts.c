@@ -22,7 +22,7 @@ int sp_amdgpu_info_raw(const struct sp_kmd_ops *ops, int fd, uint32_t query, uin
 {
     struct drm_amdgpu_info info;
     memset(&info, 0, sizeof info);
-    memset(out, 0, nbytes); /* an older kernel fills in fewer bytes */
+    memset(out, 0, nbytes); /* an older kernel driver fills in fewer bytes */
     info.return_pointer = (uint64_t)(uintptr_t)out;
     info.return_size = nbytes;
     info.query = query;

@@ -3,8 +3,8 @@
 #define SP_AMDGPU_CONTEXT_H
 #include "queue.h"
 
-/* Creates a context in the kernel driver. Returns 0 or -errno. Waits for memory if the kernel has
- * none. */
+/* Creates a context in the kernel driver. Returns 0 or -errno. Waits for memory if the kernel
+ * driver has none. */
 int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id);
 void sp_amdgpu_context_free(struct sp_amdgpu *dev, uint32_t id);
 int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q);

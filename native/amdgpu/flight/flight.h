@@ -18,7 +18,7 @@ static inline void sp_flight_append(struct sp_amdgpu_queue *q, struct sp_flight 
     q->tail = f;
     atomic_store_explicit(&q->sent, f->value, memory_order_release);
 }
-/* Counts a job of engine `e` that the kernel has accepted with sequence number `seq`. */
+/* Counts a job of engine `e` that the kernel driver has accepted with sequence number `seq`. */
 static inline void sp_flight_count_job(struct sp_amdgpu_queue *q, struct sp_engine *e, uint64_t seq, uint32_t ndw, uint32_t ndispatches)
 {
     e->jobs++;

@@ -3,15 +3,15 @@
  *
  * The peer's queue (`reader`) copies into a chunk. The caller's queue copies out of that chunk. The
  * CPU waits for neither. Each chunk is a BO of its own, and only the jobs that touch the chunk list
- * that BO. So the kernel makes the copy out wait for the copy in, and the next copy in wait for the
- * copy out. This is implicit sync between devices (docs/AMDGPU_FACTS.md 1.8 and 1.13). If other
- * jobs listed the chunk, all jobs of one device would wait for the other device. */
+ * that BO. So the kernel driver makes the copy out wait for the copy in, and the next copy in wait
+ * for the copy out. This is implicit sync between devices (docs/AMDGPU_FACTS.md 1.8 and 1.13). If
+ * other jobs listed the chunk, all jobs of one device would wait for the other device. */
 #ifndef SP_AMDGPU_LINK_H
 #define SP_AMDGPU_LINK_H
 #include "queue.h"
 
-/* At any time each device works on one chunk. Four chunks are enough to keep both devices busy. A
- * chunk takes 0.2 ms at 20 GB/s, some ten times the cost of a job. */
+/* The peer fills one chunk while the caller's device empties another. Four chunks keep both devices
+ * busy. A chunk takes 0.2 ms at 20 GB/s, some ten times the cost of a job. */
 enum { SP_CHUNK_NBYTES = 4 << 20, SP_LINK_CHUNKS = 4 };
 
 struct sp_amdgpu_link {

@@ -15,12 +15,14 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 /* The state of the device at an engine's newest cache invalidation (submit/job.c). All zero: no job
  * has invalidated L2 yet. */
 struct sp_emptied {
-    uint64_t written, code_turn; /* the device's counters at the newest invalidation */
-    uint64_t evictions;          /* the card's eviction counter, read no later than the newest invalidation */
-    uint64_t job;                /* newest job that invalidated L2 */
+    /* the device's counters of these names at the newest invalidation of L2 */
+    uint64_t written, code_turn;
+    uint64_t evictions; /* the card's eviction counter, read before that invalidation */
+    uint64_t job;       /* newest job that invalidated L2 */
 };
 
-/* The engines (kernel entities) of a queue's context. All jobs of a submission go to one engine. */
+/* The engines (entities of the kernel driver) of a queue's context. All jobs of a submission go to
+ * one engine. */
 enum sp_engine_kind { SP_ENGINE_COMPUTE = 0, SP_ENGINE_DMA = 1, SP_ENGINES = 2 };
 struct sp_engine {
     uint32_t ip; /* AMDGPU_HW_IP_... */
@@ -64,7 +66,7 @@ struct sp_measured {
 
 /* Extra data of a submission that copies from or to the host, or between devices. */
 struct sp_transfer {
-    struct sp_amdgpu_memory *kept[2]; /* memories that the submission keeps until its end */
+    struct sp_amdgpu_memory *kept[2]; /* memory that the submission keeps until its end */
     void *out; /* target of a download: at the end the CPU copies `out_nbytes` there from kept[0] */
     uint64_t out_nbytes;
     /* memory that only the jobs of this submission list; or NULL */
@@ -85,7 +87,7 @@ struct sp_flight {
     /* the records of this submission with their IB, if the queue keeps them for reuse; else NULL */
     struct sp_cached_ib *recorded;
     uint64_t job; /* number of the submission's last job on `engine` */
-    uint64_t submitted_ns; /* time of submission on the coarse clock */
+    uint64_t submitted_ns; /* time of submission, by sp_clock_coarse_ns */
     int rc;       /* error that stopped the submission; 0 if none did */
     int begun;    /* 1 if at least one job has been submitted */
     struct sp_cursor cursor;
@@ -97,8 +99,8 @@ struct sp_flight {
     _Alignas(16) unsigned char copy[]; /* copy of the records; empty if `recorded` is set */
 };
 
-/* The list of memory (BO handles) that a submission names to the kernel: submit/bo_list.c. All zero:
- * the list is not made yet. */
+/* The list of memory (BO handles) that a submission names to the kernel driver: submit/bo_list.c.
+ * All zero: the list is not made yet. */
 struct sp_bo_list {
     uint64_t turn; /* the list is valid while this equals the device's list_turn */
     uint32_t n, most;
@@ -120,7 +122,8 @@ struct sp_cached_ib {
 /* The argument of the CS ioctl: chunks, their data, and pointers to the chunks of one job. Most
  * members are set once, when the queue is made. */
 enum sp_chunk { SP_CHUNK_IB, SP_CHUNK_FENCE, SP_CHUNK_SIGNAL, SP_CHUNK_WAITS, SP_CHUNK_LIST, SP_CHUNKS };
-/* an IB that is sent again from `recorded` uses only the chunks of enum sp_chunk before SP_AGAIN */
+/* an IB that is sent again from `recorded` uses only the first SP_AGAIN chunks: IB, FENCE and
+ * SIGNAL */
 enum { SP_WAITS = 16, SP_AGAIN = SP_CHUNK_SIGNAL + 1 };
 struct sp_request {
     struct drm_amdgpu_cs_chunk chunk[SP_CHUNKS];
@@ -148,7 +151,8 @@ struct sp_amdgpu_queue {
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    uint32_t idles; /* number of idle packets so far; each such packet writes its number */
+    /* number of idle packets (last packets of an IB) so far; each such packet writes its number */
+    uint32_t idles;
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
@@ -161,7 +165,7 @@ struct sp_amdgpu_queue {
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;
-    _Atomic uint64_t sent;     /* newest value of which all jobs have been submitted */
+    _Atomic uint64_t sent;     /* newest timeline value whose submission has sent all its jobs */
     struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
     /* BO list of the newest submission whose records are not in `recorded` */
     struct sp_bo_list list;

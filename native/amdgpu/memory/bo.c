@@ -38,8 +38,8 @@ int sp_bo_create(struct sp_amdgpu *dev, uint64_t nbytes, uint64_t domains, uint6
     return 0;
 }
 
-/* Returns the BO of a handle that the kernel gave for a descriptor or for host memory. For a known
- * handle this is the existing BO, with one more reference. */
+/* Returns the BO of a handle that the kernel driver gave for a descriptor or for host memory. For a
+ * known handle this is the existing BO, with one more reference. */
 int sp_bo_adopt(struct sp_amdgpu *dev, uint32_t handle, uint64_t nbytes, struct sp_bo **out)
 {
     pthread_mutex_lock(&dev->lock);

@@ -271,7 +271,8 @@ int sp_amdgpu_import(struct sp_amdgpu *dev, int fd, uint64_t nbytes, struct sp_a
     rc = sp_bo_adopt(dev, args.handle, m.nbytes, &m.bo);
     if (rc)
         return rc;
-    /* The CPU can map an imported BO only through its dma-buf, so the BO keeps that descriptor. */
+    /* The CPU can map an imported BO only through its dma-buf, so the BO keeps a copy of the
+     * descriptor `fd`. */
     if (m.bo->refs == 1 && m.bo->dmabuf < 0 && (m.bo->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
         rc = -errno;
         sp_bo_drop(dev, m.bo);

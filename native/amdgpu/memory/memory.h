@@ -3,7 +3,8 @@
 #define SP_AMDGPU_MEMORY_H
 #include "bo.h"
 
-/* Which submissions must name (list) a memory to the kernel. */
+/* Which submissions must name a piece of memory in the BO list that they give to the kernel
+ * driver. */
 enum sp_listed {
     /* only jobs whose member `shared` is this memory; no submission, if the memory is
      * VM_ALWAYS_VALID */

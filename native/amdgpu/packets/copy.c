@@ -8,10 +8,11 @@
 #include <string.h>
 
 enum { DATA = 2, L2 = 3 };
-/* Most bytes that one packet moves. DMA_DATA has 26 bits for its byte count. From gfx11 on, Mesa
- * uses at most 32767 bytes, rounded down to a multiple of 32 (docs/AMDGPU_FACTS.md 3.3). So a full
- * IB moves 35 MiB. For SDMA, 4 MiB - 256 is valid for copies and fills of every generation.
- * JOB_NBYTES keeps a job far below a second on any card. */
+/* The first three constants are the most bytes that one packet moves. DMA_DATA has 26 bits for
+ * its byte count. From gfx11 on, Mesa uses at most 32767 bytes, rounded down to a multiple of 32
+ * (docs/AMDGPU_FACTS.md 3.3). At that size, the packets that fit into one IB move some 27 MiB.
+ * For SDMA, 4 MiB - 256 is valid for copies and fills of every generation. JOB_NBYTES is the
+ * most bytes that one job moves. It keeps a job far below a second on any card. */
 static const uint64_t PACKET_NBYTES = (1 << 26) - 64, PACKET_NBYTES_GFX11 = 32736, SDMA_NBYTES = (4 << 20) - 256,
                       JOB_NBYTES = UINT64_C(1) << 30;
 

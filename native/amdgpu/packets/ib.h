@@ -23,7 +23,7 @@ struct sp_job {
     uint64_t slot;    /* index of the slot, for the IB and for the arguments */
     uint32_t wrote;   /* 1 if the job has written arguments into the slot */
     int dirty;        /* 1 if the next packet must see an earlier write of the job */
-    int copying;      /* 1 if no packet has waited yet for an earlier DMA_DATA */
+    int copying;      /* 1 if the job has a DMA_DATA for which no later packet has waited yet */
     int copies_only;  /* 1 if the job is for the copy ring (SDMA) */
     int clocks; /* 1 if the job stores the GPU's clock, so that its IB serves one submission only */
     /* Threads, and bytes copied, of the job so far. Limits of these numbers keep the job's duration
@@ -32,12 +32,13 @@ struct sp_job {
     uint32_t ndispatches;
     /* kernel and threads that this job measures; `kernel` is NULL if none */
     struct sp_measured measured;
-    uint32_t nwaits; /* number of waits of this job in the queue's request */
+    uint32_t nwaits; /* number of this job's waits, which are in `request.waits` of the queue */
     /* memory that only the jobs of this submission list; or NULL */
     const struct sp_amdgpu_memory *shared;
 };
 
-/* Most dwords at the end of an IB: a wait for copies, two clocks, idle packets, padding. */
+/* The most dwords that the end of an IB takes: a wait for copies, two stores of the clock, the idle
+ * packets of the device's setup, and padding. */
 enum { SP_TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8 };
 
 /* Returns 1 if a packet of `ndw` dwords, its arguments, and the end of the IB fit into the job. */

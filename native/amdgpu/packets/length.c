@@ -8,15 +8,16 @@
 #include "clock.h"
 #include "order.h"
 
-enum { GROWTH = 4 }; /* largest factor between the threads of a measured job and the next limit */
+/* largest factor by which a limit of threads grows over the threads of a measured job */
+enum { GROWTH = 4 };
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
 {
     return atomic_load_explicit(&k->job_threads, memory_order_relaxed);
 }
 
-/* Returns the index of the first of the job's two clock values. Those of jobs lie after the
- * SP_TICKS that submissions use. */
+/* Returns the index in `ticks` of the first of the job's two clock values. The first SP_TICKS
+ * entries are for timestamps of submissions; the entries of jobs follow. */
 static uint32_t tick_of(const struct sp_job *job)
 {
     return SP_TICKS + 2 * (uint32_t)(job->flight->engine->jobs % SP_JOBS);

@@ -1,13 +1,14 @@
 /* Tests the rings of a queue after a reset. A canary is a job of NOPs that runs before any other
- * job and should end within a second. The test is needed because the kernel may report a successful
- * reset although the ring is dead. On Linux 6.17 the command processor then faults at address 0
- * (ROCm issues 5997 and 6127).
+ * job and should end within a second. The test is needed because the kernel driver may report a
+ * successful reset although the ring is dead. On Linux 6.17 the command processor then faults at
+ * address 0 (ROCm issues 5997 and 6127).
  *
- * The `ring` of an IB chunk names an entity of the context. The kernel gives an idle entity the
- * least busy hardware ring, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best). A
- * canary that hangs keeps its ring busy, so the next canary gets another ring. Each canary has its
- * own context, because the kernel ends all jobs of a context in which a job hung. Later the kernel
- * may choose the dead ring again. A job that hangs there starts this test again. */
+ * The `ring` of an IB chunk names an entity of the context. The kernel driver gives an idle entity
+ * the least busy hardware ring, the first of several (amdgpu_ctx_init_entity, drm_sched_pick_best).
+ * A canary that hangs keeps its ring busy, so the next canary gets another ring. Each canary has
+ * its own context, because the kernel driver ends all jobs of a context in which a job hung. Later
+ * the kernel driver may choose the dead ring again. A job that hangs there starts this test
+ * again. */
 #include "canary.h"
 #include "amdgpu/flight/context.h"
 #include "core/base.h"

@@ -1,10 +1,11 @@
-/* Tracks the progress of a queue: reads the fence page that the kernel writes, finds failed jobs,
- * retires ended submissions.
+/* Tracks the progress of a queue: reads the fence page that the kernel driver writes, finds failed
+ * jobs, retires ended submissions.
  *
  * A failed job never writes its value to the fence page, so a value on the page proves success.
- * There is one exception: after the kernel has killed a job by soft recovery, the next job writes
- * its own, later value. The kernel kills a job only at the time limit of jobs, which is at least 2
- * s. So this file checks each job that took LONG_NS or more by an ioctl. */
+ * There is one exception: after the kernel driver has killed a job by soft recovery, the next job
+ * writes its own, later value. The kernel driver kills a job only at the time limit of jobs, which
+ * is at least 2 s. So if a job took LONG_NS or more, this file asks the kernel driver by an ioctl
+ * whether the job failed. */
 #include "progress.h"
 #include "amdgpu/device/anchor.h"
 #include "amdgpu/flight/context.h"
@@ -180,8 +181,8 @@ static void read_page(struct sp_amdgpu_queue *q)
     }
 }
 
-/* Returns the error of a submission whose jobs gave `rc`. If one of its jobs failed, this records
- * an error text for the queue. */
+/* Returns the error of a submission from `rc`, the result of its jobs. If one of its jobs failed,
+ * this records an error text for the queue. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
     /* Only a job after the first can have failed with -EFAULT: an error of the first job fails the

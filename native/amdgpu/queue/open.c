@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Returns 1 if the kernel driver accepts `flag`. Tries the flag once with a page of memory. */
+/* Returns 1 if the kernel driver accepts `flag` for a new BO. Creates a BO of one page with the
+ * flag, and drops it again. */
 static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 {
     struct sp_bo *bo;

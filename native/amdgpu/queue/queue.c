@@ -61,8 +61,8 @@ static void unref(void *queue)
         q->sending->next = q->head;
         q->head = q->sending;
     }
-    /* Only a queue that was never closed has submissions here. The kernel keeps the running jobs of
-     * such a queue alive. */
+    /* Only a queue that was never closed has submissions here. The kernel driver keeps the running
+     * jobs of such a queue alive. */
     while (q->head) {
         struct sp_flight *f = q->head;
         q->head = f->next;

@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Enters the queue once all jobs of every earlier submission have been sent. */
+/* Locks the queue, and sends the remaining jobs of a submission that is only partly sent. Returns
+ * 0, or an error with the queue unlocked. */
 static int64_t enter(struct sp_amdgpu_queue *q)
 {
     int rc = sp_queue_enter(&q->common, SP_ANY_EPOCH);
@@ -84,7 +85,7 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
             memcpy(data, host, nbytes);
         atomic_fetch_add_explicit(&q->dev->direct_nbytes, nbytes, memory_order_relaxed);
         /* This download submits no job, and only a job would report that a reset has erased VRAM.
-         * So ask. */
+         * So ask the kernel driver. */
         rc = m->kind == SP_AMDGPU_DEVICE ? sp_amdgpu_intact(q->dev) : 0;
         return sp_queue_leave(&q->common, rc ? rc : newest(q));
     }

@@ -26,7 +26,7 @@ int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
                 sp_cpu_relax();
             continue;
         }
-        /* once all jobs of the submission are sent, the kernel has a fence to wait for */
+        /* once all jobs of the submission are sent, the kernel driver has a fence to wait for */
         if (value <= atomic_load(&q->sent))
             sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
         pthread_mutex_lock(q->common.lock);
@@ -56,8 +56,8 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     return (int)sp_queue_leave(&q->common, rc);
 }
 
-/* Returns the submission that comes after the end of the list of flights: the one that is only
- * partly sent, or NULL. Returns NULL too if `f` is that submission. */
+/* Returns the submission that is only partly sent, which follows the last one of the list of
+ * flights. Returns NULL if there is none, or if `f` is that submission. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f == q->sending ? NULL : q->sending;

@@ -1,10 +1,10 @@
-/* Makes the list of memory (BO handles) that a submission names to the kernel.
+/* Makes the list of memory (BO handles) that a submission names to the kernel driver.
  *
  * VM_ALWAYS_VALID memory is never listed. Shared memory is listed by the submissions that touch it,
- * because the kernel makes such submissions wait for other users of the memory. Wrapped host memory
- * (a userptr) is also listed only by submissions that touch it. For each submission the kernel
- * walks all pages of a listed userptr (amdgpu_cs_parser_bos), which takes some ms per GiB. The
- * ioctl fails if one of these pages is unmapped.
+ * because the kernel driver makes such submissions wait for other users of the memory. Wrapped host
+ * memory (a userptr) is also listed only by submissions that touch it. For each submission the
+ * kernel driver walks all pages of a listed userptr (amdgpu_cs_parser_bos), which takes some ms per
+ * GiB. The ioctl fails if one of these pages is unmapped.
  *
  * A submission touches the source and target of its copies, the target of its fills, and the memory
  * of each 64-bit argument. Each 64-bit argument counts, because a kernel may take an address as a

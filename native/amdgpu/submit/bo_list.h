@@ -1,4 +1,4 @@
-/* The list of memory (BO handles) that a submission names to the kernel. */
+/* The list of memory (BO handles) that a submission names to the kernel driver. */
 #ifndef SP_AMDGPU_BO_LIST_H
 #define SP_AMDGPU_BO_LIST_H
 #include "amdgpu/flight/queue.h"
@@ -22,6 +22,6 @@ static inline int sp_bo_list_update(struct sp_amdgpu *dev, struct sp_bo_list *li
 }
 int sp_bo_list_add(struct sp_bo_list *list, uint32_t handle);
 /* Records an error text, which sp_amdgpu_error_text returns, about listed host memory whose pages
- * the kernel could not pin. */
+ * the kernel driver could not pin. */
 void sp_bo_list_say_unmapped(struct sp_amdgpu *dev, const struct sp_bo_list *list);
 #endif

@@ -57,7 +57,9 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_cached_
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-/* Returns 1 if the next job of the queue can be an IB that the queue keeps. */
+/* Returns 1 if a kept IB can be the queue's next job on ring `e` at once: no submission is partly
+ * sent, the ring has room for a job, and the newest submission in flight, if any, uses this
+ * ring. */
 static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);

@@ -4,8 +4,8 @@
 #include "amdgpu/packets/ib.h"
 
 /* Sends the IB that the queue keeps for these records. The records need no check. Returns the new
- * timeline value, 0 if the caller must submit them as new records, or -errno. The caller has
- * entered the queue. */
+ * timeline value, 0 if the caller must submit them as new records, or -errno. The caller holds the
+ * queue's lock, by sp_queue_enter. */
 int64_t sp_ib_cache_resend(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
 /* Returns a slot in which the queue can keep the IB of these records. Returns NULL if no slot is
  * free, or if this IB cannot be sent again. */

@@ -4,14 +4,14 @@
  *
  * This file also chooses the caches that a job invalidates at its beginning (docs/AMDGPU_FACTS.md
  * 6.2). The wave caches: always. The instruction cache: after new code. L2: after a write that
- * bypassed L2. The kernel's fence writes L2 back, so no job does.
+ * bypassed L2. The kernel driver's fence packet writes L2 back, so no job does.
  *
  * The CPU, SDMA and other devices write to memory past L2. `written` counts our own writes, and
  * those of SDMA once a job is known to have ended. A job that waits for another ring invalidates L2
  * itself after that wait. `exposed` counts memory that others may write at any time: views,
- * exports, imports, wrapped host memory. When memory is short, the kernel moves such memory by SDMA
- * or the CPU and counts an eviction. Only a job that would not invalidate L2 asks for the count of
- * evictions.
+ * exports, imports, wrapped host memory. When memory is short, the kernel driver moves such memory
+ * by SDMA or the CPU and counts an eviction. Only a job that would not invalidate L2 asks for the
+ * count of evictions.
  *
  * All engines of a device share L2. But a job in flight on another ring may not have invalidated L2
  * yet, so each engine keeps its own state. Jobs of one engine do not overlap. So a job that
@@ -32,7 +32,7 @@ enum { FEW_ARGS_NBYTES = 4096 /* room for the patterns of fills */ };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
 /* Makes the first job of a submission wait for the previous submission, if that submission used the
- * other engine. The kernel does not order the jobs of two entities. All later jobs of the
+ * other engine. The kernel driver does not order the jobs of two entities. All later jobs of the
  * submission come after its first job. */
 static void wait_for_other_engine(struct sp_job *job)
 {
@@ -119,10 +119,11 @@ void sp_caches_done(struct sp_engine *e, uint64_t slot, const struct sp_invalida
 }
 
 /* Asks for the invalidation of L2 at the beginning of a job. An SDMA IB of a user cannot flush
- * caches, because GCR_REQ is reserved for the kernel. A flag of the IB chunk asks the kernel to do
- * so. Up to Linux 6.19 the kernel flushes before the job waits for earlier jobs of its ring; later
- * versions flush after that wait (docs/AMDGPU_FACTS.md 6.1). Both orders are right: those jobs are
- * copies, which leave nothing in L2. Jobs of other rings have ended by then. */
+ * caches, because GCR_REQ is reserved for the kernel driver. A flag of the IB chunk asks the kernel
+ * driver to do so. Up to Linux 6.19 the kernel driver flushes before the job waits for earlier jobs
+ * of its ring; later versions flush after that wait (docs/AMDGPU_FACTS.md 6.1). Both orders are
+ * right: those jobs are copies, which leave nothing in L2. Jobs of other rings have ended by
+ * then. */
 static void invalidate(const struct sp_job *job, const struct sp_invalidate *invalid)
 {
     const struct sp_cached_ib *r = job->flight->recorded;
@@ -131,8 +132,8 @@ static void invalidate(const struct sp_job *job, const struct sp_invalidate *inv
         sp_caches_put(job->ib, invalid, r && r->flights > 1);
 }
 
-/* Calls the CS ioctl until the kernel accepts the job. If memory is short, waits as RADV does:
- * first for our own jobs, then 1 ms at a time, up to 1 s. Replaces a failed context once. */
+/* Calls the CS ioctl until the kernel driver accepts the job. If memory is short, waits as RADV
+ * does: first for our own jobs, then 1 ms at a time, up to 1 s. Replaces a failed context once. */
 static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *invalid, uint64_t *seq)
 {
     struct sp_amdgpu_queue *q = job->q;
@@ -201,8 +202,9 @@ int sp_job_send(const struct sp_job *job, uint64_t point)
     struct sp_amdgpu_queue *q = job->q;
     struct sp_engine *e = job->flight->engine;
     const uint32_t nchunks = fill_request(job, point);
-    /* Another thread may free a listed memory before the ioctl. The ioctl then returns -ENOENT, and
-     * the loop below makes the list again, at most MOST_LOOKS times in all. */
+    /* Another thread may free memory that is on the BO list before the ioctl. The ioctl then
+     * returns -ENOENT, and the loop below makes the list again. The loop makes it at most
+     * MOST_LOOKS times in all. */
     enum { MOST_LOOKS = 100 };
     uint64_t seq;
     int rc = -ENOENT;

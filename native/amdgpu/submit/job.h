@@ -28,7 +28,8 @@ void sp_caches_look(struct sp_amdgpu_queue *q, struct sp_engine *e, uint32_t rea
 /* Patches the first packet of an IB, which invalidates caches. `busy`: the IB may be in flight, so
  * bits that are already set stay set. */
 void sp_caches_put(uint32_t *ib, const struct sp_invalidate *invalid, uint32_t busy);
-/* Records what the engine's newest job invalidated, after the kernel has accepted that job. */
+/* Records what the engine's newest job invalidated, after the kernel driver has accepted that
+ * job. */
 void sp_caches_done(struct sp_engine *e, uint64_t slot, const struct sp_invalidate *invalid);
 /* Begins a job in `slot`. The caller ensures that fewer than SP_JOBS jobs of the engine are in
  * flight, so that the slot is free. */
@@ -37,7 +38,7 @@ void sp_job_begin(struct sp_job *job, uint64_t slot);
  * earlier job. */
 int sp_job_send(const struct sp_job *job, uint64_t point);
 /* Makes one CS ioctl with the chunks at `pointers`. The device's descriptor is open, because the
- * caller has entered the queue. */
+ * caller holds the queue's lock and the queue is not closed. */
 static inline int sp_job_ioctl(struct sp_amdgpu_queue *q, const uint64_t *pointers, uint32_t nchunks, union drm_amdgpu_cs *args)
 {
     memset(args, 0, sizeof *args);

@@ -1,4 +1,5 @@
-/* Makes a submission of records that are checked. The caller has entered the queue. */
+/* Makes a submission of records that are checked. The caller holds the queue's lock, by
+ * sp_queue_enter. */
 #ifndef SP_AMDGPU_SUBMIT_H
 #define SP_AMDGPU_SUBMIT_H
 #include "amdgpu/flight/queue.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 /* Most elements of b in a packed blob, so that no size overflows. Without this limit, strides of 0
- * would allow a b of any size. */
+ * would allow any size of operand b. */
 static const double MOST_PACKED = 1e16;
 /* An operand `a` of up to this size is cheaper to read in place than to pack. The limit was
  * measured on Zen 4, up to 700 x 700 floats. In a larger `a`, each row is on a page of its own. */

@@ -25,7 +25,8 @@ struct sp_ahead {
 
 /* The arguments of a micro-kernel, which computes one tile: c[i*rsc + j] (+)= sum_p a[i*rsa +
  * p*csa] * b[p*ldb + j] for a fixed number of rows i. c is read only if `add` is set. Strides are
- * in elements. A packed a has rsa 1 and csa = its rows; a packed b has ldb nr. */
+ * in elements. If operand `a` is packed, rsa is 1 and csa is the number of rows. If operand b is
+ * packed, ldb is nr. */
 struct sp_ukr {
     const void *a, *b;
     void *c;
@@ -64,9 +65,10 @@ struct sp_gemm_kernel {
     /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
      * vectors of columns, the last one partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* Variants for whole tiles of mr rows; NULL: not available. `asking` is for ahead.runs > 0
-     * (struct sp_ahead). `along` computes several tiles. If `past` is set, `along` stores them past
-     * the caches; each row of c must then begin and end at a cache line. */
+    /* Variants for whole tiles of mr rows; NULL: not available. `asking` prefetches the runs of
+     * a struct sp_ahead with runs > 0. `along` computes several tiles. If `past` of struct
+     * sp_ukr is set, `along` stores them past the caches; each row of c must then begin and end
+     * at a cache line. */
     sp_ukr_fn *asking, *along;
     sp_pack_fn *pack; /* packs a struct sp_strided */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
@@ -119,7 +121,8 @@ struct sp_gemm_job {
     /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
      * packing */
     const void *a_rows;
-    size_t most_rows; /* most rows of a micro-tile, if fewer than mr are better; 0: mr */
+    /* limit of the rows of a micro-tile, where fewer than the kernel's mr are faster; 0: mr rows */
+    size_t most_rows;
     void *c;
     size_t rsc;
     const void *bias_rows, *bias_columns; /* a bias per row of c (m), per column (n), or NULL */
@@ -149,8 +152,9 @@ void sp_gemm_small(const struct sp_gemm_kernel *kernel, const void *args);
  * lines. */
 int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 
-/* Products with one or a few rows or columns (gemv.c), b not packed. sp_gemv_takes returns 1 if
- * gemv.c can read the matrix in the order of memory. sp_gemv_run computes the product. */
+/* Products with one or a few rows or columns (gemv.c), which need no packed b. sp_gemv_takes
+ * returns 1 if gemv.c can compute the product, and can read the matrix (one of the two operands) in
+ * the order of memory. sp_gemv_run computes the product. */
 enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);

@@ -9,8 +9,9 @@
 
 #include <errno.h>
 
-/* One core reads BYTES_A_NS bytes of the matrix in a ns. If each thread has more than SEVERAL_NS of
- * work, the matrix has PARTS_A_THREAD parts per thread. A part has a multiple of UNIT rows. */
+/* One core reads BYTES_A_NS bytes of the matrix per ns. If each thread has more than SEVERAL_NS of
+ * work, the matrix is divided into PARTS_A_THREAD parts per thread. The number of rows of a part is
+ * a multiple of UNIT. */
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 };
 /* A few columns (or rows) are computed as vectors only with at least FEW_K terms and FEW_OTHERS
  * rows (or columns). Rows are few if a column of c has at most FEW_ROWS_NBYTES bytes. With twice as

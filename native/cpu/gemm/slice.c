@@ -6,8 +6,8 @@
 #include <immintrin.h>
 #endif
 
-/* A c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time to
- * prefetch c. */
+/* A result c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time
+ * to prefetch c. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 /* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
  * stays in L2, and c is written row by row. If c were written panel by panel, each store would go
@@ -16,8 +16,8 @@ enum { ALONG_TERMS = 32, ALONG_NBYTES = 256 << 10 };
 /* If b has at most this many bytes it stays in L1. The loops then go along the rows of c for any
  * number of terms. So c is written in order, and `a` is read in order. */
 enum { INNERMOST_NBYTES = 16 << 10 };
-/* A c of at least this many bytes does not stay in a core's part of L3. It is stored past the
- * caches, without being read. */
+/* A result c of at least this many bytes does not stay in a core's part of L3. It is stored past
+ * the caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
 /* MANY_TILES: from this number of full tiles on, every tile but the last has the maximum of rows.
  * With fewer full tiles, rows are divided evenly among the tiles. UNFINISHED: most neighbouring
@@ -102,16 +102,16 @@ static size_t lines_of(size_t nbytes)
     return pieces(nbytes, 64) + 1;
 }
 
-/* Returns 1 if the panel of column j is packed in parts, one after each tile of the previous panel.
- * A whole panel at once would come from beyond the near caches. If rows are a power of 2 apart, the
- * panel would evict itself from L2. */
+/* Returns 1 if the panel of column j is packed in parts, one part after each tile of the previous
+ * panel. A whole panel at once would have to be read from beyond the near caches. If rows are a
+ * power of 2 apart, such a panel would evict itself from L2. */
 static int comes_in_parts(const struct walk *w, size_t j)
 {
     return w->fresh && w->job->kernel->asking && w->job->b_in_place && j < w->j1 && !is_here(w, j);
 }
 
-/* Finds which part of the next panel of b to pack after tile `down`. `*q` receives its first term.
- * Returns its number of terms. */
+/* Finds which part of the next panel of b to pack after tile `down`. Stores the first term of the
+ * part in `*q`, and returns the number of its terms. */
 static size_t part_after(const struct walk *w, size_t down, size_t *q)
 {
     const size_t part = round_up(pieces(w->kc, w->tall), 8);
@@ -292,7 +292,8 @@ static int goes_past(const struct walk *w)
 }
 
 /* Computes whole tiles of mr rows from (i, j) on, and returns their number of columns. If bias and
- * activation follow, it computes so few tiles that they are still in a near cache then. */
+ * activation follow, it computes few tiles, so that these are still in a near cache when bias and
+ * activation read them. */
 static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;

@@ -28,7 +28,7 @@ static inline size_t tile_rows(size_t rows, size_t most)
 /* Returns the first index into `ukr` of struct sp_gemm_kernel for this many columns. */
 static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t columns)
 {
-    /* 0: whole tile; 1, 2: vectors of a partial tile */
+    /* 0: for whole tiles; 1 or 2: for partial tiles of one or two vectors */
     return columns == kernel->nr ? 0 : columns * kernel->masked <= kernel->nr ? 1 : 2;
 }
 
@@ -37,7 +37,8 @@ struct sp_gemm_panels {
     const char *packed; /* address of the slice's first panel */
     /* memory for panels that are packed at their first use; NULL: all were packed before */
     char *fresh;
-    /* mask: panel x lies in place x & places of `fresh`; mask 1: two places are used in turn */
+    /* mask of panel numbers: panel x lies in place x & places of `fresh`. With mask 1, two places
+     * are used in turn. */
     size_t places;
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;

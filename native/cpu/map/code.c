@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the number of values that an op of the portable language takes, or -1 for an unknown op.
- * Each op leaves one value. */
+/* Returns the number of values that an op of a postfix program takes from the stack, or -1 for an
+ * unknown op. Each op leaves one value. */
 static int operands_of(uint32_t op)
 {
     switch (op) {

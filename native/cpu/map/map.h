@@ -45,7 +45,7 @@ typedef void sp_map_link_fn(void);
 /* A link is one step of a chain (chain.c), with the addresses of its operands and of its result. */
 struct sp_map_link {
     sp_map_link_fn *fn;
-    /* the operand that the previous step of the chain leaves in registers: 1: a, 2: b, 4: c; 0:
+    /* which operand the previous step of the chain leaves in registers; 1: a, 2: b, 4: c, 0:
      * none */
     uint32_t handed;
     /* address of vectors, or of as many copies of a single value as one step reads */
@@ -198,12 +198,13 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills `to` with as many copies of a value as one step of a chain reads. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
-/* Computes elements [done, end) of the block by a chain, as far as whole passes reach, and returns
- * the end of what it computed. With `past` it computes all of them with streaming stores; `to` must
- * begin a cache line at `done`. */
+/* Computes elements [done, end) of the block by a chain, chain_nbytes of each operand at a time.
+ * Leaves a shorter rest, and returns the index of the first element that it left. With `past` its
+ * stores are streaming stores; `to` must then begin a cache line at `done`. */
 size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
                         uint32_t past);
-/* Returns a good number of elements for a block from element `at` on, at most `most`. */
+/* Returns how many elements the block from element `at` on should have, at most `most`: no more
+ * than job->block, and if rows are long, no more than the rest of the row. */
 size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
 
 /* Computes y = the program over the whole iteration space. Returns 0 or -errno. */

@@ -5,18 +5,21 @@
 #define SP_CPU_REDUCE_H
 #include "cpu/runtime/kernel.h"
 
-/* A piece of y[o, i] = op over r of x[o, r, i] has one o, a run of r, and a run of at most
- * SP_REDUCE_COLUMNS i. The run of i is long, so that reading a row stays in the row's pages for a
- * while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced several at a time. */
+/* A piece of y[o, i] = op over r of x[o, r, i] has one value of o, consecutive values of r, and at
+ * most SP_REDUCE_COLUMNS consecutive values of i. There are many values of i, so that reading a row
+ * stays in the row's pages for a while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced
+ * several at a time. */
 enum { SP_REDUCE_COLUMNS = 2048, SP_REDUCE_WIDE = 256, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {
     const void *x;
     void *y;
     size_t outer, n, inner;
-    size_t column_runs; /* number of pieces across i */
-    size_t row_runs;    /* number of pieces across r; 1: each piece computes final results */
-    size_t rows;        /* rows of each piece except the last */
+    size_t column_runs; /* number of pieces into which the range of i is divided */
+    /* number of pieces into which the range of r is divided; 1: each piece computes final
+     * results */
+    size_t row_runs;
+    size_t rows; /* rows of each piece except the last */
     size_t pieces;
     size_t per_task;
     void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* TOUCH_NBYTES: bytes that one task touches first. 2 MiB are a huge page, which lies on one NUMA
- * node. */
+/* TOUCH_NBYTES: bytes of new memory that one task touches, so that they lie on the NUMA node of its
+ * thread. 2 MiB are a huge page, which lies on one node. */
 enum { MAX_THREADS = 1024, TOUCH_NBYTES = 2 << 20, PAGE = 4096 };
 
 uint32_t sp_cpu_isa_mask(void)

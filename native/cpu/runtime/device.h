@@ -64,8 +64,8 @@ struct sp_cpu_queue {
     pthread_t worker;
     _Atomic uint32_t work; /* futex, incremented when a job is queued */
     _Atomic uint32_t worker_sleeps;
-    /* The record of a launch that runs in its caller's thread, and its bytes. `peeking` counts
-     * calls of sp_cpu_peek that copy the record now (see queue.c). */
+    /* The record of a launch that runs in its caller's thread, and the size of that record in
+     * bytes. `peeking` counts calls of sp_cpu_peek that copy the record now (see queue.c). */
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;

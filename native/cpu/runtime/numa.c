@@ -99,9 +99,10 @@ uint32_t sp_places_here(const struct sp_places *places)
     return node < places->nodes ? node : 0;
 }
 
-/* Asks the kernel to place pages on a NUMA node. MPOL_PREFERRED (include/uapi/linux/mempolicy.h)
- * falls back to other nodes if that node is full. The call's number is in libc's <sys/syscall.h>.
- * The kernel counts one bit less than `maxnode` (mm/mempolicy.c, get_nodes). */
+/* Asks the Linux kernel to place pages on a NUMA node. MPOL_PREFERRED
+ * (include/uapi/linux/mempolicy.h) falls back to other nodes if that node is full. The call's
+ * number is in libc's <sys/syscall.h>. Linux uses one bit of the mask less than `maxnode` says
+ * (mm/mempolicy.c, get_nodes). */
 int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node)
 {
     enum { MPOL_PREFERRED = 1, WORD = 8 * sizeof(unsigned long) };

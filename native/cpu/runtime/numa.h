@@ -20,8 +20,8 @@ struct sp_places {
 struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
                                  const uint32_t *node_of_cpu, int *error);
 void sp_places_free(struct sp_places *places);
-/* Pins the calling thread to the CPUs of a node. This is only a preference: if the kernel refuses,
- * the thread runs anywhere and `refused` has the error. */
+/* Pins the calling thread to the CPUs of a node. This is only a preference: if the Linux kernel
+ * refuses, the thread runs anywhere and `refused` has the error. */
 void sp_places_pin(struct sp_places *places, uint32_t node);
 /* Pins the calling thread to the CPUs of all nodes in `places`. */
 void sp_places_pin_to_all(struct sp_places *places);

@@ -16,9 +16,9 @@ struct sp_worker {
     _Atomic int32_t tid; /* thread id; 0: the thread has not started */
 };
 
-/* A contiguous run of a job's tasks, which the threads of one NUMA node draw from first. If the
- * next job is divided in the same way, these threads work again on the memory that they touched
- * first. One node has one share. */
+/* A contiguous run of a job's tasks, from which the threads of one NUMA node take tasks before they
+ * help other nodes. If the next job is divided in the same way, these threads work on the same
+ * memory again. There is one share per node. */
 struct sp_share {
     /* Index of the next task of this share. Every thread adds to it once more when no task is left.
      * The number has 64 bits, so that these additions never wrap around. */
@@ -58,7 +58,8 @@ int sp_pool_init(struct sp_pool *pool, uint32_t threads);
 int sp_pool_place(struct sp_pool *pool, struct sp_places *places);
 void sp_pool_stop(struct sp_pool *pool);
 
-/* Sets the signals that worker threads block: all except those of a thread's own faults. Those stay
- * open, so that a crash reporter (Python's faulthandler) can name the thread. */
+/* Sets the signals that worker threads block: all except those that a fault of the thread itself
+ * raises (such as SIGSEGV). Threads receive these, so that a crash reporter (Python's faulthandler)
+ * can name the thread. */
 void sp_signals_to_block(sigset_t *set);
 #endif

@@ -15,9 +15,10 @@
 #include <string.h>
 
 /* Limits of a queue; beyond them submissions wait for room. MOST_JOBS equals SP_TIMES
- * (core/ledger.h), so a timing queue keeps the times of as many submissions. A producer that is
- * always ahead was equally fast with limits of 256 to 16384. MOST_NBYTES counts records and upload
- * bytes; two frames of 32 MiB fit. One job may exceed MOST_NBYTES, so that any size is accepted. */
+ * (core/ledger.h), so a queue that keeps times keeps those of a whole queue of submissions. With
+ * limits of 256 to 16384 jobs, a thread that submits faster than the device computes had the same
+ * speed. MOST_NBYTES counts records and upload bytes; two images of 32 MiB fit. One job may exceed
+ * MOST_NBYTES, so that any size is accepted. */
 enum { MOST_JOBS = 4096, MOST_NBYTES = 64 << 20 };
 
 static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int rc)
@@ -171,7 +172,8 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
      * queue must not report it a second time. */
     note(q, value, start_ns, 0);
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
-    /* sequentially consistent: orders the store of NULL before the load of `peeking` */
+    /* this sequentially consistent store orders the store of NULL to inline_record before the load
+     * of `peeking` */
     sp_timeline_signal(&q->timeline, value);
     if (atomic_load(&q->peeking)) {
         pthread_mutex_lock(q->common.lock);

@@ -119,9 +119,9 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
-/* Runs a routine that may read packed weights: fills in the bytes that the weights' pointer covers.
- * The weights are the third pointer of every such kernel. The bytes that each pointer covers follow
- * the arguments. */
+/* Runs a routine that may read packed weights. Gives it the number of bytes that it may read at the
+ * weights' pointer, which is the third pointer of every such kernel. These numbers, one per
+ * pointer, follow the arguments of the record. */
 static int run_packed(const struct grid *g)
 {
     enum { WEIGHTS = 2 };

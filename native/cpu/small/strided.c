@@ -83,7 +83,7 @@ static void move(const struct block *b, uint32_t size)
 }
 
 struct job {
-    /* argument structs of other sizes differ only in pointer types */
+    /* the argument structs for other element sizes differ from this one only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
     /* `outer`: the two dimensions that count planes. `row`: the dimension of a plane's rows.

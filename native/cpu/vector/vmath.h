@@ -35,9 +35,9 @@ static inline float sp_tanh_f32(float x)
     return tanhf(x);
 }
 #else
-/* Computes e**x with an error of at most 1 ulp: x = n*ln2 + r, |r| <= ln2/2, e**r by a polynomial,
- * then times 2**n in two steps. So neither step overflows early, and a denormal result is rounded
- * once. */
+/* Computes e**x with an error of at most 1 ulp. x is n*ln2 + r with |r| <= ln2/2. The result is a
+ * polynomial for e**r, times two factors whose product is 2**n. Each factor is a normal float, so
+ * neither overflows, and a denormal result is rounded once. */
 static inline float sp_exp_f32(float x)
 {
     /* 1.5 * 2**23: adding it rounds to an integer in the low bits */

@@ -2,9 +2,10 @@
  * vmath.h there are no branches and no calls. sp_odd_* marks elements that a function does not
  * cover (a huge angle, a power of 0); libm computes those.
  *
- * log and the kernels of sine and cosine are fdlibm's approximations: they use its coefficients,
- * whose error bounds are published. exp and pow are series made for this file; tanh near 0 is that
- * of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the functions. */
+ * log and the polynomials of sine and cosine are fdlibm's approximations: they use its
+ * coefficients, whose error bounds are published. exp and pow are series made for this file; tanh
+ * near 0 is that of Cephes. tests/ops/map/test_map_maths.py measures the errors given beside the
+ * functions. */
 #ifndef SP_CPU_VMATH_WIDE_H
 #define SP_CPU_VMATH_WIDE_H
 #include <math.h>
@@ -31,13 +32,13 @@ static inline uint64_t sp_bits_of_f64(double d)
 #define SP_SHIFT 6755399441055744.0
 #define SP_SIGN 0x8000000000000000u
 
-/* Computes e**(x + tail) for |tail| much smaller than |x|: x = n*ln2 + r, a Taylor series of degree
- * 13 on |r| <= ln2/2, then times 2**n in two steps. So neither step overflows early, and a denormal
- * result is rounded once. */
+/* Computes e**(x + tail) for |tail| much smaller than |x|. x is n*ln2 + r with |r| <= ln2/2. The
+ * result is a Taylor polynomial of degree 13 in r, times two factors whose product is 2**n. Each
+ * factor is a normal double, so neither overflows, and a denormal result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    /* e**-760 is 0 in a double. A smaller x would give the two factors of 2**n exponents that a
-     * double cannot hold. */
+    /* As a double, e**x is 0 at -760 and infinite at 720. Beyond these limits n could grow so
+     * large that a factor of 2**n is no double any more. */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
@@ -122,7 +123,7 @@ static inline double sp_quadrant(double x, double *lo, uint64_t *n)
     return hi;
 }
 
-/* Computes the sine (quarter 0) or cosine (quarter 1) of x by fdlibm's kernels on the reduced
+/* Computes the sine (quarter 0) or cosine (quarter 1) of x by fdlibm's polynomials of the reduced
  * angle. The error is at most 1 ulp. */
 static inline double sp_sine_any(double x, uint64_t quarter)
 {
@@ -152,8 +153,9 @@ static inline double sp_sine_any(double x, uint64_t quarter)
     return ((quarter == 0) & (x == 0.0)) ? x : turned; /* the sine of -0 is -0 */
 }
 
-/* Computes the sine or cosine of a float's angle. For a float, one double as the reduced angle and
- * the shorter kernels (fdlibm's for float) are exact enough. */
+/* Computes the sine or cosine of an angle that is a float. For a float, two approximations are
+ * exact enough: one double for the reduced angle, and the shorter polynomials that fdlibm uses for
+ * float. */
 static inline double sp_sine_short(double x, uint64_t quarter)
 {
     const double t = x * 6.36619772367581382433e-01 + SP_SHIFT;
@@ -251,7 +253,7 @@ static inline double sp_cos_f64(double x)
     return sp_sine_any(x, 1);
 }
 
-/* Returns 1 if an angle is too large for the reduction, infinite or NaN. */
+/* Returns 1 if an angle is infinite, NaN, or too large for the reduction. */
 static inline int sp_odd_angle_f32(float x)
 {
     return !(fabsf(x) <= (float)SP_MOST_ANGLE);
@@ -284,9 +286,9 @@ static inline int sp_odd_power_f32(float x, float y)
     return !((fabsf(x) < HUGE_VALF) & (x != 0.0f) & (fabsf(y) < HUGE_VALF));
 }
 
-/* Computes x**y with an error of at most 1.2 ulp: log(x) to about 2**-66 as a sum of two doubles,
- * times y, then e to that power. log(m) = 2*atanh(s), s = (m - 1)/(m + 1), with s and s**3/3 in two
- * doubles and the rest in one. */
+/* Computes x**y with an error of at most 1.2 ulp, as e**(y * log(x)). log(x) is a sum of two
+ * doubles with an error of about 2**-66. With s = (m - 1)/(m + 1), log(m) is 2*atanh(s). In the
+ * series of atanh, s and s**3/3 are two doubles each, and the rest is one double. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;

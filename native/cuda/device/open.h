@@ -1,4 +1,4 @@
-/* Counts references to a device. The last one closes the device. */
+/* Counts references to a device. Releasing the last reference closes the device. */
 #ifndef SP_CUDA_OPEN_H
 #define SP_CUDA_OPEN_H
 #include "device.h"

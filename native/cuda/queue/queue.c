@@ -29,8 +29,8 @@ static inline void copy_record(unsigned char *to, const unsigned char *from, siz
     memcpy(to + nbytes - 16, from + nbytes - 16, 16);
 }
 
-/* Submits a checked launch to the driver. Allocates nothing and makes no event. The caller has
- * called sp_cuda_queue_enter. */
+/* Submits a checked launch to the driver. Allocates nothing and makes no event. The caller holds
+ * the queue's lock, by sp_cuda_queue_enter. */
 static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t nbytes)
 {
     int rc = sp_cuda_make_current(q->dev);
@@ -54,7 +54,8 @@ static inline int64_t launch(struct sp_cuda_queue *q, const void *record, size_t
     return (int64_t)value;
 }
 
-/* Submits checked records, with an event after them. The caller has called sp_cuda_queue_enter. */
+/* Submits checked records, with an event after them. The caller holds the queue's lock, by
+ * sp_cuda_queue_enter. */
 static int64_t enqueue(struct sp_cuda_queue *q, const void *records, size_t nbytes)
 {
     struct sp_cuda_flight *f = sp_cuda_flight_new(records, nbytes);

@@ -9,8 +9,8 @@ int sp_conv_pixels(const struct sp_conv *v, const struct sp_conv_weights *packed
                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 int sp_conv_strips(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
-/* sp_conv_panels computes by panels. sp_conv_panels_take returns 1 if panels suit this convolution
- * better than strips. */
+/* sp_conv_panels computes the convolution by panels. sp_conv_panels_take returns 1 if panels suit
+ * this convolution better than strips. */
 int sp_conv_panels(const struct sp_conv *v, const struct sp_conv_weights *packed, const struct sp_tile_plan *plan,
                    struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 int sp_conv_panels_take(const struct sp_conv *v, const struct sp_tile_plan *plan, enum sp_isa isa);

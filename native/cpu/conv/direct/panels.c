@@ -14,13 +14,14 @@ enum {
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
      * nothing. */
     FEW_CHANNELS = 16,
-    /* FEW_TILES: with at most this many tiles of output channels, packing a panel costs more than
-     * it saves. x is then read in place, under two more conditions. Each input plane is one long
-     * row, and the micro-kernel's steps are long enough to hide L2's latency. On Zen 4 steps of 14
-     * x 2 vectors of 64 bytes are long enough; steps of 6 x 2 vectors of 32 bytes are not.
-     * FEWEST_TILES is the limit if there are fewer than SOME_TERMS terms, because each call of the
-     * micro-kernel is short then. Where x is read in place, stretches of pixels are short: nothing
-     * is copied, and the sums soon evict prefetched lines from L2. */
+    /* FEW_TILES: with at most this many tiles of output channels, packing a panel costs more
+     * than it saves. x is then read in place, under two more conditions. Each input plane is one
+     * long row, and the micro-kernel's steps are long enough to hide L2's latency. On Zen 4
+     * steps of 14 x 2 vectors of 64 bytes are long enough; steps of 6 x 2 vectors of 32 bytes
+     * are not. FEWEST_TILES is the limit if an output is a sum of fewer than SOME_TERMS terms,
+     * because each call of the micro-kernel is short then. Where x is read in place, stretches
+     * of pixels are short: a long one would save no copying, and its outputs would evict the
+     * prefetched input lines from L2. */
     FEWEST_TILES = 12,
     FEW_TILES = 20,
     SOME_TERMS = 128,

@@ -40,8 +40,9 @@ int sp_conv_is_aliased(const struct sp_conv *v)
     return v->cg > 32 && v->h * v->w_in * (int64_t)sizeof(float) % ALIAS_NBYTES == 0;
 }
 
-/* Returns the size in bytes of a window of `rows` input rows, or INT64_MAX for unreasonable
- * sizes. */
+/* Returns the size in bytes of a window of `rows` input rows. Returns INT64_MAX if the window has
+ * more than SP_CONV_MOST_PHASES phases, or if the size of a row or the number of rows does not fit
+ * into 32 bits. */
 static int64_t window(const struct sp_conv *v, int64_t rows, enum sp_isa isa)
 {
     if ((v->kw - 1) * v->dw > INT32_MAX || rows > INT32_MAX)

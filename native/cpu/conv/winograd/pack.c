@@ -64,7 +64,7 @@ static void transform(const struct packing *packing, const float *w, int64_t ste
                       int64_t stride)
 {
     const struct sp_wino *const wino = packing->wino;
-    /* taps[column][row], half[row][column] */
+    /* the indices are taps[column][row][filter] and half[row][column][filter] */
     double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER];
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < 9; k++)

@@ -45,7 +45,8 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     w.blocks = sp_ceil_div(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
     w.panels = sp_ceil_div(v->oc, w.panel);
-    /* Check that all indices fit: tiles, an output channel's products, the weights in bytes. */
+    /* Check that these numbers fit into 64 bits: tiles, an output channel's products, the weights
+     * in bytes. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
         __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
@@ -220,7 +221,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     /* with 64 channels, a group of one micro-tile's rows fills a quarter of L2 */
     if (!group && wino->m == 6) {
         group = most_rows;
-    } else if (!group) { /* two or more micro-tiles halve the reads of weights from far away */
+    /* with two or more micro-tiles, weights are read half as often from beyond L2 */
+    } else if (!group) {
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
     }
@@ -231,8 +233,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_ceil_div(wino->tiles, group);
     work->wide = plan->nc ? sp_ceil_div(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_min_i64(work->wide, wino->panels);
-    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches pass
-     * through the cache without staying, as the weights do. */
+    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches only
+     * stream through the cache, like the weights. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }

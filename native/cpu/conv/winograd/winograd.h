@@ -117,8 +117,8 @@ extern const struct sp_wino_kernel *const sp_wino_kernels[4];
 /* Returns 1 if Winograd can compute this convolution: tiles of 2, 4 or 6; 3x3; stride 1 (or 2,
  * except tiles of 6); dilation 1; one group. */
 int sp_winograd_fits(const struct sp_conv *v, uint32_t tile);
-/* Divides a convolution into tiles. Returns 0, or -EINVAL if Winograd does not fit or a size
- * overflows. */
+/* Divides a convolution into tiles. Returns 0, or -EINVAL if Winograd cannot compute this
+ * convolution or a size overflows. */
 int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, struct sp_wino *out);
 /* Returns m (2, 4 or 6) of a Winograd form of conv2d_f32. */
 static inline uint32_t sp_winograd_tile(enum sp_conv_form form)
@@ -132,7 +132,7 @@ static inline int sp_winograd_form(enum sp_conv_form form)
 }
 
 /* Returns the number of floats of the transformed weights; 0 if their size exceeds the address
- * space or Winograd does not fit. */
+ * space or Winograd cannot compute this convolution. */
 int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa isa);
 /* Computes u = G w G^T for all weights, as [part][matrix][panel][channel][column]. Columns without
  * a channel are 0. Sums are in double and rounded once. */
