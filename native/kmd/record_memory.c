@@ -86,8 +86,8 @@ static void add_map(struct sp_record_node *node, uint64_t va, uint64_t nbytes, u
     }
 }
 
-/* Removes the range [va, va + nbytes) from the maps. A map that reaches beyond the range keeps its
- * outer parts. */
+/* Removes the range [va, va + nbytes) from the node's list of GPU mappings. A mapping that reaches
+ * beyond the range keeps its parts outside. */
 static void clear(struct sp_record_node *node, uint64_t va, uint64_t nbytes)
 {
     uint64_t end = va + nbytes;

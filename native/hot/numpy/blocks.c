@@ -84,8 +84,8 @@ static struct block *beyond(size_t nbytes)
     return gone;
 }
 
-/* Removes the newest idle block that fits from the list and returns it, or NULL. A block fits if it
- * is at most a quarter larger than `nbytes`. */
+/* Returns the newest idle block that fits and removes it from the list, or returns NULL. A block
+ * fits if it is at most a quarter larger than `nbytes`. */
 static struct block *fitting(size_t nbytes)
 {
     take_lock();

@@ -1,4 +1,4 @@
-"""Lint rules about a whole job: cache invalidation at its start, idle at its end, padding."""
+"""Lint rules about a job: cache invalidation at its start, waiting at its end, padding."""
 
 from __future__ import annotations
 

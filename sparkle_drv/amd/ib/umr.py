@@ -190,7 +190,9 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """Returns the first offset of a SET packet by the name of one of its registers, or None."""
+    """Returns the offset of the first register that a SET packet writes, or None if unknown. The
+    name of any register of the packet is enough.
+    """
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
             return register.offset(gfx) - (i - 2)

@@ -38,7 +38,7 @@ def named(text: str, names: dict[int, str]) -> int:
         if name == text:
             return value
     if not re.match(r"-?\d", text):
-        raise ValueError(f"no such name: {text!r}")
+        raise ValueError(f"expected a number or a known name, got {text!r}")
     return number(text)
 
 

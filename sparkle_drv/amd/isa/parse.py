@@ -51,7 +51,9 @@ class Parser:
         first = found.code - 108 if found.code >= 108 else found.code
         if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
             raise AsmError(
-                f"{operand.field} is {piece.text!r}, expected a multiple of {align}", piece.column
+                f"{operand.field} is {piece.text!r}, expected the first register's number to be a "
+                f"multiple of {align}",
+                piece.column,
             )
 
     def vgpr(self, piece: Piece, operand: Operand, ndw: int) -> int:
@@ -195,7 +197,7 @@ class Parser:
                 self.inst.second_fields |= {"sd": 1, "sdst": found.code}
         elif found.code != 106 or found.kind != "s":
             raise AsmError(
-                f"the lane mask is {piece.text!r}, expected vcc in this form", piece.column
+                f"the lane mask is {piece.text!r}, expected vcc in this encoding", piece.column
             )
 
     def address(self, piece: Piece, operand: Operand, line: Line) -> None:

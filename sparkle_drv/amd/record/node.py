@@ -39,8 +39,8 @@ class Bo:
 
 
 class Node:
-    """One node of a replay. `names` translates the recording's handles, by kind. `bos` has the BOs
-    by recorded handle.
+    """One node of a replay. `names` maps, by kind, each recorded handle to the replay's handle.
+    `bos` has the BOs by recorded handle.
     """
 
     def __init__(self, ops: Any, fd: int) -> None:
