@@ -1,4 +1,4 @@
-/* Packs launches into command records. Only this code checks the arguments that a caller gives. */
+/* Packs launches into command records, and finds the reasons to refuse a caller's arguments. */
 #ifndef SP_HOT_PACK_H
 #define SP_HOT_PACK_H
 #include "objects.h"

@@ -158,8 +158,9 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """Returns (offset among the packed arguments, offset in the segment, bytes) of each piece to
-    copy. A `__local` pointer has a place in the segment, but is not among the packed arguments.
+    """Returns (offset among the packed arguments, offset in the kernarg segment, bytes) of each
+    piece to copy. A `__local` pointer has a place in the kernarg segment, but is not among the
+    packed arguments.
     """
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)

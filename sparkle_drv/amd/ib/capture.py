@@ -52,7 +52,8 @@ class _Listing:
     ndw: int
     dwords: list[int] = field(default_factory=list)
     verbatim: bool = False
-    # the open run of registers: packet name, next offset, dword at which the packet begins
+    # the SET packet to which the next register may be added: its name, the register offset that
+    # would follow, and the dword at which it begins
     run: tuple[str, int, int] | None = None
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:

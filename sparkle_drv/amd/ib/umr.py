@@ -47,9 +47,9 @@ FILLER = 0xFFFF1000
 
 @dataclass
 class _Packet:
-    """A packet of umr's output. `base` is the address of its IB, `at` its dword there. `words` has
-    the printed dwords, by position; 0 is the header. `names` has the registers that umr names.
-    `head` is the size of the IB if this packet is its first.
+    """A packet of umr's output. `base` is the address of its IB, `at` the dword of the IB at which
+    it begins. `words` has the printed dwords by position; 0 is the header. `names` has the
+    registers that umr names. `head` is the size of the IB if this packet is the IB's first.
     """
 
     base: int

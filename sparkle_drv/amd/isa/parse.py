@@ -339,7 +339,7 @@ class Parser:
             wanted = [one for one in wanted if one.field not in ("vdata", "vdst")]
         given = len(line.operands)
         if given == len(wanted) - 1 and self.row.format == "VOPC" and wanted[0].field == "vcc":
-            wanted = wanted[1:]  # like llvm-mc, the text may leave this operand out
+            wanted = wanted[1:]  # the text may leave this operand out, as in llvm-mc
         if given == 0 and wanted and wanted[0].type == "optional":
             wanted = []
         return wanted

@@ -1,5 +1,5 @@
-"""One node of a replay: the replay's handles by the recorded handles, and the contents that its BOs
-should have.
+"""One node of a replay: translates recorded handles to the replay's handles, and keeps the contents
+that the BOs should have.
 """
 
 from __future__ import annotations
