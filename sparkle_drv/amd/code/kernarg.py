@@ -28,8 +28,8 @@ _ELEMENTS = {
     "bf16": ("i", 2),
 }
 
-# Hidden arguments, by size in bytes. FILLED get a value. ZERO get 0, because what they point to
-# does not exist here. A kernel that follows such a pointer reads address 0 and is stopped.
+# Hidden arguments, each with its size in bytes. FILLED get a value. ZERO get 0, because what they
+# point to does not exist here. A kernel that follows such a pointer reads address 0 and is stopped.
 FILLED = {
     **{f"hidden_block_count_{a}": 4 for a in "xyz"}, **{f"hidden_group_size_{a}": 2 for a in "xyz"},
     **{f"hidden_remainder_{a}": 2 for a in "xyz"}, "hidden_grid_dims": 2,

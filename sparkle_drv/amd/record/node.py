@@ -88,8 +88,8 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """Records that a BO should have these bytes from now on. If the CPU wrote the bytes, also
-        writes them to the BO.
+        """Stores the bytes that a BO should have from now on. Bytes that the CPU wrote also go to
+        the BO itself, once the replay has written the whole BO.
         """
         bo = self.bos[write.bo]
         end = write.at + len(write.data)
