@@ -78,9 +78,10 @@ struct sp_cmd_timestamp {
 struct sp_progress {
     /* offset of the record that runs; if none has begun, the size of all records */
     uint64_t running_at;
-    uint64_t groups_done;  /* number of finished groups of that record */
-    uint64_t groups_total; /* number of all groups of that record; 0: unknown, or no dispatch */
-    uint64_t running_ns;   /* ns since that record began */
+    uint64_t groups_done; /* number of finished groups of the record that runs */
+    /* number of all groups of the record that runs; 0: unknown, or no dispatch */
+    uint64_t groups_total;
+    uint64_t running_ns; /* ns since the record that runs began */
 };
 
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
