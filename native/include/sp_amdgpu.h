@@ -1,12 +1,12 @@
-/* AMD GPUs through the kernel's DRM interface alone, behind `struct sp_kmd_ops`. The same code
+/* AMD GPUs through Linux's DRM interface alone, behind `struct sp_kmd_ops`. The same code
  * drives a card and the emulated card. Python provides the packets that never change (struct
  * sp_amdgpu_setup and sp_amdgpu_template). The other packets are encoded from the declarations in
  * native/gen.
  *
- * Each queue has its own kernel context with two entities: one for compute, one for copies (SDMA).
- * Both entities share one timeline. A submission is one CS ioctl. A long submission, or one with a
- * wait in its middle, is several. The kernel driver writes eight bytes when a job has completed.
- * Functions that sp_cpu.h documents mean the same here. */
+ * Each queue has its own context of the kernel driver, with two entities: one for compute, one for
+ * copies (SDMA). Both entities share one timeline. A submission is one CS ioctl. A long submission,
+ * or one with a wait in its middle, is several. The kernel driver writes eight bytes when a job has
+ * completed. Functions that sp_cpu.h documents mean the same here. */
 #ifndef SP_AMDGPU_H
 #define SP_AMDGPU_H
 #include "sp_amdgpu_drm.h"
@@ -47,7 +47,7 @@ int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    /* limit of bytes of scratch memory, with one group in each shader engine */
+    /* limit of the scratch bytes of one group, times the number of shader engines */
     SP_AMDGPU_SCRATCH_MOST = 1 << 30
 };
 
@@ -76,7 +76,8 @@ struct sp_amdgpu_setup {
     uint64_t job_threads;
     /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
-    /* jobs with fewer threads are not measured, unless their grid was cut to that size */
+    /* Only jobs with at least this number of threads are measured, or with at least half of the
+     * number to which grids are cut at present. */
     uint64_t measured_threads;
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
@@ -153,12 +154,12 @@ int sp_amdgpu_export(struct sp_amdgpu_memory *m);
 uint64_t sp_amdgpu_address(const struct sp_amdgpu_memory *m);
 /* Returns 1 if the preferred heap was full, so that the memory is in another heap, else 0. */
 int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m);
-/* Gives the address of the memory in this process, which is valid while the memory is held. Returns
- * 0, or -EOPNOTSUPP if the CPU cannot reach the memory. */
+/* Gives the address of the memory in this process. The address is valid until the last reference to
+ * the memory is freed. Returns 0, or -EOPNOTSUPP if the CPU cannot reach the memory. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
 /* Gives the address as sp_amdgpu_map does, for a caller that may write at any time until it calls
- * sp_amdgpu_unview. The view holds the memory. While a view exists, each submission begins
- * with an empty L2. */
+ * sp_amdgpu_unview. A view is a reference to the memory and keeps it alive. While a view exists,
+ * each submission begins with an empty L2. */
 int sp_amdgpu_view(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_unview(struct sp_amdgpu_memory *m);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
@@ -191,12 +192,17 @@ struct sp_amdgpu_template {
     uint32_t dwords[96];
     uint32_t rsrc2_at;
     uint32_t tmpring_at;
-    uint32_t scratch_base_at;     /* index of SCRATCH_BASE_LO, then HI: scratch address >> 8 */
-    uint32_t scratch_resource_at; /* index of words 0 and 1 of scratch's buffer resource */
-    uint32_t scratch_address_at;  /* index of the 64-bit scratch address */
-    uint32_t start_at;            /* index of START_X..Z, which NUM_THREAD_X..Z follow */
+    /* index in `dwords` of SCRATCH_BASE_LO, then _HI: the scratch address >> 8 */
+    uint32_t scratch_base_at;
+    /* index in `dwords` of words 0 and 1 of scratch's buffer resource */
+    uint32_t scratch_resource_at;
+    /* index in `dwords` of the 64-bit scratch address */
+    uint32_t scratch_address_at;
+    /* index in `dwords` of START_X..Z, which NUM_THREAD_X..Z follow */
+    uint32_t start_at;
     uint32_t kernarg_at;
-    uint32_t dims_at; /* index of the dispatch's dimensions x, y, z; the initiator follows */
+    /* index in `dwords` of the dispatch's dimensions x, y, z; the initiator follows */
+    uint32_t dims_at;
     uint32_t max_threads;
     uint32_t required_size[3]; /* 0: any size */
     uint32_t lds_nbytes;
@@ -225,8 +231,9 @@ int sp_amdgpu_template_of(const struct sp_amdgpu_kernel *k, struct sp_amdgpu_tem
 int sp_amdgpu_queue_open(struct sp_amdgpu *dev, uint32_t flags, struct sp_amdgpu_queue **out);
 int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
 
-/* Checks records. Returns 0; -EINVAL for a malformed shape or record; -E2BIG for too much local
- * memory, or scratch above SP_AMDGPU_SCRATCH_MOST; -EOPNOTSUPP for a timestamp without a clock; or
+/* Checks records. Returns 0; -EINVAL for a malformed record, or for a grid or group size that the
+ * kernel does not take; -E2BIG for too many threads, too much local memory, or scratch above
+ * SP_AMDGPU_SCRATCH_MOST; -EOPNOTSUPP for a timestamp without a clock; or
  * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
 /* No submission blocks for long: if the rings have no room for another job, it waits 0.1 s. After
@@ -251,9 +258,9 @@ int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *da
 int sp_amdgpu_link_open(struct sp_amdgpu *here, struct sp_amdgpu_queue *reader, struct sp_amdgpu_link **out);
 void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
 /* Copies from the device at the other end of a link. Blocks only for room in either queue. The copy
- * holds the memory of both devices until it has ended. Returns the timeline value; -EFAULT if there
- * is no memory at that address; -EINVAL if the link leads to another device. The copy ends with
- * -EIO if the other device fails it. */
+ * keeps the memory of both devices alive until it has ended. Returns the timeline value; -EFAULT if
+ * there is no memory at that address; -EINVAL if the link leads to another device. The copy ends
+ * with -EIO if the other device fails it. */
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes);
 /* Encodes `records` as the next submission would, without submitting. Returns the dwords of the IB
  * or -errno. Tests use it to learn what fits into one job. */

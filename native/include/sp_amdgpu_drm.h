@@ -1,5 +1,5 @@
-/* The amdgpu ioctls: this project's declarations of the kernel's interface, under the kernel's
- * names, as of KMS 3.64. Older kernels accept longer structs and fill in fewer fields.
+/* The amdgpu ioctls: this project's declarations of Linux's interface, under Linux's names, as of
+ * KMS 3.64. Older versions of Linux accept longer structs and fill in fewer fields.
  * tests/backends/amdgpu/test_drm_structs.py compares the declarations with libdrm's headers.
  *
  * The file has more than 400 lines, because it is one interface: a list of plain structs and
@@ -148,8 +148,8 @@ enum {
     AMDGPU_VM_MTYPE_RW = 0xa0,
     AMDGPU_VM_PAGE_NOALLOC = 0x200
 };
-/* The 40 bytes that every kernel accepts. Newer kernels append vm_timeline_point and input
- * fences. */
+/* The 40 bytes that every version of Linux accepts. Newer versions append vm_timeline_point and
+ * input fences. */
 struct drm_amdgpu_gem_va {
     uint32_t handle;
     uint32_t _pad;

@@ -1,5 +1,5 @@
 /* Command records. q.launch writes one record, a command list is an array of records, and every
- * backend replays records.
+ * backend executes records.
  *
  * Records are contiguous, each 8-byte aligned and `nbytes` long. Python writes them with
  * struct.Struct formats (core/abi/records.py). tests/core/test_records.py compares those formats
@@ -23,8 +23,8 @@ struct sp_cmd {
 };
 
 /* A dispatch. `args_nbytes` of arguments follow, packed with natural C alignment and padded to 8
- * bytes. Then follows one uint64_t per pointer argument: the bytes that are valid from that pointer
- * on (UINT64_MAX: unknown). */
+ * bytes. Then follows one uint64_t per pointer argument: the bytes of the buffer from that pointer
+ * to the buffer's end (UINT64_MAX: unknown). */
 struct sp_cmd_dispatch {
     uint32_t kind;
     uint32_t nbytes;
@@ -76,11 +76,12 @@ struct sp_cmd_timestamp {
 
 /* Progress of a submission that has not ended. */
 struct sp_progress {
-    /* offset of the running record; the size of all records if none runs yet */
+    /* offset of the record that runs; if none has begun, the size of all records */
     uint64_t running_at;
-    uint64_t groups_done;  /* finished groups of the running record */
-    uint64_t groups_total; /* groups of the running record; 0: unknown, or no dispatch */
-    uint64_t running_ns;   /* ns since the running record began */
+    uint64_t groups_done; /* number of finished groups of the record that runs */
+    /* number of all groups of the record that runs; 0: unknown, or no dispatch */
+    uint64_t groups_total;
+    uint64_t running_ns; /* ns since the record that runs began */
 };
 
 enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
@@ -101,8 +102,8 @@ enum sp_extent_op {
     SP_EXTENT_POPPED = 8 /* added to ADD, SUB, MUL or DIV: the operand is the value saved last */
 };
 
-/* A step. Its operand is the eight bytes at `offset` of the packed arguments, masked by `mask`;
- * with a mask of 0 the operand is `constant`. */
+/* A step that computes an extent. Its operand is the eight bytes at `offset` of the packed
+ * arguments, masked by `mask`. With a mask of 0 the operand is `constant`. */
 struct sp_extent_step {
     uint32_t op;
     uint32_t offset;

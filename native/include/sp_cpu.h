@@ -35,7 +35,7 @@ struct sp_tile_plan {
     uint32_t threads;
     uint32_t pack; /* 1: the weights are a packed blob (cpu/gemm/packed.h) */
     uint32_t flags; /* enum sp_plan_flags */
-    uint64_t blob_nbytes; /* bytes from a blob's pointer on that are valid; set for each launch */
+    uint64_t blob_nbytes; /* size of the memory from the blob's pointer on; set for each launch */
 };
 
 /* Bits of sp_tile_plan.flags.
@@ -65,13 +65,13 @@ int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thr
  * named. Kernels then never run in the calling thread. To be called before the first queue and
  * kernel. Returns 0, or -EINVAL without an earlier sp_cpu_place. */
 int sp_cpu_confine(struct sp_cpu *dev);
-/* Makes the first writes to new memory, so that Linux places the memory by NUMA node. Each node's
- * threads write to the part that a grid's tasks give them. Does nothing for small memory, on one
- * node, or without sp_cpu_place. */
+/* Makes the first writes to new memory, so that Linux places the memory by NUMA node. The memory is
+ * split among the threads of the nodes as the groups of a grid are. Does nothing for small memory,
+ * on one node, or without sp_cpu_place. */
 void sp_cpu_first_touch(struct sp_cpu *dev, void *p, uint64_t nbytes);
 /* Asks Linux to place untouched pages of this memory on a NUMA node while the node has room.
- * Returns 0 or -errno of mbind(2): -EPERM in containers that forbid it, -ENOSYS or -EINVAL if the
- * kernel lacks the call or the node. Not for memory below 64 KiB, which shares pages with other
+ * Returns 0 or -errno of mbind(2): -EPERM in containers that forbid it, -ENOSYS or -EINVAL if this
+ * Linux lacks the call or the node. Not for memory below 64 KiB, which shares pages with other
  * memory. */
 int sp_cpu_prefer_node(void *p, uint64_t nbytes, uint32_t node);
 /* Returns -errno of the last failure to pin a thread of the device, or 0 if none failed. */
@@ -121,8 +121,8 @@ int sp_cpu_queue_close(struct sp_cpu_queue *q, uint64_t timeout_ns);
  * return. */
 int sp_cpu_check(const struct sp_cpu *dev, const void *records, size_t nbytes);
 
-/* Submits one dispatch record. Returns the timeline value (> 0) or -errno. If the queue is idle, a
- * built-in routine, or a built-in kernel with one group, runs in the calling thread. */
+/* Submits one dispatch record. Returns the timeline value (> 0) or -errno. If the queue is idle,
+ * the calling thread itself runs built-in routines, and built-in kernels with one group. */
 int64_t sp_cpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_cpu_run(struct sp_prepared *p);
 /* Submits a copy of an array of records, which the queue's worker runs in order. Returns the

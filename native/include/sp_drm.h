@@ -1,5 +1,5 @@
 /* The core DRM ioctls that the amdgpu backend or the emulator needs: this project's declarations of
- * the kernel's interface, under the kernel's names. tests/backends/amdgpu/test_drm_structs.py
+ * Linux's interface, under Linux's names. tests/backends/amdgpu/test_drm_structs.py
  * compares every size, offset and constant with libdrm's headers. */
 #ifndef SP_DRM_H
 #define SP_DRM_H
@@ -109,7 +109,7 @@ struct drm_syncobj_transfer {
     uint32_t pad;
 };
 
-/* Timeouts are absolute times of CLOCK_MONOTONIC. Kernels before 6.6 ignore deadline_nsec and its
+/* Timeouts are absolute times of CLOCK_MONOTONIC. Linux before 6.6 ignores deadline_nsec and its
  * flag. */
 struct drm_syncobj_wait {
     uint64_t handles;

@@ -52,13 +52,14 @@ struct sp_emu_options {
     uint32_t lenient; /* bits of enum sp_emu_lenient; 0: strict */
     /* threads that execute one dispatch; default 1, which is deterministic */
     uint32_t threads;
-    uint32_t kms_minor;    /* KMS version of cards whose text does not give one; default 54 */
+    uint32_t kms_minor;    /* KMS version of cards whose options (`chips`) name none; default 54 */
     uint32_t recovery;     /* enum sp_emu_recovery */
     uint64_t job_limit_ns; /* time limit of a job; default 10 s */
     /* longest random delay of a job's start, and again of its completion; default 0 */
     uint64_t delay_ns;
     uint64_t seed; /* seed of the random delays */
-    /* VRAM, CPU-visible VRAM and GTT of cards whose text does not give them; default: the chip's */
+    /* VRAM, CPU-visible VRAM and GTT of cards whose options (`chips`) do not give them; default:
+     * those of the chip */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
@@ -211,8 +212,8 @@ enum sp_emu_flaw {
     SP_FLAW_OVERTAKE,
     SP_FLAWS
 };
-/* Gives a card a flaw. To be called before the card is opened, because existing objects do not
- * change. Returns 0, or -EINVAL for an unknown flaw. */
+/* Gives a card a flaw. To be called before the card is opened, because contexts and BOs that exist
+ * already do not get the flaw. Returns 0, or -EINVAL for an unknown flaw. */
 int sp_emu_plant(struct sp_emu_machine *machine, uint32_t card, uint32_t flaw, uint64_t a, uint64_t b);
 
 /* Reasons why a job was stopped. */

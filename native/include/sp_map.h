@@ -68,9 +68,11 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* Kinds of operands. CONVERT between integer types wraps around. From f64 to u8 it truncates, then
- * wraps around. In all other conversions from a real type to an integer type, the result is 1 if
- * the value is not 0, else 0. So it is in conversions from any type to bool. */
+/* Kinds of operands.
+ *
+ * The rules of SP_MAP_CONVERT: A conversion between integer types wraps around. A conversion from
+ * f64 to u8 truncates, then wraps around. All other conversions from a real type to an integer
+ * type, and all conversions to bool, give 1 if the value is not 0, else 0. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 

@@ -4,7 +4,8 @@
 #define SP_PACK_H
 #include "sp_cmd.h"
 
-/* Data for packing a kernel's launches, made when the kernel is loaded. */
+/* What hot/launch/pack.c must know of a kernel to pack its launches. Made when the kernel is
+ * loaded. */
 struct sp_packing {
     struct sp_cmd_dispatch head; /* a dispatch of one group of the kernel's own size */
     uint32_t dims;               /* axes beyond these have size 1 */
@@ -13,7 +14,8 @@ struct sp_packing {
     /* number of grid axes whose sizes follow from the kernel's arguments; 0: the caller gives the
      * grid */
     uint32_t ngrid;
-    /* number of extent steps of each grid axis; they follow the signature's steps */
+    /* number of extent steps of each grid axis; sig.steps has these steps after those of the
+     * pointers */
     uint32_t nsteps[3];
     uint64_t most_threads; /* most threads in a group */
     uint64_t most_shared;
@@ -34,7 +36,7 @@ enum sp_refusal {
     SP_REFUSED_ELSEWHERE,
     SP_REFUSED_ELEMENTS,
     SP_REFUSED_READONLY,
-    SP_REFUSED_WORD, /* groups, group_size or shared is not made of the numbers that it must have */
+    SP_REFUSED_WORD, /* groups or group_size is no int and no tuple of ints, or shared is no int */
     SP_REFUSED_AXES, /* no axis, or more than three axes */
     SP_REFUSED_NO_GROUPS,
     /* the grid follows from the arguments only for the kernel's own group size */

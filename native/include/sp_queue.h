@@ -54,8 +54,8 @@ uint64_t sp_device_advance(void *device);
 
 /* Returns the newest submitted timeline value. Never blocks. */
 uint64_t sp_queue_submitted(const void *queue);
-/* Returns the newest submitted value when no launch is between its check of the epoch and its
- * submission. */
+/* Waits until no launch is between its check of the epoch and its submission. Then returns the
+ * newest submitted value. */
 uint64_t sp_queue_settled(void *queue);
 /* Gives start and end of a submission on a timing queue. Returns 0, -ECHILD, or -ENOENT if the
  * times were never kept or are no longer kept. */

@@ -14,7 +14,8 @@ enum sp_record_flags {
 struct sp_record_options {
     uint32_t flags; /* enum sp_record_flags */
     uint32_t pad;
-    /* limit of the file; when it is reached, recording stops and the program goes on; 0: 1 GiB */
+    /* limit of the file's size; when it is reached, recording stops and the program goes on; 0:
+     * 1 GiB */
     uint64_t max_nbytes;
     uint64_t max_bo;  /* BOs larger than this are recorded without their memory; 0: 64 MiB */
     uint64_t wait_ns; /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */

@@ -1,5 +1,5 @@
 /* The retry loop above the seam. It repeats an ioctl at once after EINTR. EAGAIN means that the
- * kernel wants a later call, so each further retry sleeps a little longer, up to 1 ms. */
+ * kernel driver wants a later call, so each further retry sleeps a little longer, up to 1 ms. */
 #include "include/sp_kmd.h"
 
 #include <errno.h>

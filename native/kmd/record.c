@@ -1,6 +1,6 @@
 /* The recorder: a `struct sp_kmd_ops` that passes each call on to another `struct sp_kmd_ops`, then
  * records the call. The caller notices no difference. The recorder's own calls have no effect on
- * the kernel's objects. */
+ * the kernel driver's objects. */
 #define _GNU_SOURCE 1
 #include "record.h"
 

@@ -1,6 +1,6 @@
 /* Declarations that the recorder's files share. One lock, shared by all recorders, guards
- * everything here. A call that does not block is made with the lock held, so that lines are in the
- * kernel's order. */
+ * everything here. An ioctl that does not block is made with the lock held. So the lines of a
+ * recording are in the order in which the kernel driver handled these ioctls. */
 #ifndef SP_KMD_RECORD_H
 #define SP_KMD_RECORD_H
 #include "include/sp_amdgpu_drm.h"

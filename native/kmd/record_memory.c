@@ -70,7 +70,8 @@ void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node)
 {
     while (node->bos)
         sp_record_bo_drop(r, node, node->bos->handle);
-    while (node->maps) { /* the maps that are left belong to no BO: maps of partial residency */
+    /* the mappings that are left belong to no BO: they are for partial residency */
+    while (node->maps) {
         struct sp_record_map *map = node->maps;
         node->maps = map->next;
         free(map);
@@ -86,8 +87,8 @@ static void add_map(struct sp_record_node *node, uint64_t va, uint64_t nbytes, u
     }
 }
 
-/* Removes the range [va, va + nbytes) from the maps. A map that reaches beyond the range keeps its
- * outer parts. */
+/* Removes the range [va, va + nbytes) from the node's list of GPU mappings. A mapping that reaches
+ * beyond the range keeps its parts outside. */
 static void clear(struct sp_record_node *node, uint64_t va, uint64_t nbytes)
 {
     uint64_t end = va + nbytes;

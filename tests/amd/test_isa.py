@@ -145,7 +145,7 @@ def test_wave64_prints_masks_of_two():
         (11, "v_add_f32 v1, v2, v3, v4", 1, 23, "takes no 'v4'"),
         (11, "v_add_f32 s1, v2, v3", 1, 11, "vdst is 's1', expected a VGPR"),
         (11, "v_add_f32 v1, v256, v3", 1, 15, "no such register: v256"),
-        (11, "s_mov_b64 s[1:2], s[4:5]", 1, 11, "expected a multiple of 2"),
+        (11, "s_mov_b64 s[1:2], s[4:5]", 1, 11, "number to be a multiple of 2"),
         (11, "s_mov_b64 s[2:3], s4", 1, 19, "1 registers, expected 2"),
         (11, "s_mov_b32 s1, v2", 1, 15, "expected a scalar"),
         (11, "v_mov_b32 v1, banana", 1, 15, "expected a register"),
@@ -181,7 +181,7 @@ def test_wave64_prints_masks_of_two():
         (11, "v_mov_b32_dpp v1, s2 row_mirror", 1, 19, "expected a VGPR beside DPP16"),
         (11, "ds_load_b32 v1, v2 gds gds", 1, 24, "twice"),
         (11, "v_add_f32 v1 v2", 1, 14, "lacks src0"),
-        (11, "s_getreg_b32 s0, hwreg(HW_REG_NONE)", 1, 18, "no such name: 'HW_REG_NONE'"),
+        (11, "s_getreg_b32 s0, hwreg(HW_REG_NONE)", 1, 18, "known name, got 'HW_REG_NONE'"),
         (11, "7 s_nop", 1, 1, "expected an instruction"),
     ],
 )

@@ -3,8 +3,8 @@
 #define SP_HOT_KEY_H
 #include "hot/numpy/ndarray.h"
 
-/* The base of ops.Constant. The constant owns the rows of calls that use it, so they are freed with
- * it. */
+/* The base class of ops.Constant. A constant owns the rows of calls that use it, so they are freed
+ * with it. */
 struct hot_constant {
     PyObject_HEAD
     PyObject *calls; /* a call table; None or NULL: none was made yet */

@@ -204,8 +204,8 @@ static int is_taken(const struct hot_row *row)
            queue->functions->check(queue, row->record, (size_t)row->record_nbytes) >= 0;
 }
 
-/* Returns 1 if each pointer that covers memory has a patch. The bytes that each pointer covers
- * follow the arguments. */
+/* Returns 1 if each pointer that covers memory has a patch. After the arguments, the record has one
+ * number per pointer: how many bytes the pointer covers. */
 static int is_patched(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;

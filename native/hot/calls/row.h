@@ -7,8 +7,9 @@
 struct hot_patch {
     int32_t source; /* index of the value of the call that has the memory, or an enum hot_source */
     uint32_t flags;
-    uint32_t address_at, covered_at; /* offsets in the record */
-    int64_t offset;                  /* bytes from the first element of the source */
+    /* offsets in the record of the pointer's address, and of the number of bytes that it covers */
+    uint32_t address_at, covered_at;
+    int64_t offset; /* bytes from the source's first element to the address that the kernel gets */
 };
 /* Sources of an address other than the call's values. HOT_RESULT: the result. HOT_BLOCK: the block
  * of constants. HOT_FIXED: the record already has the address. ops/calls/table.py has the same
@@ -22,7 +23,7 @@ enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 }
 struct hot_number {
     uint32_t value; /* index of the value in the call */
     uint32_t code;  /* format character as in Python's struct module */
-    uint32_t at;    /* offset in the block of constants */
+    uint32_t at;    /* offset of the number in the block of constants */
     uint32_t pad;
 };
 
@@ -56,8 +57,8 @@ struct hot_row {
 extern PyTypeObject *hot_row_type;
 
 /* Runs the call of a row. With `waits` it returns the result, otherwise the launch's fence. Returns
- * NULL if nothing was done, or with an exception. If `device` is NULL, the device is the row's. If
- * `epoch` is NULL, the epoch is the device's own. */
+ * NULL without an exception if nothing was launched, or NULL with the exception of the wait. If
+ * `device` is NULL, the device is the row's. If `epoch` is NULL, the epoch is the device's own. */
 PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *epoch, PyObject *const *values, size_t nvalues,
                       int waits);
 #endif

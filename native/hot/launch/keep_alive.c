@@ -1,10 +1,10 @@
 /* Keeps the objects that a launch uses alive until the launch has ended, even if the call that made
  * it ends earlier.
  *
- * A wait for a launch can end before the launch does: by Ctrl-C or a timeout. Python raises an
- * interrupt between any two of its instructions, so the objects must be kept before the first of
- * them. This file appends them to the deque of core/retire.py by functions that are C
- * themselves. */
+ * A wait for a launch can end before the launch does: by Ctrl-C or a timeout. Python raises
+ * KeyboardInterrupt between any two of its bytecode instructions. So the objects must be kept
+ * before the next such instruction runs. This file appends the objects to the deque of
+ * core/retire.py, and calls only functions that are written in C. */
 #include "keep_alive.h"
 #include "fence.h"
 

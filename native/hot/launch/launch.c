@@ -147,7 +147,7 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     return PyObject_CallMethod(self, "_submit_slowly", "OL", commands, (long long)value);
 }
 
-/* QueueBase(device, handle, pending, keeping): makes the base of a queue. */
+/* QueueBase(device, handle, pending, keeping): makes the part of a queue that is in C. */
 static PyObject *make_queue(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *of[HOT_QUEUE_REFERENCES];

@@ -6,8 +6,8 @@
 /* A submission that Python has prepared. */
 struct hot_prepared {
     PyObject_HEAD
-    /* kept: owner of the memory of `prepared`. again: a Python function that `go` calls with this
-     * object and the value (0 or less) if the launch gave no timeline value */
+    /* kept: owner of the memory of `prepared`. again: a Python function. If the backend's launch
+     * returns 0 or -errno, `go` calls `again` with this object and that number. */
     PyObject *kept, *again;
     /* changes only together with its owner `kept`, because another thread may be in `go` */
     struct sp_submission *prepared;

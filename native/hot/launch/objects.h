@@ -41,11 +41,12 @@ struct hot_storage {
     PyObject *device;
 };
 
-/* A pointer, the base of arrays and buffers. core/abi/elements.py has the bits of `elements`. */
+/* A pointer to device memory: the base class of arrays and buffers. `elements` has the bits of
+ * core/abi/elements.py. */
 struct hot_pointer {
     PyObject_HEAD
-    /* the storage of the memory; before `_begin` and after `_end`, one that is closed. `_begin`
-     * sets the members below, which then never change */
+    /* The storage of the memory. Before `_begin` and after `_end` it is a closed storage. `_begin`
+     * sets the members below, which then never change. */
     PyObject *storage;
     unsigned long long elements, address, nbytes;
 };
@@ -64,7 +65,7 @@ struct hot_device {
     unsigned long long epoch;
 };
 
-/* Bits of a pointer's elements, as in core/abi/elements.py. */
+/* Bits of hot_pointer.elements, as in core/abi/elements.py. */
 enum { HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
 /* A list of commands. `bound` is a struct hot_prepared while nothing in the list has changed, else
@@ -91,7 +92,9 @@ struct hot_queue {
     /* `append` of core/retire.py's deque, the backend, and the backend's handle of this queue;
      * keep_alive.c appends entries with them */
     PyObject *keeping[3];
-    /* containers; while one has items, a wait must also free memory or raise failures */
+    /* Three containers: entries of the device's retire list, retire lists of devices that are gone,
+     * and waits of this queue for other queues. While one of them has items, a wait must also free
+     * memory or raise failures. */
     PyObject *pending[3];
     /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
      * changed its methods */
@@ -144,9 +147,9 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Submits `s` again, which its queue was given before. Returns the new timeline value, or 0 if
- * nothing was done. The function waits for no one, so it keeps the GIL. To release and take the GIL
- * would cost 100 ns beside an ioctl (amdgpu_submit.py). */
+/* Submits `s` again, which its queue has had before. Returns the new timeline value, or 0 if
+ * nothing was done. The function waits for no other thread, so it keeps the GIL. To release and
+ * take the GIL around an ioctl would cost 100 ns (amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;

@@ -1,4 +1,4 @@
-/* Packs launches. This is the only place that judges a caller's arguments. */
+/* Packs launches into command records, and finds the reasons to refuse a caller's arguments. */
 #ifndef SP_HOT_PACK_H
 #define SP_HOT_PACK_H
 #include "objects.h"
@@ -10,7 +10,8 @@ enum { HOT_WORDS = 3 };
 struct hot_record {
     _Alignas(16) char bytes[sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS];
     size_t nbytes;
-    unsigned seen; /* bits of `elements` of all pointers in the record */
+    /* bitwise or of the member `elements` (core/abi/elements.py) of all pointers in the record */
+    unsigned seen;
     /* About a refusal: the index of the argument, axis or launch option (groups, group_size,
      * shared), and the number at fault. */
     uint32_t index;

@@ -87,8 +87,8 @@ static int half_bits(double value)
     const int exponent = fabs(value) < ldexp(1, LEAST) ? LEAST : ilogb(value);
     if (exponent > -LEAST + 1)
         return -1;
-    /* The leading 1 of a normal number adds 1 to the exponent, and so does a mantissa that rounds
-     * up to 2. */
+    /* The first term has the exponent field minus 1. The leading 1 of a normal number's mantissa
+     * adds this 1. A mantissa that rounds up to 2 adds one more. */
     const int bits = ((exponent - LEAST) << MANTISSA) + (int)nearbyint(ldexp(fabs(value), MANTISSA - exponent));
     return bits < INFINITE ? sign | bits : -1;
 }

@@ -1,4 +1,4 @@
-/* Numbers as the arguments of kernels. */
+/* Converts and packs numbers that a caller passes as arguments of a kernel. */
 #ifndef SP_HOT_SCALAR_H
 #define SP_HOT_SCALAR_H
 #include "objects.h"

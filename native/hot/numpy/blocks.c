@@ -1,11 +1,10 @@
-/* Large blocks of memory that are used again. If a C library returns a block to the kernel, the
- * kernel maps and zeroes new pages at the next request. That can take longer than the operation
- * that writes there. benchmarks/results/amd-epyc-26-2/recycled-blocks.txt has the gain of each rule
- * here.
+/* Large blocks of memory that are used again. If a C library returns a block to Linux, Linux maps
+ * and zeroes new pages at the next request. That can take longer than the operation that writes
+ * there. benchmarks/results/amd-epyc-26-2/recycled-blocks.txt has the gain of each rule here.
  *
  * A freed block is idle, first in a list. A request gets the newest idle block that fits, else a
  * new mapping. If idle blocks exceed the limit or MOST_IDLE, the longest idle ones are returned to
- * the kernel. This file calls no Python; result.c makes numpy's arrays from the blocks. */
+ * Linux. This file calls no Python; result.c makes numpy's arrays from the blocks. */
 #define _GNU_SOURCE
 #include "blocks.h"
 
@@ -84,8 +83,8 @@ static struct block *beyond(size_t nbytes)
     return gone;
 }
 
-/* Removes the newest idle block that fits from the list and returns it, or NULL. A block fits if it
- * is at most a quarter larger than `nbytes`. */
+/* Returns the newest idle block that fits and removes it from the list, or returns NULL. A block
+ * fits if it is at most a quarter larger than `nbytes`. */
 static struct block *fitting(size_t nbytes)
 {
     take_lock();

@@ -19,6 +19,6 @@ struct hot_ndarray {
 };
 enum { HOT_ROW_MAJOR = 1, HOT_ALIGNED = 0x100, HOT_WRITEABLE = 0x400 };
 
-/* numpy.ndarray; NULL: numpy is not known, or has another ABI */
+/* numpy.ndarray; NULL: numpy is not imported yet, or has an ABI that result.c does not know */
 extern PyTypeObject *hot_ndarray_type;
 #endif

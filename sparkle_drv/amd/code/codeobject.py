@@ -231,7 +231,7 @@ def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
     if found.type != 1 or found.size != DESCRIPTOR_NBYTES or found.value % 64:
         raise ImageError(
             f"{symbol!r} is no kernel descriptor: type {found.type}, {found.size} bytes at "
-            f"{found.value:#x}; expected an object of {DESCRIPTOR_NBYTES}, 64-byte aligned"
+            f"{found.value:#x}; expected an object of {DESCRIPTOR_NBYTES} bytes, 64-byte aligned"
         )
     raw = elf.bytes_at(found.value, DESCRIPTOR_NBYTES, "the kernel descriptor")
     dwords = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]

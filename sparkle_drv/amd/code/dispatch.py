@@ -52,7 +52,7 @@ def common(gfx: float, engines: int) -> dict[str, int]:
     g = level(gfx)
     masks = [EVERY_CU if n < engines else 0 for n in range(8)]
     out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
-    # The addresses of SE1 and SE2 are not consecutive, because TMPRING_SIZE lies between them.
+    # The registers of SE1 and SE2 are not neighbours: TMPRING_SIZE lies between them.
     for n in range(8 if g == 11 else 4):
         out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
     if g == 11:
@@ -69,7 +69,8 @@ def begin(gfx: float, engines: int) -> list[int]:
     packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     alone: dict[str, int] = {}
     for name, value in common(gfx, engines).items():
-        # This register follows SE7 by address, but needs a packet of its own.
+        # COMPUTE_STATIC_THREAD_MGMT_SE7 is right before this register, which still needs its own
+        # packet.
         if name == "COMPUTE_DISPATCH_INTERLEAVE":
             packets += pm4.set_registers(alone, gfx=gfx)
             alone = {}

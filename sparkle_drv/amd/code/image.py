@@ -147,7 +147,9 @@ def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
     value = r.addend
     if has_symbol:
         if r.symbol >= len(symbols):
-            raise ImageError(f"{where}: expected a symbol below {len(symbols)}, got {r.symbol}")
+            raise ImageError(
+                f"{where}: expected a symbol index below {len(symbols)}, got {r.symbol}"
+            )
         symbol = symbols[r.symbol]
         if not 0 < symbol.section < 0xFF00:
             text = elf.strings()[symbol.name :][:80].split(b"\0")[0].decode(errors="replace")

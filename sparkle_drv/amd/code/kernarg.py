@@ -1,9 +1,9 @@
 """The kernel-argument segment: the place of each argument, and the values that the driver adds.
 
-Explicit arguments are compared with the signature that core packs. Core uses natural C alignment,
-as the compiler does. So the arguments of a record are copied unchanged. Hidden arguments are those
-that the compiler asks the driver for. Their offsets come from the metadata, never from a table.
-Their meanings are those of LLVM's AMDGPU usage guide, checked on output of clang 19.
+Explicit arguments are compared with the kernel's signature. A command record has them with natural
+C alignment, as the compiler has. So they are copied unchanged. Hidden arguments are those that the
+compiler asks the driver for. Their offsets come from the metadata, never from a table. Their
+meanings are those of LLVM's AMDGPU usage guide, checked on output of clang 19.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .metadata import ArgNote, KernelNote
 
 _SIZES = {"f32": 4, "f64": 8, "i32": 4, "u32": 4, "i64": 8, "u64": 8}
 _SIZES |= {"f16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1}
-# Types of OpenCL C that .type_name may have: class and bytes. A signature must agree with these
-# types. "void" and char are not here, because they fit every signature.
+# Types of OpenCL C that .type_name may have: kind of number (f or i) and size in bytes. A signature
+# must agree with these types. "void" and char are not here, because they fit every signature.
 _NAMED = {
     "float": ("f", 4), "double": ("f", 8), "half": ("f", 2), "int": ("i", 4), "uint": ("i", 4),
     "long": ("i", 8), "ulong": ("i", 8), "short": ("i", 2), "ushort": ("i", 2),
@@ -28,8 +28,8 @@ _ELEMENTS = {
     "bf16": ("i", 2),
 }
 
-# Hidden arguments, by size in bytes. FILLED get a value. ZERO get 0, because what they point to
-# does not exist here. A kernel that follows such a pointer reads address 0 and is stopped.
+# Hidden arguments, each with its size in bytes. FILLED get a value. ZERO get 0, because what they
+# point to does not exist here. A kernel that follows such a pointer reads address 0 and is stopped.
 FILLED = {
     **{f"hidden_block_count_{a}": 4 for a in "xyz"}, **{f"hidden_group_size_{a}": 2 for a in "xyz"},
     **{f"hidden_remainder_{a}": 2 for a in "xyz"}, "hidden_grid_dims": 2,
@@ -83,10 +83,10 @@ class Kernarg:
         shared: int = 0,
         static_lds: int = 0,
     ) -> bytes:
-        """Returns the `nbytes` bytes of the segment for one launch.
+        """Returns the `nbytes` bytes of the kernarg segment for one launch.
 
-        `args` has the arguments as core packs them; a few bytes of padding may follow. `groups`
-        counts workgroups, all of them full. `shared` is the dynamic local memory in bytes,
+        `args` has the arguments as a command record has them, perhaps with padding at the end.
+        `groups` counts workgroups, all of them full. `shared` is the dynamic local memory in bytes,
         `static_lds` the local memory that the kernel itself declares. Raises ValueError if `args`
         is too short.
         """
@@ -104,8 +104,8 @@ class Kernarg:
         return bytes(out)
 
     def _grid(self, groups: Sequence[int], group_size: Sequence[int]) -> dict[str, int]:
-        # Every group is full, so the remainders are 0. hidden_grid_dims counts the axes up to the
-        # last one of size above 1.
+        # Every group is full, so hidden_remainder_* are 0. hidden_grid_dims counts the axes up to
+        # the last one of size above 1.
         sizes = [g * s for g, s in zip(groups, group_size, strict=True)]
         dims = max((i + 1 for i, n in enumerate(sizes) if n > 1), default=1)
         values = {"hidden_grid_dims": dims}
@@ -158,8 +158,9 @@ def lay_out(note: KernelNote, args: Sequence[str] | None, printf: bool) -> Kerna
 def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
-    """Returns (offset among the packed arguments, offset in the segment, bytes) of each piece to
-    copy. A `__local` pointer has a place in the segment, but is not among the packed arguments.
+    """Returns (offset among the packed arguments, offset in the kernarg segment, bytes) of each
+    piece to copy. A `__local` pointer has a place in the kernarg segment, but is not among the
+    packed arguments.
     """
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)

@@ -116,8 +116,8 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
     import msgpack
 
     try:
-        # The length of the note bounds the lengths inside it. The unpacker's own stack bounds the
-        # depth.
+        # The unpacker needs no limits: the length of the note bounds the lengths inside it, and the
+        # unpacker's own stack bounds the depth of nesting.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
     except Exception as error:  # hostile bytes raise ValueError, its subclasses and more
         raise ImageError(f"metadata: no readable MessagePack ({error})") from None

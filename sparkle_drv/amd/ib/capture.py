@@ -33,7 +33,7 @@ HEAD = re.compile(r"IB ip=(\d+) depth=(\d+) va=([0-9a-f]{1,16}) ndw=(\d{1,7})\s*
 PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
 ENTRY = re.compile(r"  \S")  # a line with a deeper indentation belongs to the packet above
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
-RUN_MAX = 0x3FFF  # dwords of one run of registers, well below the largest count of a header
+RUN_MAX = 0x3FFF  # limit of dwords in a packet of registers; the header could count two more
 VERBATIM = "DWORDS"  # stands in place of a packet's name
 _CHIP = re.compile(r"gfx\d{3,4}\b")
 
@@ -52,7 +52,8 @@ class _Listing:
     ndw: int
     dwords: list[int] = field(default_factory=list)
     verbatim: bool = False
-    # the open run of registers: packet name, next offset, dword at which the packet begins
+    # the SET packet to which the next register may be added: its name, the register offset that
+    # would follow, and the dword at which it begins
     run: tuple[str, int, int] | None = None
 
     def write(self, name: str, cls: type[SetRegisters], offset: int, value: int, gfx: int) -> None:

@@ -1,6 +1,6 @@
-"""Compares two inputs by meaning: by the registers at each dispatch, and by the packets that run.
+"""Compares two lists of IBs by the registers at each dispatch, and by the packets that run.
 
-The packets of both inputs are followed in the order of execution. Padding, the packing of register
+The packets of both lists are followed in the order of execution. Padding, the packing of register
 writes, and the order of these writes make no difference: a register counts only at a dispatch and
 at the end. Packets with equal contents are matched first. The others are matched by name, in their
 order. On compute queues the shader type in a header has no meaning, so it is ignored.
@@ -51,7 +51,7 @@ class Change:
 class Difference:
     """One difference. `kind` is "only in A", "only in B", "packet" (its fields differ), "dispatch"
     (registers at a dispatch differ) or "end" (registers at the end differ). `a` and `b` are the
-    steps. A step is None at the end, or if its input has no such packet.
+    steps. A step is None at the end, or if that list of IBs has no such packet.
 
     >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
     >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
@@ -67,9 +67,9 @@ class Difference:
 
 
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
-    """Returns the differences in the order of execution, or [] if both inputs mean the same.
+    """Returns the differences in the order of execution, or [] if both lists of IBs mean the same.
     `ignore` has shell patterns of registers ("COMPUTE_PGM_*") and fields ("DMA_DATA.src"). Raises
-    TooLong, a ValueError, if calls make an input too long.
+    TooLong, a ValueError, if the IBs call each other so often that too many packets run.
 
     >>> a = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
     >>> b = lowlevel.Ib((0xC0017600, 0x207, 32), gfx=11)
@@ -125,7 +125,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
 
 
 def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
-    """Yields the events of both inputs in pairs. None stands for a missing counterpart."""
+    """Yields the events of both lists of IBs in pairs. None stands for a missing counterpart."""
     keys_a, keys_b = ([(e.step.name, *fields_of(e.step, kept).items()) for e in x] for x in (a, b))
     start = 0
     while start < min(len(a), len(b)) and keys_a[start] == keys_b[start]:

@@ -96,7 +96,7 @@ def to_hex(ibs: Iterable[Ib]) -> str:
     for number, ib in enumerate(ibs):
         if ib.extra:
             raise ValueError(
-                f"IB {number}: hex cannot hold the last {len(ib.extra)} bytes: use form bin"
+                f"IB {number}: hex cannot hold the last {len(ib.extra)} bytes: write form 'bin'"
             )
         lines.append(ib_statement(ib))
         for i in range(0, len(ib.dwords), DWORDS_A_LINE):

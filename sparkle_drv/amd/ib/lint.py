@@ -27,7 +27,7 @@ class Finding:
     dword: int
     packet: str
     where: str
-    doubt: str = ""  # why the finding is not certain: the input hides part of the packet
+    doubt: str = ""  # why the finding is not certain: part of the packet is unknown
 
     @property
     def fails(self) -> bool:
@@ -46,7 +46,7 @@ def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
     """Returns the findings in the order of their places. Raises ValueError for an unknown rule in
-    `disable`, TooLong if calls make the input too long.
+    `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
 
     >>> [finding.message for finding in lowlevel.lint([lowlevel.Ib((0xC0001000, 0), gfx=11)])]
     ['8 bytes are no multiple of 32']

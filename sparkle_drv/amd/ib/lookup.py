@@ -12,8 +12,8 @@ from sparkle_drv.amd.tables.bits import GFX
 from .lex import items, tokens
 from .parse import register as parsed
 
-# Kernel headers give register offsets in dwords from segment 0 of the graphics block, which is at
-# this dword: AMDGPU_FACTS 3.1.
+# The kernel driver's headers give register offsets in dwords from segment 0 of the graphics block.
+# That segment is at this dword: AMDGPU_FACTS 3.1.
 GC_SEGMENT0 = 0x1260
 _SPACE = re.compile(r"(SH|CONTEXT|UCONFIG)\+(0x[0-9a-f]+|\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
@@ -41,7 +41,7 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     """Returns the registers that `wanted` names.
 
     `wanted` is a name in any case, with or without COMPUTE_; a byte address; a dword address;
-    "SH+0x212"; an offset in SH; an offset of the kernel headers; or a pattern such as
+    "SH+0x212"; an offset in SH; an offset of the kernel driver's headers; or a pattern such as
     "COMPUTE_PGM*". Returns several registers if a pattern fits several, or if levels of hardware
     differ and `gfx` is None. Raises NoSuchRegister if none fits.
 
@@ -85,8 +85,8 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:
-    """Returns the places (space, dword offset) that a number may mean. The ranges of the spaces do
-    not overlap.
+    """Returns the places (register space, dword offset) that a number may mean. The address ranges
+    of the spaces do not overlap.
     """
     if found := _SPACE.fullmatch(wanted):
         return [(found[1].upper(), int(found[2], 0))]

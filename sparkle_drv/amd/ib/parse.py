@@ -17,7 +17,8 @@ from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout
 
 # limit of dwords in one text; needed because a short NOP*N can mean any number of dwords
 TOTAL_MAX = 1 << 22
-# limit of register offsets: the first offset of a run, and each offset in a dword that holds two
+# The largest register offset that a packet can hold. It limits the first register of a packet that
+# writes consecutive registers, and each register of a packet that has two offsets in a dword.
 OFFSET_MAX = 0xFFFF
 NO_GFX = "no gfx is given: begin with IB gfx=11, or use --gfx"
 
@@ -242,7 +243,7 @@ def registers(
         first = found[0][1]
         for i, (item, offset, _) in enumerate(found):
             if offset != first + i:
-                raise item.key.error(f"{item.key.text} does not follow the previous register")
+                raise item.key.error(f"expected the next register by address, got {item.key.text}")
         if not isinstance(reg, dict):
             raise head.error(f"{cls.NAME}.reg: expected fields in brackets")
         return {"reg": {**reg, "offset": first}, "values": [value for _, _, value in found]}

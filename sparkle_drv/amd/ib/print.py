@@ -43,8 +43,8 @@ def header(ib: Ib) -> str:
 
 
 def ib_lines(ib: Ib, notes: Mapping[int, str]) -> Iterator[str]:
-    """Yields the statements of one IB. Consecutive NOPs share a statement. `notes` has comments by
-    dword of the packet.
+    """Yields the statements of one IB. Consecutive NOPs share a statement. `notes` maps the index
+    of a packet's first dword to a comment.
     """
     for nop, run in groupby(ib.packets(), lambda p: _is_filler(p) and p.at not in notes):
         packets = list(run)
@@ -135,7 +135,7 @@ def _items(cls: type[Record], fields: Mapping[str, Any], gfx: int) -> Iterator[s
 
 
 def writes(packet: Decoded) -> list[tuple[int, int]]:
-    """Returns (dword offset in the space, value) of each register that a SET packet writes."""
+    """Returns each write of a SET packet: (offset in dwords in its register space, value)."""
     fields, cls = packet.fields, packet.cls
     if cls is None or not implied(cls):
         return []

@@ -1,4 +1,4 @@
-"""Reads IBs in any form: text, hex, bytes, a capture, or a dump of the kernel, umr or Mesa.
+"""Reads IBs in any form: text, hex, bytes, a capture, or a dump by Linux, umr or Mesa.
 
 The form `auto` stands for detection. Each kind of dump has a line that no other form has. Bytes
 that are no printable text are binary. A text with a capture's IB line is a capture. A text whose
@@ -56,9 +56,9 @@ def read_ibs(
     va: int | None = None,
     form: str = "auto",
 ) -> list[Ib]:
-    """Returns the IBs of an input. `gfx`, `ip` and `va` (the address of the first IB) apply if the
-    input does not name its own. Raises ValueError if there is no gfx or no IB, TextError for an
-    error in the form.
+    """Returns the IBs of `data`. `gfx`, `ip` and `va` (the address of the first IB) count where
+    `data` does not name its own. Raises ValueError if no gfx is known, or if `data` has no IB.
+    Raises TextError for a mistake in the text.
 
     >>> [hex(dword) for dword in lowlevel.read_ibs("c0001000 00000000", gfx=11)[0].dwords]
     ['0xc0001000', '0x0']
@@ -79,7 +79,7 @@ def read_ibs(
         line = raw[: error.start].count(b"\n") + 1
         column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
         raise TextError(
-            line, column, "expected UTF-8 text, got other bytes: use form bin"
+            line, column, "expected UTF-8 text, got other bytes: use form 'bin' for raw dwords"
         ) from None
     text = text.replace("\r\n", "\n")
     if form == "hex":

@@ -1,7 +1,7 @@
 """Defines a lint rule, and the job that a rule checks. The rules are in rules_*.py.
 
-All IBs of an input count as one job, in their order, because a driver submits a preamble and the
-IBs after it as one job. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
+The IBs that `lint` gets count as one job, in their order, because a driver submits a preamble and
+the IBs after it as one job. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def tgid(job: Job) -> Iterator[Said]:
             continue
         for axis in "XYZ":
             groups = event.step.packet.fields[f"dim_{axis.lower()}"]
-            # On gfx12 the program always gets the ids, in TTMP registers.
+            # On gfx12 the program always gets its group ids, in TTMP registers.
             given = event.step.ib.gfx >= 12 or bits(event, "PGM_RSRC2", f"TGID_{axis}_EN")
             if groups > 1 and not given:
                 yield event.step, f"dim_{axis.lower()}={groups}, and RSRC2 has no TGID_{axis}_EN"

@@ -1,4 +1,4 @@
-"""Lint rules about a whole job: cache invalidation at its start, idle at its end, padding."""
+"""Lint rules about a job: cache invalidation at its start, waiting at its end, padding."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for this
+                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for this counter
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
             self.dispatch = None if self.released == PWS else self.dispatch
         elif step.name.startswith("WAIT_REG_MEM"):

@@ -120,8 +120,8 @@ def ib_valid(job: Job) -> Iterator[Said]:
 
 @rule("ib-target", NOTE, "3.3")
 def ib_target(job: Job) -> Iterator[Said]:
-    """The target of an INDIRECT_BUFFER should be in the input. Otherwise its packets are not
-    checked.
+    """The IB that an INDIRECT_BUFFER calls should be among the IBs that are checked. Otherwise its
+    packets are not checked.
     """
     for step in job.steps:
         target = call(step.packet)

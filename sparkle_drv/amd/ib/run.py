@@ -17,7 +17,8 @@ from sparkle_drv.amd.tables.packet import Decoded
 from .model import Ib
 
 MAX_DEPTH = 8
-MAX_REPEATS = 1 << 15  # limit of executed packets, besides four for each dword of the input
+# `run` follows at most this number of packets, plus four for each dword of the IBs.
+MAX_REPEATS = 1 << 15
 
 
 class TooLong(ValueError):
@@ -33,9 +34,9 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One executed packet. `number` is the number of its IB in the input, `at` its dword in that
-    IB. `called` is True for a call whose target the next steps follow. `problem` says why a call is
-    not followed.
+    """One executed packet. `number` is the index of its IB among the given IBs, `at` its dword in
+    that IB. `called` is True for a call whose target the next steps follow. `problem` says why a
+    call is not followed.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [(step.at, step.packet.cls.NAME) for step in lowlevel.run([ib])]
@@ -71,7 +72,7 @@ class Call:
 
 
 def call(packet: Decoded) -> Call | None:
-    """Returns the call that a packet makes, or None.
+    """Returns the IB that a packet calls or jumps to, or None.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [lowlevel.call(packet) for packet in ib.packets()]
@@ -118,8 +119,8 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
 
 
 def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Yields every packet in the order of execution, one IB after another. Raises TooLong if calls
-    repeat too many packets.
+    """Yields every packet in the order of execution, one IB after another. Raises TooLong if the
+    IBs call each other so often that too many packets run.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [step.packet.cls.NAME for step in lowlevel.run([ib])]
@@ -140,8 +141,9 @@ def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
 def _walk(
     ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
 ) -> Iterator[Step]:
-    """Yields the packets from dword `start` to `end` of IB `number`. A jump to a chained IB ends
-    them: the packets of that IB follow instead.
+    """Yields the packets from dword `start` to `end` of IB `number`, and of the IBs that they call.
+    After a jump to a chained IB, the packets of that IB follow, and the rest of IB `number` is
+    skipped.
     """
     seen = {*callers, (number, start)}
     while True:

@@ -35,7 +35,7 @@ class Write:
         return register_name(self.space, self.offset, self.gfx)
 
     def get(self, field_name: str) -> int:
-        """Returns a field of the value, or 0 if the level has no such field."""
+        """Returns a field of the written value, or 0 if the register has no such field."""
         register = self.register
         form = register.word.layout(self.gfx).get(field_name) if register else None
         return form.get(self.value) if form else 0

@@ -47,9 +47,9 @@ FILLER = 0xFFFF1000
 
 @dataclass
 class _Packet:
-    """A packet of umr's output. `base` is the address of its IB, `at` its dword there. `words` has
-    the printed dwords, by position; 0 is the header. `names` has the registers that umr names.
-    `head` is the size of the IB if this packet is its first.
+    """A packet of umr's output. `base` is the address of its IB, `at` the dword of the IB at which
+    it begins. `words` has the printed dwords by position; 0 is the header. `names` has the
+    registers that umr names. `head` is the size of the IB if this packet is the IB's first.
     """
 
     base: int
@@ -190,7 +190,9 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """Returns the first offset of a SET packet by the name of one of its registers, or None."""
+    """Returns the offset of the first register that a SET packet writes, or None if unknown. The
+    name of any register of the packet is enough.
+    """
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
             return register.offset(gfx) - (i - 2)

@@ -38,7 +38,7 @@ def named(text: str, names: dict[int, str]) -> int:
         if name == text:
             return value
     if not re.match(r"-?\d", text):
-        raise ValueError(f"no such name: {text!r}")
+        raise ValueError(f"expected a number or a known name, got {text!r}")
     return number(text)
 
 
@@ -202,8 +202,8 @@ def parse_message(gen: int, text: str) -> int:
 
 
 def _mask_letters(value: int) -> str:
-    """Returns the five letters of BITMASK_PERM, the highest bit first: 0, 1, p (kept), i
-    (inverted).
+    """Returns the five letters of BITMASK_PERM, one for each bit of the lane index, the highest bit
+    first: 0, 1, p (the bit stays) or i (the bit is inverted).
     """
     keep, force, flip = value & 31, value >> 5 & 31, value >> 10 & 31
     at0, at1 = force ^ flip, (keep | force) ^ flip

@@ -63,7 +63,7 @@ MESSAGES = {
     11: {i: f"MSG_{name}" for i, name in _MESSAGES11.items()},
 }
 _GS = {1: "GS_OP_CUT", 2: "GS_OP_EMIT", 3: "GS_OP_EMIT_CUT"}
-# gfx10: operations of the messages 2 and 3 (with a stream), and of message 15 (without).
+# gfx10: the operations of S_SENDMSG's messages 2, 3 and 15. Those of 2 and 3 also name a stream.
 MESSAGE_OPS = {
     2: _GS,
     3: {0: "GS_OP_NOP", **_GS},

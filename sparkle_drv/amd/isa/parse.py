@@ -51,7 +51,9 @@ class Parser:
         first = found.code - 108 if found.code >= 108 else found.code
         if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
             raise AsmError(
-                f"{operand.field} is {piece.text!r}, expected a multiple of {align}", piece.column
+                f"{operand.field} is {piece.text!r}, expected the first register's number to be a "
+                f"multiple of {align}",
+                piece.column,
             )
 
     def vgpr(self, piece: Piece, operand: Operand, ndw: int) -> int:
@@ -195,7 +197,7 @@ class Parser:
                 self.inst.second_fields |= {"sd": 1, "sdst": found.code}
         elif found.code != 106 or found.kind != "s":
             raise AsmError(
-                f"the lane mask is {piece.text!r}, expected vcc in this form", piece.column
+                f"the lane mask is {piece.text!r}, expected vcc in this encoding", piece.column
             )
 
     def address(self, piece: Piece, operand: Operand, line: Line) -> None:
@@ -337,7 +339,7 @@ class Parser:
             wanted = [one for one in wanted if one.field not in ("vdata", "vdst")]
         given = len(line.operands)
         if given == len(wanted) - 1 and self.row.format == "VOPC" and wanted[0].field == "vcc":
-            wanted = wanted[1:]  # like llvm-mc, the text may leave this operand out
+            wanted = wanted[1:]  # the text may leave this operand out, as in llvm-mc
         if given == 0 and wanted and wanted[0].type == "optional":
             wanted = []
         return wanted

@@ -101,7 +101,7 @@ class Node:
         return self.ioctl(name, arg)
 
     def info(self, query: str, ctype: str, **fields: object) -> Any:
-        """Calls the ioctl INFO and returns the answer as a new `ctype`. Fields that an old kernel
+        """Calls the ioctl INFO and returns the answer as a new `ctype`. Fields that an older Linux
         lacks are zero. A key kind__field in `fields` sets `field` of the member `kind` of the
         argument. An IoctlError has the name AMDGPU_INFO_`query`.
         """

@@ -1,4 +1,4 @@
-"""Where the argument of an ioctl names something: handles, descriptors, times, memory.
+"""Lists where the arguments of ioctls have handles, descriptors, times and addresses.
 
 The offsets are those of native/include/sp_drm.h and sp_amdgpu_drm.h. A `Place` is 4 bytes of an
 argument that name an object. `kind` is "bo", "ctx", "syncobj", "list" (of BOs) or "fd".
@@ -157,7 +157,7 @@ def u64(data: bytes | bytearray, offset: int) -> int:
 
 
 def given(call: Call) -> list[Place]:
-    """Returns the places of the objects that the argument names before the call."""
+    """Returns where the call's argument names objects before the call."""
     places = GIVEN.get(call.name, [])
     if call.name == "SYNCOBJ_FD_TO_HANDLE" and _imports(call):
         return places + MADE[call.name]
@@ -165,7 +165,7 @@ def given(call: Call) -> list[Place]:
 
 
 def made(call: Call) -> list[Place]:
-    """Returns the places of the objects that the call has made."""
+    """Returns where the call's argument names objects that the call has made."""
     op = u32(call.before, 0)
     if call.name == "AMDGPU_CTX" and op == lib.AMDGPU_CTX_OP_ALLOC_CTX:
         return _one("ctx", CTX, "out.alloc.ctx_id")

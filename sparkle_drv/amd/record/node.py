@@ -1,5 +1,5 @@
-"""One node of a replay: the replay's handles by the recorded handles, and the contents that its BOs
-should have.
+"""One node of a replay: translates recorded handles to the replay's handles, and keeps the contents
+that the BOs should have.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Bo:
 
 
 class Node:
-    """One node of a replay. `names` translates the recording's handles, by kind. `bos` has the BOs
-    by recorded handle.
+    """One node of a replay. `names` maps, by kind, each recorded handle to the replay's handle.
+    `bos` has the BOs by recorded handle.
     """
 
     def __init__(self, ops: Any, fd: int) -> None:
@@ -88,8 +88,8 @@ class Node:
     # Memory
 
     def hold(self, write: Write) -> None:
-        """Records that a BO should have these bytes from now on. If the CPU wrote the bytes, also
-        writes them to the BO.
+        """Stores the bytes that a BO should have from now on. Bytes that the CPU wrote also go to
+        the BO itself, once the replay has written the whole BO.
         """
         bo = self.bos[write.bo]
         end = write.at + len(write.data)

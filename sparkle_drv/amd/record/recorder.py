@@ -52,7 +52,7 @@ class Recorder:
         self._options.flags = lib.SP_RECORD_MEMORY if memory else 0
         self._options.max_nbytes, self._options.max_bo = max_nbytes, max_bo
         self._options.wait_ns = int(wait_s * 1e9)
-        self._raw: dict[int, Any] = {}  # recorders, by the address of the calls that they wrap
+        self._raw: dict[int, Any] = {}  # address of a wrapped sp_kmd_ops -> its recorder
         # opens a recorder once, to raise here if the path is not writable
         lib.sp_record_free(self._open(lib.sp_kmd_linux()))
 

@@ -383,9 +383,10 @@ class _Replay:
 
 
 def _filled_up(call: Call) -> Call:
-    """Returns the call with an argument of the length that this version of the headers has. A
-    program that was built for an older Linux passes fewer bytes; Linux takes the rest as zeros
-    (drm_ioctl). Raises _Skip for an unknown call, ValueError for a wrong request or length.
+    """Returns the call with its argument extended by zeros to the size of our struct declaration. A
+    program that was built for an older Linux passes fewer bytes, and Linux takes the rest as zeros
+    too (drm_ioctl). Raises _Skip for an unknown ioctl. Raises ValueError if the request number
+    belongs to another ioctl, or if it says another length than the argument has.
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
@@ -394,7 +395,7 @@ def _filled_up(call: Call) -> Call:
     # (asm-generic/ioctl.h).
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(
-            f"{call.name}: expected a request like {known:#x} with an argument of its own size, "
+            f"{call.name}: expected a request like {known:#x}, and as many bytes as it says, "
             f"got request {call.request:#x} with {len(call.before)} bytes"
         )
     missing = bytes(max(0, (known >> 16 & 0x3FFF) - len(call.before)))
@@ -409,8 +410,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
-    """Returns the offsets of the argument's bytes that may differ from the recording: values of the
-    replay's own, such as handles, unless the kernel driver overwrote them.
+    """Returns the offsets of the argument's bytes that are not compared with the recording. These
+    are handles that the call made, and values of the replay's own that the call left unchanged.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()
@@ -435,14 +436,12 @@ def on_card(uri: str) -> OpenNode:
     >>> lowlevel.on_card("amdgpu:99")
     Traceback (most recent call last):
         ...
-    sparkle_drv.errors.DeviceNotFound: amdgpu:99: expected over 99 render nodes of amdgpu, got 0
+    sparkle_drv.errors.DeviceNotFound: amdgpu:99: expected more than 99 amdgpu nodes, got 0
     """
     which = uri.partition(":")[2] or "0"
     if not which.isdigit():
         raise DeviceNotFound(f"expected 'amdgpu:0', 'amdgpu:1', ..., got {uri}")
     cards = [node for node in nodes.listed() if nodes.maybe_ours(node)]
     if int(which) >= len(cards):
-        raise DeviceNotFound(
-            f"{uri}: expected over {which} render nodes of amdgpu, got {len(cards)}"
-        )
+        raise DeviceNotFound(f"{uri}: expected more than {which} amdgpu nodes, got {len(cards)}")
     return lambda _: (lib.sp_kmd_linux(), nodes.open_node(cards[int(which)]))

@@ -301,7 +301,7 @@ class Record:
 
     @classmethod
     def fixed_ndw(cls) -> int:
-        """Returns the number of dwords without the tail, header included."""
+        """Returns the number of dwords of the header and of all elements but the Tail."""
         return sum(element.ndw for element in cls.ELEMENTS.values())
 
     @classmethod
@@ -357,7 +357,7 @@ class Record:
 
     @classmethod
     def masks(cls, gfx: int) -> list[int]:
-        """Returns, for each dword before the tail, the mask of the bits that a level declares."""
+        """Returns, for each dword before the Tail, the mask of the bits that a level declares."""
         return [mask for element in cls.ELEMENTS.values() for mask in element.masks(gfx)]
 
 

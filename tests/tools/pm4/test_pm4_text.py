@@ -143,7 +143,7 @@ WRONG = {  # text -> line, column, part of the reason
     "SET_SH_REG": (1, 1, "expected at least one register"),
     "SET_SH_REG COMPUTE_PGM_RSCR1=1": (1, 12, "did you mean COMPUTE_PGM_RSRC"),
     "SET_SH_REG COMPUTE_PGM_LO=0x100000000": (1, 27, "0..0xffffffff"),
-    "SET_SH_REG COMPUTE_PGM_LO=1 COMPUTE_PGM_LO=1": (1, 29, "does not follow"),
+    "SET_SH_REG COMPUTE_PGM_LO=1 COMPUTE_PGM_LO=1": (1, 29, "expected the next register"),
     "SET_SH_REG COMPUTE_PGM_RSRC2={LDS_SIZE=512}": (1, 40, "bits [23:15]: 0..0x1ff"),
     "SET_SH_REG CP_COHER_START_DELAY=1": (1, 12, "gfx11 has no CP_COHER_START_DELAY"),
     "SET_SH_REG TA_CS_BC_BASE_ADDR=1": (1, 12, "expected a register of SH, got one of UCONFIG"),
