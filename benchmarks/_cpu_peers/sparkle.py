@@ -46,8 +46,9 @@ class Sparkle(Peer):
         return self._map(case, of, operands)
 
     def _kept(self, weights: Any) -> Any:
-        """Returns weights that the package may keep packed: a constant. A version without
-        constants, with which benchmarks/against.py compares, gets a read-only array.
+        """Returns the weights as a constant, which the package may keep packed. Older versions of
+        the package, which benchmarks/against.py measures too, have no constants. They get a
+        read-only array.
         """
         if hasattr(self.ops, "constant"):
             return self.ops.constant(self.dev, weights)

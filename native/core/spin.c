@@ -2,12 +2,12 @@
  *
  * Two signs speak against spinning: more runnable threads (/proc/loadavg) than cores, and a spin
  * that lost its core to another thread. The second sign appears earlier, and shows at once that
- * another runtime spins. OpenMP's threads spin for up to 200 ms after each region. The awaited
- * thread may then be in the run queue of the spinning thread's core.
+ * another runtime spins: OpenMP's threads spin for up to 200 ms after each region. Such threads may
+ * keep the awaited thread in a run queue, and our spin would keep it there longer.
  *
- * Each sign needs two observations, because a wrong decision against spinning costs a wake-up per
- * job for 20 ms. Two samples in a row must be crowded, because a kernel thread may be runnable just
- * at the time of one sample. A long gap in a spin counts only with an involuntary context switch: a
+ * Each sign needs two observations. A decision against spinning holds for 20 ms, and a wrong one
+ * costs each job of that time a wake-up. Two samples in a row must show more runnable threads than
+ * cores, because one sample may just see a thread of the Linux kernel. A long gap in a spin counts only with an involuntary context switch: a
  * hypervisor may take a core although no other thread waits for it. */
 #define _GNU_SOURCE
 #include "timeline.h"

@@ -148,8 +148,9 @@ class Clock:
         return end_s
 
     def past(self, event: Event) -> bool:
-        """Returns whether the event has happened. Without lanes, time never stands still: an event
-        then counts as past as soon as its time is known.
+        """Returns whether the event has happened. While lanes run, that is when the simulated time
+        has reached its time. Without lanes no thread moves the time on, so an event counts as past
+        as soon as its time is known.
         """
         with self.lock:
             laned = self._running or self._asleep[True]

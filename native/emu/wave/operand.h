@@ -65,7 +65,7 @@ static inline void sp_exec_changed(struct sp_wave *w)
 }
 
 /* special_operands.c: the slow case of sp_put_s32. It writes to the operands NULL, M0 and EXEC, and
- * to any SGPR while loads are under way. No effect if the wave stops. */
+ * to any SGPR while loads are under way. Writes nothing once a fault has stopped the wave. */
 void sp_put_s32_slow(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value);
 
 static inline void sp_put_s32(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t value)

@@ -33,10 +33,10 @@ struct hot_row {
     PyObject_HEAD
     PyObject *fixed, *copy; /* own what the members below point to */
     struct hot_key key;
-    /* tuple with one item per value: the dtype of an array, the type of a number, or the value to
-     * compare */
+    /* tuple with one item per argument of the call: the dtype of an array, the type of a number, or
+     * the very value that the argument must equal */
     PyObject *meant;
-    /* one bit for each value that is compared itself, not only by type */
+    /* one bit for each argument that must equal its item, not only have its type */
     unsigned long long compared;
     struct hot_queue *queue;
     PyObject *kernel, *kept; /* kept: tuple of pointers whose addresses are in the record */

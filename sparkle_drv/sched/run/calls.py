@@ -319,7 +319,7 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
 
 
 def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """Runs the call on this device."""
+    """Runs the call on the device `uri`. Returns its result."""
     *there, target = here((*operands, out), uri)
     made = run(executor.devices[uri], there, target)
     if isinstance(out, ContextArray):

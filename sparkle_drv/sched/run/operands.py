@@ -89,7 +89,7 @@ class Operands:
             try:
                 ways.fill(self._executor.ways, made, source)
                 return made
-            except SparkleError:  # the host has a copy, too
+            except SparkleError:  # the host has a copy of the operand, too, which is sent below
                 pass
         return sent(device, host, self._queue(device, HOST))
 

@@ -204,7 +204,7 @@ def test_a_damaged_file_is_refused(cuda, tell):
                 damaged[16:32] = bytes(16)  # the owner's process
                 damaged[start:end] = b"\xa5" * (end - start)
                 os.pwrite(forged, damaged, 0)
-                with pytest.raises(ValueError, match="import: "):
+                with pytest.raises(ValueError, match="import of memory: "):
                     cuda.import_buffer(forged, 64)
                 os.ftruncate(forged, 100)
                 with pytest.raises(ValueError, match="128 bytes asked for"):

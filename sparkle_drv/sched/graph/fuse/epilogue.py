@@ -156,7 +156,9 @@ class _Line:
         self.shift: int | None = None
 
     def take(self, op: str, other: int) -> None:
-        """Applies `op` with the operand `other` to the linear function."""
+        """Applies `op` to the result of this linear function. `other` is the index of the value
+        that is the second operand of `op`.
+        """
         add = self.builder.add
         if op in ("neg", "from"):
             self._times("mul", add("number", (), -1))
