@@ -3,9 +3,9 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
-# Two workers, a file of tests staying with one: half the time, and devices are opened once a worker.
-# xdist repeats the test that ended a worker in the next one: once is enough.
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile --max-worker-restart 1
+# Three workers for two cores: a third of the tests wait for a child or a timeout. A file of tests stays with one
+# worker, where its devices are opened once. xdist repeats the test that ended a worker: once is enough.
+PYTEST := $(PY) -m pytest -n 3 --dist loadfile --max-worker-restart 1
 STRICT := -O0 -g -Wall -Wextra -Wshadow -Wconversion -Werror --coverage -finstrument-functions
 # What must be inlined cannot be traced.
 STRICT += -finstrument-functions-exclude-file-list=cpu/conv,cpu/map,cpu/reduce,cpu/vector,ukr,gemv

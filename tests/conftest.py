@@ -18,7 +18,6 @@ import os
 import pkgutil
 import signal
 import sys
-from collections import defaultdict
 from contextlib import contextmanager, suppress
 
 import fakecuda
@@ -46,7 +45,6 @@ settings.load_profile("tests")
 WATCHDOG = pytest.StashKey[Watchdog]()
 # Folders of tests whose subject is not sparkle_drv/, and whose lines of it other tests run.
 OTHERS = ("benchmarks", "tools/bench", "tools/bringup", "tools/kernel")
-VARIANTS = 8  # of a parametrized test, so many variants at most are measured, evenly spread
 HANGS_AFTER_S = 60  # after a test's own timeout
 
 
@@ -120,18 +118,12 @@ def pytest_runtest_protocol(item, nextitem):
 
 def pytest_collection_modifyitems(config, items):
     """Two kinds of tests run only when `-m` names them: make test-long and make test-setup. Tests
-    whose subject is not the package are not measured, and of a test's many variants only some are.
+    whose subject is not the package are not measured.
     """
     others = [config.rootpath / "tests" / folder for folder in OTHERS]
-    tests = defaultdict(list)
     for item in items:
         if any(map(item.path.is_relative_to, others)):
             item.add_marker(pytest.mark.unmeasured)
-        tests[item.nodeid.partition("[")[0]].append(item)
-    for variants in tests.values():
-        for i, variant in enumerate(variants):
-            if i % -(-len(variants) // VARIANTS):
-                variant.add_marker(pytest.mark.unmeasured)
     kinds = [kind for kind in ("long", "setup") if kind not in config.option.markexpr]
     left_out = [item for item in items if any(map(item.get_closest_marker, kinds))]
     if left_out:
