@@ -1,5 +1,5 @@
-/* The state that executes one job. The thread of a hardware ring passes this state to the command
- * processor, SDMA and waves. */
+/* The state of the execution of one job. The thread of a hardware ring passes this state to the
+ * command processor, SDMA and waves. */
 #ifndef SP_EMU_EXEC_H
 #define SP_EMU_EXEC_H
 #include "vm.h"

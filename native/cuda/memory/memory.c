@@ -151,8 +151,8 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* Call it if there is no struct for new memory. It leaves the CUDA context, and returns the error:
- * `rc`, or -ENOMEM if `rc` is 0. */
+/* Call it if no struct sp_cuda_memory could be made for new memory. It leaves the CUDA context, and
+ * returns the error: `rc`, or -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();

@@ -37,7 +37,7 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
 {
     slot->nbytes = f->rest_nbytes < SP_CUDA_PIECE_NBYTES ? f->rest_nbytes : SP_CUDA_PIECE_NBYTES;
     slot->out = f->rest_out;
-    f->ncalls++; /* counted first: even after an error the driver may write to the slot */
+    f->ncalls++; /* counted before the call: even after an error the driver may write to the slot */
     *last = q->stream;
     int rc = aside ? fetch(q, f->rest_src, slot->host, slot->nbytes, last)
                    : sp_cuda_failed(q, "cuMemcpyDtoHAsync",

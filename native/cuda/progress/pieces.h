@@ -8,9 +8,9 @@
 /* Submits up to `count` pieces of the open download, each into a new slot. With `aside`, the copies
  * leave the queue's stream free for other work. */
 int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t count, int aside, void **last);
-/* Copies the pieces of the open download that have arrived to their destination, and submits
- * further pieces. Returns 1 if all pieces have arrived or the flight's end event covers them,
- * otherwise 0. */
+/* Copies the pieces of the open download that have arrived in page-locked slots to the caller's
+ * memory, and submits further pieces. Returns 1 if all pieces have arrived, or if the rest arrives
+ * before the flight's end event. Otherwise returns 0. */
 int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* Submits the rest of the open download, so that later work comes after it. */
 void sp_cuda_settle(struct sp_cuda_queue *q);

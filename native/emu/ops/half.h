@@ -52,9 +52,10 @@ static inline const uint32_t *sp_src16_as(struct sp_wave *w, const struct sp_ins
     return t;
 }
 
-/* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. An inline
- * 2.0 is a half for float instructions, and the dword of a float for integer ones (LLVM,
- * AMDGPUBaseInfo.cpp, getInlineEncodingV216). */
+/* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. sp_src16
+ * is for integer instructions: for them an inline constant such as 2.0 is a 32-bit float.
+ * sp_src16_float is for float instructions, for which it is a half (LLVM, AMDGPUBaseInfo.cpp,
+ * getInlineEncodingV216). */
 static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     return sp_src16_as(w, i, k, t, SP_B32);

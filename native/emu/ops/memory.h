@@ -167,8 +167,8 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* Executes an atomic on naturally aligned host memory. Returns the old value. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
-/* Executes an atomic of a wave on `va` in GL2, and updates the wave's own copies. Returns the old
- * value. */
+/* Executes an atomic of a wave on `va` in GL2, and updates the copies in the caches that the wave
+ * reads through. Returns the old value. */
 uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
                           const uint64_t data[2]);
 

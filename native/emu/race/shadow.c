@@ -241,8 +241,8 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
-/* Checks accesses of one whole dword per lane. It does what gather does, without a call for each
- * lane. */
+/* Checks accesses of one whole dword per lane: collects the dwords that the lanes touch in each
+ * line, then checks line by line. `gather` would need a call for each lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;
