@@ -307,7 +307,8 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        /* the pointer that `m->link` names now leads to the next memory */
+        /* the next memory becomes the target of the pointer at `m->link`, so its own `link` is that
+         * address */
         m->next->link = m->link;
     pthread_mutex_unlock(&m->dev->lock);
 }

@@ -115,8 +115,9 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
-/* Marks the VGPR lanes whose bits differed between the trial runs as undefined. Unwritten lanes
- * that were copied stay unwritten if other lanes of the source were written. */
+/* Marks the VGPR lanes whose bits differed between the trial runs as undefined. In general they
+ * become poison. But if an instruction copies a register that also has defined lanes, the copy of a
+ * never-written lane counts as never written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;

@@ -24,7 +24,8 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* flat.c: does what sp_reach_at does, if `va` is not on the page that `r` holds. Sets the wave's
+/* flat.c: the slow path of sp_reach_at, for a `va` that is not on the page in `r`: looks up the
+ * page and stores it in `r`. Returns the host address or NULL, as sp_reach_at does. Sets the wave's
  * poison_seen if a read may meet poison. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
