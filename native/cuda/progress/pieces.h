@@ -14,7 +14,7 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
 int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f);
 /* Submits the rest of the open download, so that later work comes after it. */
 void sp_cuda_settle(struct sp_cuda_queue *q);
-/* Calls sp_cuda_settle for each queue that the records wait for. The caller holds no queue's
- * lock. */
+/* Calls sp_cuda_settle for each queue that a command in `records` waits for. The caller holds no
+ * queue's lock. */
 void sp_cuda_settle_others(struct sp_cuda_queue *q, const void *records, size_t nbytes);
 #endif

@@ -208,7 +208,7 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
         w->scc = t.before.scc;
     } else if (t.differs.scc & 1) {
-        /* only SCC differs, so this is a compare, and compares need defined values */
+        /* of the results only SCC differs: this is a compare, and a compare needs defined values */
         if (!scalar) return sp_wave_decides(w, i, reg);
         w->scc |= SP_SCC_UNDEFINED;
     }

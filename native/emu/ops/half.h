@@ -100,7 +100,7 @@ static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t 
 static inline uint32_t sp_half_result(const struct sp_wave *w, const struct sp_inst *i, double x)
 {
     double scale = (double)sp_omod(w, i, SP_MODE_KEEP64_OUT);
-    /* the factor applies to the rounded and flushed result, as in sp_finish_f32 */
+    /* OMOD's factor applies to the result after it was rounded and denormals were flushed */
     if (scale != 1.0) {
         uint32_t h = sp_half_from_double(x, w->mode >> 2 & 3);
         x = (h & 0x7C00) == 0 ? 0.0 : (double)sp_half_to_float(h) * scale;

@@ -108,7 +108,7 @@ int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_ra
 
 /* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
 uint64_t sp_order_now(const struct sp_races *races);
-/* Records that the wave of `who` has released its accesses so far by a write at address `va`. */
+/* Records a release by the wave of `who`: a write at `va` after all accesses of the wave so far. */
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
 /* Records acquires of the wave of `who`: one at the address of each of the `count` values in
  * `seen`, which the wave's atomics have read. */

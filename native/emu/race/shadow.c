@@ -8,8 +8,8 @@ enum { GATHERED = 4 };
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- the check of two accesses for a race --- */
-/* Returns true if both accesses are atomic, or may be: an atomic store may look like any other
- * store. */
+/* Returns true if both accesses are atomic, or may be atomic. An atomic store may be the same
+ * instruction as a plain one. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -154,8 +154,8 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* a repeated load by the same wave is no new race; accesses of other waves are checked when
-         * they happen */
+        /* A repeated load by the same wave is no new race. An access by another wave since the
+         * first load was checked against that load. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
             /* no race: there is no write yet, or the last write precedes this load */

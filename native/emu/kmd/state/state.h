@@ -267,7 +267,7 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
-    /* accounts: what each job has accessed (jobs/order.c); NULL: none yet */
+    /* what each job has accessed (struct account, jobs/order.c); NULL: no job was submitted yet */
     struct kmd_accounts *accounts;
     struct sp_emu_live live;
     uint32_t cards;
