@@ -1,10 +1,11 @@
-/* The state that executes one job. The thread of a hardware ring passes this state to the command
- * processor, SDMA and waves. */
+/* The state of the execution of one job. The thread of a hardware ring passes this state to the
+ * command processor, SDMA and waves. */
 #ifndef SP_EMU_EXEC_H
 #define SP_EMU_EXEC_H
 #include "vm.h"
 
-/* The facts of a chip that packets and waves need. All others (INFO) are in kmd/. */
+/* The facts of a chip that packets and waves need. All other facts, which only INFO reports, are in
+ * kmd/. */
 struct sp_emu_chip {
     const char *name;    /* "gfx1100" */
     uint32_t generation; /* 10: gfx10.3, RDNA2; 11: gfx11, RDNA3 */
@@ -54,7 +55,7 @@ struct sp_emu_exec {
     /* checks accesses against other packets and jobs that may run at the same time (emu/order) */
     struct sp_watch *watch;
     struct sp_late *late;  /* packets that have been started but have not ended (emu/cp/async_packets.c) */
-    uint64_t seed;         /* decides the order of the packets in `late` */
+    uint64_t seed;         /* decides the order in which the started packets of `late` end */
     void (*trace)(void *self, const char *line); /* NULL: tracing is off */
     void *trace_self;
     /* accesses of the dispatch's waves (emu/race); the memory is kept for the next dispatch */

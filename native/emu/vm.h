@@ -17,8 +17,8 @@ enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
  * SCALAR uses the scalar cache. PACKET: an engine reads its IB. No effect without caches. */
 enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32, SP_VM_PACKET = 64 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
-/* The TLB's unit of look-up, as the number of address bits within it: a page, or with caches
- * (emu/cache) the 1 KiB that a cache fetches at once. */
+/* Log2 of the bytes for which a TLB entry stands. Without caches they are a page (SP_VM_PAGE_BITS).
+ * With caches (emu/cache) they are the 1 KiB that a cache fetches at once (SP_VM_GRAIN_BITS). */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
 /* Marks of a page, and SP_POISON, the value of each dword of unwritten memory: a NaN that is

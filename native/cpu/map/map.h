@@ -141,7 +141,7 @@ static inline uint32_t sp_map_result_nbytes(const struct sp_map_job *job)
 /* Decodes the postfix program of a map_* kernel into `job->insns` and the rest of the job's code.
  * Returns -EINVAL for an unknown op, an op that the type lacks, an operand out of range, or an x
  * that is NULL. Returns -EINVAL also if the stack overflows or underflows, or if not exactly one
- * value is left. Returns -ENOMEM without memory. */
+ * value is left. Returns -ENOMEM if memory is short. */
 int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *program, uint32_t nops, uint32_t type);
 /* Decodes a program of lowered instructions; returns as sp_map_from_postfix does. */
 int sp_map_from_words(struct sp_map_job *job, const uint32_t *words, uint32_t nwords);

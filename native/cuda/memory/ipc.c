@@ -49,7 +49,8 @@ static void draw_process_id(void)
     }
 }
 
-/* Waits until the memory is zeroed, because another process cannot wait for our streams. */
+/* Waits until the device's memory stream has zeroed all new memory. Another process that imports
+ * the memory cannot wait for that stream. */
 static int wait_zeroed(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + MOST_NS;

@@ -5,7 +5,8 @@
 
 /* Returns the descriptor of a new file that exports the memory, or -errno. */
 int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes);
-void sp_cuda_ipc_end(int fd); /* marks the file for its readers when the memory is freed */
+/* Marks the memory as freed in the export's file `fd`. Other processes then no longer map it. */
+void sp_cuda_ipc_end(int fd);
 int sp_cuda_ipc_is(int fd);
 /* Maps exported memory of another process. The caller has made the context current, and ends the
  * mapping by cuIpcCloseMemHandle. Returns 0 or -errno; for -ENXIO sp_cuda_why has the reason. */

@@ -16,8 +16,8 @@ static uint32_t attribute(void *function, int which)
     return sp_cuFuncGetAttribute(&value, which, function) == CU_OK && value > 0 ? (uint32_t)value : 0;
 }
 
-/* Compares the sizes and offsets of the arguments that the driver reports with the signature. On a
- * difference writes the text to `why` and returns -EINVAL. */
+/* Compares the driver's report of each argument's size and offset with the signature. If they
+ * differ, writes a text that names the difference to `why`, and returns -EINVAL. */
 static int compare(const struct sp_cuda_kernel *k, char *why, size_t why_nbytes)
 {
     const struct sp_signature *sig = &k->sig;

@@ -151,8 +151,8 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* Call it if there is no struct for new memory. It leaves the CUDA context, and returns the error:
- * `rc`, or -ENOMEM if `rc` is 0. */
+/* Call it if no struct sp_cuda_memory could be made for new memory. It leaves the CUDA context, and
+ * returns the error: `rc`, or -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();
@@ -307,7 +307,8 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        /* the pointer that `m->link` names now leads to the next memory */
+        /* the next memory becomes the target of the pointer at `m->link`, so its own `link` is that
+         * address */
         m->next->link = m->link;
     pthread_mutex_unlock(&m->dev->lock);
 }

@@ -37,7 +37,7 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
 {
     slot->nbytes = f->rest_nbytes < SP_CUDA_PIECE_NBYTES ? f->rest_nbytes : SP_CUDA_PIECE_NBYTES;
     slot->out = f->rest_out;
-    f->ncalls++; /* counted first: even after an error the driver may write to the slot */
+    f->ncalls++; /* counted before the call: even after an error the driver may write to the slot */
     *last = q->stream;
     int rc = aside ? fetch(q, f->rest_src, slot->host, slot->nbytes, last)
                    : sp_cuda_failed(q, "cuMemcpyDtoHAsync",
@@ -51,8 +51,8 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     if (f->slots == slot && !f->rest_nbytes)
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
-    /* An error ends the download only if a later piece must wait for this slot's event. Otherwise
-     * the end event of the flight covers the piece. */
+    /* An error of the event ends the download only if a later piece must wait for the event.
+     * Otherwise the end event of the flight, which comes after this piece, suffices. */
     return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0;
 }
 

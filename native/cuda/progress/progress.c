@@ -83,7 +83,7 @@ static uint64_t look(struct sp_cuda_queue *q)
     if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
-        return reached; /* the thread that holds the lock submits work or makes the same query */
+        return reached; /* not waiting: the lock's holder submits work or makes the same query */
     sp_cuda_progress(q);
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);

@@ -1,10 +1,10 @@
 /* The common part of uploads and downloads. A transfer goes in pieces through page-locked memory,
- * one slot for each piece. So the host copies one piece while the device moves another, at any
- * size.
+ * one slot for each piece. So the host copies one piece while the device moves another, and a
+ * transfer of any size needs only a few slots.
  *
- * Larger pieces cross the bus on a separate stream, to or from scratch memory of the GPU. Meanwhile
- * the queue's stream runs earlier work. A copy within the GPU then follows on the queue's stream,
- * in order. */
+ * A piece of SMALL_NBYTES or more crosses the bus on a separate stream, to or from temporary memory
+ * of the GPU. Meanwhile the queue's stream runs earlier work. The queue's stream itself copies the
+ * bytes between the temporary memory and their place in the GPU's memory, in order. */
 #include "staging.h"
 #include "cuda/flight/events.h"
 #include "cuda/flight/failure.h"

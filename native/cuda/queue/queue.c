@@ -154,8 +154,8 @@ static void unref(void *queue)
         return;
     struct sp_cuda *dev = q->dev;
     sp_cuda_not_open(q);
-    /* Only a queue that was never closed has flights here. Memory that the driver still writes to
-     * stays allocated. */
+    /* The queue still has flights only if it was never closed. sp_cuda_flight_abandon keeps their
+     * page-locked memory, which the driver may still write to. */
     while (q->head) {
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;

@@ -1,6 +1,7 @@
 /* Copies memory from the host (an upload). The caller may change the data once the call returns, so
- * the call waits until the last piece is in a page-locked slot. The call waits only for the bus,
- * never for long. If the pieces do not move, the rest goes into as many new slots as it needs. */
+ * the call waits until the last piece is in a page-locked slot. To reuse a slot, the call waits at
+ * most PATIENCE_NS until the slot's piece has crossed the bus. After a longer time it stops
+ * waiting, and puts each remaining piece into a new slot. */
 #include "cuda/flight/failure.h"
 #include "cuda/flight/order.h"
 #include "cuda/flight/slots.h"
@@ -87,7 +88,7 @@ static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t n
         if (rc)
             return rc;
         memcpy(slot->host, data + at, piece);
-        u->f->ncalls++; /* counted first: even after an error the driver may read the slot */
+        u->f->ncalls++; /* counted before the call: the driver may read the slot even if it fails */
         rc = send(u, dst + at, slot->host, piece, &stream);
         if (rc)
             return rc;

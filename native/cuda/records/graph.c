@@ -88,8 +88,8 @@ void sp_cuda_graphs_drop(struct sp_cuda_queue *q)
         drop(&q->graphs[i]);
 }
 
-/* Stores these records in the least recently used graph slot. If memory is short, the slot stays
- * empty. */
+/* Stores the records of the flight `f` in the least recently used graph slot. If memory is short,
+ * the slot stays empty. */
 static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
 {
     struct sp_cuda_graph *g = &q->graphs[0];

@@ -27,8 +27,9 @@ int sp_egl_jobs_room(struct sp_egl *dev)
     return ahead > MOST_ENQUEUED ? sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0) : 0;
 }
 
-/* Takes the device's lock without sleeping if possible. A launch holds the lock for 0.1 us. A few
- * tries cost less than a sleep, and less than a launch that must wake the owner thread. */
+/* Takes the device's lock without sleeping if possible. A launching thread holds the lock for 0.1
+ * us only, so a few tries cost less than a sleep. If the owner thread slept, the launching thread
+ * would have to wake it, which costs more too. */
 static void lock_soon(struct sp_egl *dev)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -100,7 +101,8 @@ struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes)
 {
     size_t capacity = nbytes <= JOB_NBYTES ? JOB_NBYTES : nbytes;
     struct sp_egl_job *job = used_job(dev);
-    /* After a flood of launches, each call also frees one finished job, until few are left. */
+    /* After a flood of launches many finished jobs are in the list. Each call of this function
+     * frees one of them, until MOST_SPARE are left. */
     if (job && dev->njobs > MOST_SPARE && dev->oldest != dev->head) {
         free(job);
         job = used_job(dev);

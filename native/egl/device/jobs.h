@@ -29,7 +29,7 @@ struct sp_egl_job {
 
 /* Waits while too many jobs are in flight. Returns 0, or -ETIMEDOUT after 0.1 s. */
 int sp_egl_jobs_room(struct sp_egl *dev);
-/* Returns a job with room for `nbytes` of records, or NULL without memory. The caller holds the
+/* Returns a job with room for `nbytes` of records, or NULL if memory is short. The caller holds the
  * device's lock. */
 struct sp_egl_job *sp_egl_job_take(struct sp_egl *dev, size_t nbytes);
 /* Appends a job to the device's list of jobs. The caller holds the device's lock. */

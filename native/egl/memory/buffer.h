@@ -22,8 +22,9 @@ struct sp_egl_buffer {
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    /* number of the run of a job that last copied `shadow` to the buffer; only the owner thread
-     * uses it */
+    /* The value of the device's counter `runs` when `shadow` was last copied to the buffer. While
+     * the counter has this value, the buffer needs no new copy. Only the owner thread uses this
+     * member. */
     uint64_t touched;
     /* value of the device's `barriers` when a dispatch last used the buffer; only the owner thread
      * uses it */

@@ -93,8 +93,8 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        /* The shadows of all touched buffers were just copied back. With a new number in `runs`,
-         * each later use of a buffer copies its shadow to it again. */
+        /* sp_egl_untouch has just copied all touched buffers back to their shadows. The new number
+         * in `runs` makes each later use of a buffer copy the shadow to the buffer again. */
         dev->runs++;
     }
     b->touched = dev->runs;

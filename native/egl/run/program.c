@@ -212,7 +212,7 @@ void sp_egl_unload(struct sp_egl_kernel *k)
     atomic_fetch_sub(&sp_live()->kernels, 1);
     struct sp_egl *dev = k->dev;
     struct unload_request *u = calloc(1, sizeof *u);
-    if (u) { /* without memory for a request, the program stays until the context is destroyed */
+    if (u) { /* if memory for a request is short, the GL program stays until the context ends */
         u->k = k;
         u->r.run = run_unload;
         if (sp_egl_request(dev, &u->r, 0) == -ENODEV)

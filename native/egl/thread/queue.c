@@ -77,7 +77,7 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
         return rc;
     uint64_t submitted = sp_queue_newest(&q->common);
     if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted) {
-        /* the queue has no earlier work, so the caller copies at once */
+        /* the queue has no unfinished work, so the calling thread copies the data at once */
         memcpy((char *)b->mapping + offset, data, nbytes);
         return (int64_t)submitted;
     }

@@ -8,8 +8,8 @@
  * it costs nothing.
  *
  * Sources for the order: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2. CP_SYNC and RAW_WAIT: Mesa,
- * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle`: no bytes, CP_SYNC). WR_CONFIRM: Mesa sets
- * it wherever a shader reads the written bytes. */
+ * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle` waits by a DMA_DATA of 0 bytes with
+ * CP_SYNC). WR_CONFIRM: Mesa sets it wherever a shader reads the written bytes. */
 #include "async_packets.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
@@ -165,9 +165,9 @@ static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 
 enum role { AT_ONCE, STARTED, BY_ITSELF, WAITS_FOR_WAVES, WAITS_FOR_DMA, WAITS_FOR_PIPE };
 
-/* Returns how the command processor executes the packet at cp->p: at once, started in the list
- * `late`, or after a wait. `*kind` receives the event by which later packets wait for the packet's
- * end. */
+/* Returns how the command processor executes the packet at cp->p: at once, or after a wait, or as
+ * an entry of the list `late` of started packets. `*kind` receives the event by which later packets
+ * wait for the packet's end. */
 static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
 {
     const uint32_t *p = cp->p;
@@ -211,8 +211,9 @@ static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
     return 0;
 }
 
-/* Puts the packet at cp->p into a place of the list. Returns the place or -errno. If too many
- * packets are under way, the oldest one ends first. */
+/* Puts the packet at cp->p into a free place of the list of packets under way (cp->x->late).
+ * Returns the index of the place, or -errno. If too many packets are under way, the oldest one ends
+ * first. */
 static int take_place(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;

@@ -25,8 +25,8 @@ struct sp_cp {
     uint32_t p[SP_CP_PACKET_MAX];
 };
 
-/* Records a fault of the present packet, with its name. Returns -EFAULT, or -ETIME for
- * SP_FAULT_TIMEOUT. */
+/* Records a fault of the present packet. The fault's text contains the packet's name. Returns
+ * -EFAULT, or -ETIME for SP_FAULT_TIMEOUT. */
 int sp_cp_fault(struct sp_cp *cp, uint32_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Adds the packet's name to a fault that a memory access recorded. Returns `rc`. */
 int sp_cp_name_fault(struct sp_cp *cp, int rc);

@@ -12,8 +12,8 @@ struct sp_cp_launch {
     uint32_t start[3];
     /* NUM_THREAD_FULL of the registers COMPUTE_NUM_THREAD_X to _Z: threads of a group */
     uint32_t group_size[3];
-    /* NUM_THREAD_PARTIAL of the same registers: size of the last group if the initiator has
-     * PARTIAL_TG_EN */
+    /* NUM_THREAD_PARTIAL of the registers COMPUTE_NUM_THREAD_X to _Z: size of the last group if the
+     * initiator has PARTIAL_TG_EN */
     uint32_t partial_size[3];
     uint32_t initiator;       /* COMPUTE_DISPATCH_INITIATOR */
     uint32_t rsrc1, rsrc2, rsrc3;

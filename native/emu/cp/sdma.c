@@ -199,7 +199,7 @@ static int execute(struct sdma *s)
 /* Returns the name of a packet that only the kernel driver's own ring may use, or NULL. Such
  * packets reach registers, page tables and the GPU's own state. The engine ends a user's IB at them
  * ("SRBM_WRITE command in non-privilege command buffer": sdma_v4_0_process_srbm_write_irq).
- * Numbers: navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h. */
+ * Opcodes are from navi10_sdma_pkt_open.h and sdma_v6_0_0_pkt_open.h. */
 static const char *privileged(uint32_t code)
 {
     static const struct { uint32_t op; char name[12]; } all[] = {

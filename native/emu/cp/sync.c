@@ -1,5 +1,6 @@
 /* Packets about order: cache actions, events, fences, waits. async_packets.c models which packets
- * are under way. This file has the effects on memory and caches, and the rules of the packets. */
+ * are under way. This file checks the packets' fields and executes what the packets do to memory
+ * and caches. */
 #include "engine.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"

@@ -18,8 +18,9 @@
 static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
 /* the memfd is sparse, and offsets are never reused */
 static const int64_t MEMFD_NBYTES = INT64_C(1) << 62;
-/* The first offset of a BO in the memfd. Render nodes are descriptors of the memfd too: the file
- * position of each one is the number of its file, always smaller than this offset. */
+/* The first offset of a BO in the memfd. The descriptor of an open render node is a descriptor of
+ * the memfd too. Its file position is the `id` of its struct kmd_file, which is always smaller than
+ * this offset. */
 static const uint64_t FIRST_OFFSET = UINT64_C(1) << 32;
 
 static void set_options(struct kmd_machine *machine, const struct sp_emu_options *options)

@@ -50,8 +50,9 @@ static void take(const struct trial *t, struct image *to)
     for (uint32_t n = 0; n < t->count; n++) memcpy(to->v[n], t->w->v[t->reg[n]], sizeof to->v[n]);
 }
 
-/* Returns `value` with test bits in place of the undefined ones: 0, 1, arbitrary bits, and their
- * opposites. So a dependence on a single bit or on a limit is not missed. */
+/* Returns `value` with test bits in place of the undefined ones. By `run`, the test bits are all 0,
+ * all 1, pseudorandom bits, or the complement of those bits. So the runs show a result that depends
+ * on a single bit, or that changes only at an extreme value. */
 static uint32_t tried(uint32_t value, uint32_t run, uint32_t reg, uint32_t lane, uint32_t undefined)
 {
     uint32_t any = (reg * SP_LANES + lane + 1) * 0x9E3779B1u;
@@ -94,8 +95,9 @@ static void compare(struct trial *t, uint32_t run)
         for (uint32_t l = 0; l < SP_LANES; l++) t->differs.v[n][l] |= now.v[n][l] ^ t->first.v[n][l];
 }
 
-/* Marks the SGPRs whose bits differed between the trial runs as undefined. A register that was not
- * ready before, and is not now, stays unwritten. Returns true if any register is undefined. */
+/* Marks the SGPRs whose bits differed between the trial runs as undefined. If an SGPR was not ready
+ * before the runs and they have not written it, it gets its old bits back and stays not ready.
+ * Returns true if any register is undefined. */
 static bool settle_scalars(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -113,8 +115,9 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
-/* Marks the VGPR lanes whose bits differed between the trial runs as undefined. Unwritten lanes
- * that were copied stay unwritten if other lanes of the source were written. */
+/* Marks the VGPR lanes whose bits differed between the trial runs as undefined. In general they
+ * become poison. But if an instruction copies a register that also has defined lanes, the copy of a
+ * never-written lane counts as never written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -205,7 +208,7 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
         w->scc = t.before.scc;
     } else if (t.differs.scc & 1) {
-        /* only SCC differs, so this is a compare, and compares need defined values */
+        /* of the results only SCC differs: this is a compare, and a compare needs defined values */
         if (!scalar) return sp_wave_decides(w, i, reg);
         w->scc |= SP_SCC_UNDEFINED;
     }

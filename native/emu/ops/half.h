@@ -52,9 +52,10 @@ static inline const uint32_t *sp_src16_as(struct sp_wave *w, const struct sp_ins
     return t;
 }
 
-/* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. An inline
- * 2.0 is a half for float instructions, and the dword of a float for integer ones (LLVM,
- * AMDGPUBaseInfo.cpp, getInlineEncodingV216). */
+/* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. sp_src16
+ * is for integer instructions: for them an inline constant such as 2.0 is a 32-bit float.
+ * sp_src16_float is for float instructions, for which it is a half (LLVM, AMDGPUBaseInfo.cpp,
+ * getInlineEncodingV216). */
 static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     return sp_src16_as(w, i, k, t, SP_B32);
@@ -99,7 +100,7 @@ static inline int sp_put16(struct sp_wave *w, const struct sp_inst *i, uint32_t 
 static inline uint32_t sp_half_result(const struct sp_wave *w, const struct sp_inst *i, double x)
 {
     double scale = (double)sp_omod(w, i, SP_MODE_KEEP64_OUT);
-    /* the factor applies to the rounded and flushed result, as in sp_finish_f32 */
+    /* OMOD's factor applies to the result after it was rounded and denormals were flushed */
     if (scale != 1.0) {
         uint32_t h = sp_half_from_double(x, w->mode >> 2 & 3);
         x = (h & 0x7C00) == 0 ? 0.0 : (double)sp_half_to_float(h) * scale;

@@ -105,7 +105,7 @@ static inline double sp_fract(double a, double most)
  * pseudocode tests for denormal quotients instead; the tests here are those of cards (gfx1100 and
  * gfx1201, by division.h of ROCm's rocjitsu). */
 struct sp_div_limits {
-    int apart;     /* least difference of exponents at which the operands are far apart */
+    int apart;     /* least difference of the operands' exponents at which *vcc is 1 */
     int power;     /* operands are scaled by 2**power */
     int huge_from; /* least exponent of a denominator whose reciprocal is denormal */
     /* greatest exponent of a numerator that is too small to keep all its digits in the division */

@@ -74,7 +74,7 @@ static uint32_t to_half(uint64_t sum, int unit, bool minus)
     return !bits ? 0 : (uint32_t)minus << 15 | (bits >= 0x7C00 ? 0x7C00 : (uint32_t)bits);
 }
 
-/* Converts a float's infinities and NaNs to the result's format. */
+/* Converts an infinity or a NaN, given as the bits of a float, to the format of the result. */
 static uint32_t special(enum kind kind, bool packed, uint32_t bits)
 {
     if (!packed) return bits;

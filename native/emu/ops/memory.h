@@ -24,7 +24,8 @@ SP_INLINE struct sp_reach sp_reach_of(struct sp_wave *w, uint32_t access)
     return (struct sp_reach){w, 1, (UINT64_C(1) << w->tlb->bits) - 1, NULL, access};
 }
 
-/* flat.c: does what sp_reach_at does, if `va` is not on the page that `r` holds. Sets the wave's
+/* flat.c: the slow path of sp_reach_at, for a `va` that is not on the page in `r`: looks up the
+ * page and stores it in `r`. Returns the host address or NULL, as sp_reach_at does. Sets the wave's
  * poison_seen if a read may meet poison. */
 uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes);
 
@@ -167,8 +168,8 @@ enum sp_atomic { SP_ATOMIC_SWAP, SP_ATOMIC_CMPSWAP, SP_ATOMIC_ADD, SP_ATOMIC_SUB
 uint64_t sp_atomic_result(enum sp_atomic op, uint32_t nbytes, uint64_t old, uint64_t data, uint64_t other);
 /* Executes an atomic on naturally aligned host memory. Returns the old value. */
 uint64_t sp_atomic_memory(enum sp_atomic op, uint32_t nbytes, uint8_t *host, uint64_t data, uint64_t other);
-/* Executes an atomic of a wave on `va` in GL2, and updates the wave's own copies. Returns the old
- * value. */
+/* Executes an atomic of a wave on `va` in GL2, and updates the copies in the caches that the wave
+ * reads through. Returns the old value. */
 uint64_t sp_atomic_cached(struct sp_wave *w, uint64_t va, enum sp_atomic op, uint32_t nbytes, uint8_t *host,
                           const uint64_t data[2]);
 

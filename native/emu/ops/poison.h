@@ -1,4 +1,5 @@
-/* A wave's accesses to unwritten data. Loads give poison; stores of poison keep it. */
+/* A wave's accesses to unwritten data. A load of such data makes its registers poison. A store of
+ * poison makes the stored dwords poison. */
 #ifndef SP_EMU_OPS_POISON_H
 #define SP_EMU_OPS_POISON_H
 #include "emu/wave/wave.h"

@@ -26,8 +26,8 @@ static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
     return i->glc ? sp_wave_load_access(w, i) : SP_VM_READ | SP_VM_SCALAR;
 }
 
-/* Writes loaded dwords to SGPRs, as put() does. Only the first `inside` dwords come from memory.
- * Dwords of memory that were never written are poison. */
+/* Writes `count` loaded dwords to SGPRs. Only the first `inside` dwords come from memory. The SGPRs
+ * of dwords that were never written become poison. */
 static int put_loaded(struct sp_wave *w, const struct sp_inst *i, uint64_t va, const uint32_t *data, uint32_t count,
                       uint32_t inside)
 {

@@ -3,8 +3,8 @@
 #include "table.h"
 #include <stddef.h>
 
-/* Makes an instruction of each half of a VOPD. The decoder has already found the name that the half
- * has as a single instruction. */
+/* Makes a separate instruction of each half of a VOPD. The decoder has already stored the opcodes
+ * of these instructions in `op` and `opy`. */
 int sp_vopd_split(struct sp_slot *slot)
 {
     struct sp_inst *x = &slot->inst, *y = &slot->second;

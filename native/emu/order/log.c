@@ -1,6 +1,6 @@
-/* Logs touched bytes exactly. Two unordered accesses to a byte conflict, unless both read it or
- * both are atomics on it. Memory that is mapped UC is not logged, because agents communicate
- * through it by design. */
+/* Logs the bytes that a packet or job touches, byte by byte. Two unordered accesses to a byte
+ * conflict, unless both read it or both are atomics on it. Memory that is mapped UC is not logged,
+ * because agents communicate through it by design. */
 #include "log.h"
 
 #include <errno.h>

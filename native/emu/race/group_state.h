@@ -108,9 +108,10 @@ int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_ra
 
 /* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
 uint64_t sp_order_now(const struct sp_races *races);
-/* Records that the wave of `who` has released its accesses so far by a write at address `va`. */
+/* Records a release by the wave of `who`: a write at `va` after all accesses of the wave so far. */
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
-/* Records that the wave of `who` acquires at the addresses of the values that it has seen. */
+/* Records acquires of the wave of `who`: one at the address of each of the `count` values in
+ * `seen`, which the wave's atomics have read. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);
 /* `before` and `now` are identities of accesses, as sp_race_who() returns them. Returns true if the
  * accesses of `before` precede those of `now`. */

@@ -24,8 +24,9 @@ struct sp_races; /* known accesses of the dispatch that a ring runs now */
 struct sp_race_group; /* state of the race checks for the group that a host thread runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);
-/* Prepares a host thread for a dispatch. `first` and `end` are the ids of its groups. `name_at`
- * names the instruction at a pc. Returns NULL if memory is short. */
+/* Prepares a host thread for a dispatch. In each dimension, the ids of the dispatch's groups go
+ * from `first` to `end` - 1. `name_at` names the instruction at a pc. Returns NULL if memory is
+ * short. */
 struct sp_race_group *sp_race_group_begin(struct sp_races *races, uint32_t thread, const uint32_t *first, const uint32_t *end,
                                 uint32_t wgp_mode, const char *(*name_at)(struct sp_wave *w, uint64_t pc));
 void sp_race_group_next(struct sp_race_group *r, uint64_t number);

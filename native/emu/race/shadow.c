@@ -8,8 +8,8 @@ enum { GATHERED = 4 };
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- the check of two accesses for a race --- */
-/* Returns true if both accesses are atomic, or may be: an atomic store may look like any other
- * store. */
+/* Returns true if both accesses are atomic, or may be atomic. An atomic store may be the same
+ * instruction as a plain one. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -154,8 +154,8 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* a repeated load by the same wave is no new race; accesses of other waves are checked when
-         * they happen */
+        /* A repeated load by the same wave is no new race. An access by another wave since the
+         * first load was checked against that load. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
             /* no race: there is no write yet, or the last write precedes this load */
@@ -241,8 +241,8 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
-/* Checks accesses of one whole dword per lane. It does what gather does, without a call for each
- * lane. */
+/* Checks accesses of one whole dword per lane: collects the dwords that the lanes touch in each
+ * line, then checks line by line. `gather` would need a call for each lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

@@ -168,8 +168,8 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    /* If only another thread has run the instruction at `pc`, this thread has not decoded it yet.
-     * sp_code_fill decodes the instruction at w->pc. */
+    /* This thread may not have decoded the instruction at `pc`, because only another thread has run
+     * it. Then sp_code_fill decodes it here. It takes the address from w->pc. */
     w->pc = pc;
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;

@@ -52,8 +52,8 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* Returns the offset of a wave's scratch slot. Slots are taken from the top, so that a ring smaller
- * than TMPRING_SIZE says is detected. */
+/* Returns the offset of a wave's scratch slot. Slots are taken from the end of the size that
+ * TMPRING_SIZE gives, so that an access to a smaller ring leaves the ring and is found. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -67,7 +67,8 @@ static void set_sgpr(struct sp_wave *w, uint32_t *n, uint32_t value)
     w->sgpr_ready[(*n)++] = 1;
 }
 
-/* Sets the initial SGPRs: user SGPRs, then those that the dispatch enables, in this order. */
+/* Sets the initial SGPRs. The user SGPRs come first. Those that the dispatch enables follow: group
+ * ids, TG_SIZE, then (on gfx10) the scratch offset. */
 static void initial_sgprs(const struct worker *k, struct sp_wave *w)
 {
     const struct sp_emu_dispatch *d = k->launch->d;

@@ -5,9 +5,11 @@
 
 /* One compute dispatch that the command processor has decoded and checked; dispatch.c runs it. */
 struct sp_emu_dispatch {
-    /* in each dimension: id of the first group, and end of the ids; there is at least one group */
+    /* in each dimension: id of the first group, and id of the last group + 1; there is at least one
+     * group */
     uint32_t begin[3], end[3];
-    /* in each dimension: threads of a group (1 to 1024 in all), and of the last group */
+    /* in each dimension: threads of a group (1 to 1024 in the whole group), and threads of the last
+     * group */
     uint32_t size[3], last[3];
     uint64_t code;             /* address of the first instruction, canonical */
     uint32_t lanes;            /* lanes of a wave: 32 or 64 */

@@ -101,8 +101,8 @@ static int dpp_from(const struct sp_wave *w, uint32_t ctrl, uint32_t l)
     if (ctrl == 0x141) return (int)(row + (in ^ 7));
     if (ctrl >= 0x150 && ctrl <= 0x15F) return (int)(row + n);
     if (ctrl >= 0x160 && ctrl <= 0x16F) return (int)(row + (in ^ n));
-    /* RDNA has no ROW_BCAST:15. A card is said to give lane 0 of the row (tinygrad,
-     * test/amd/hw/test_dpp.py). */
+    /* RDNA reserves 0x142, which was ROW_BCAST:15. Only a lenient emulator executes it: each lane
+     * reads lane 0 of its row, as tinygrad reports of a card (test/amd/hw/test_dpp.py). */
     return ctrl == 0x142 && w->x->lenient & SP_LENIENT_RESERVED ? (int)row : -2;
 }
 

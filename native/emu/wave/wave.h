@@ -117,9 +117,9 @@ struct sp_wave {
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
-    /* address of the instruction that follows the last WMMA; first result register of that WMMA,
-     * which an immediately following WMMA may not read */
+    /* address of the instruction that follows the last WMMA */
     uint64_t wmma_end;
+    /* first result register of that WMMA; a WMMA at wmma_end may not read the result */
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
     uint8_t sgpr_ready[SP_SGPRS];
@@ -128,7 +128,8 @@ struct sp_wave {
     /* This member and the following ones are not cleared when a wave is launched. */
     struct sp_pending pending[SP_PENDING];
     struct sp_origin origin[SP_ORIGINS];
-    /* by operand code: index into `origin` for a register with poison; 0: never written */
+    /* for the register of each operand code: index of the element of `origin` that says where its
+     * poison came from; 0: the register is undefined because nothing has written it */
     uint8_t why[SP_SRC_VGPR + SP_VGPRS];
     /* lanes that are not ready because an instruction made them poison */
     uint64_t poison[SP_VGPRS];
@@ -166,8 +167,9 @@ bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg);
 /* Call it when an operand is not ready. If its load is under way, that is a fault. Else, in strict
  * mode, w->stop becomes SP_WAVE_POISON. */
 void sp_wave_not_ready(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
-/* Does what sp_wave_not_ready does, for an instruction that reads one lane or only copies. Even a
- * lane that was never written counts as undefined then. */
+/* Call it in place of sp_wave_not_ready for an instruction that reads one lane or only copies. In
+ * strict mode it sets w->stop to SP_WAVE_POISON even if the undefined lanes are inactive. For such
+ * an instruction a lane that was never written counts as undefined. */
 void sp_wave_not_copied(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
 /* Raises the fault of an undefined operand that decides. Returns SP_WAVE_FAULT. */
 int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg);
@@ -193,7 +195,8 @@ const char *sp_wave_why(const struct sp_wave *w, uint32_t reg, char *to, size_t 
 
 static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ? sp_op_names[op] : "?"; }
 
-/* Returns the shader's clock, which is the card's only one. */
+/* Returns the GPU clock, which S_MEMTIME and S_MEMREALTIME read. The emulated card has no other
+ * clock. */
 uint64_t sp_wave_realtime(const struct sp_wave *w);
 /* Returns how a load goes through the caches, by its GLC and DLC: SP_VM_*. */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);

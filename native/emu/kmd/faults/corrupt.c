@@ -90,7 +90,7 @@ bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed)
     uint32_t *at = NULL;
     if (!before)
         return false;
-    /* the first call only counts: it subtracts the number of changed dwords from `left` */
+    /* this call of `changed` only counts: it subtracts the number of changed dwords from `left` */
     changed(before, &left);
     if (left != none) {
         uint64_t index = kmd_random_of(&seed, none - left);

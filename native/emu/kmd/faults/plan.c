@@ -131,6 +131,6 @@ void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job)
 {
     struct sp_emu_planned again = {SP_EMU_DO_CORRUPT, 1, 1, 1, {0}, job->corrupt_mask, job->corrupt_seed};
-    /* if memory is short the corruption is dropped; nothing depends on it */
+    /* if memory is short, the corruption is lost: no other code needs it */
     kmd_plan_add(card, &again);
 }

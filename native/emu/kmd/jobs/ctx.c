@@ -67,7 +67,8 @@ int kmd_fence_of(struct kmd_file *file, const struct drm_amdgpu_fence *which, st
     if (rc == 0)
         rc = kmd_entity_fence(entity, which->seq_no, out);
     if (rc == 0 && entity->error && !(*out && (*out)->signalled && (*out)->error)) {
-        /* once a job of an entity has failed, the entity returns only that job's error */
+        /* once a job of an entity has failed, its error is also returned for the entity's other
+         * jobs, unless they have an error of their own */
         kmd_fence_put(*out);
         *out = NULL;
         rc = entity->error;

@@ -88,10 +88,11 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` becomes a mask with the bit of each earlier job of this queue. A job that waits for
-     * this job's fence comes after those jobs, too. This job itself may begin before they end. But
-     * it comes after all jobs that its predecessor in the queue has waited for: these ended before
-     * the predecessor began. */
+    /* `queue` becomes a mask with the bit of each earlier job of this job's queue. It goes into the
+     * fence, because a job that waits for the fence comes after the earlier jobs too. It does not
+     * go into a->before, because this job may begin before the earlier jobs end. But this job comes
+     * after each job that the previous job of the queue has waited for: such a job ended before the
+     * previous one began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {

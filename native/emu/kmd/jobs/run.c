@@ -50,9 +50,11 @@ static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
     return sp_emu_fault_set(&x->fault, SP_FAULT_TIMEOUT, -ETIME, "%s", why);
 }
 
-/* Linux up to 6.19 emits the cache invalidation before it waits for the ring's earlier jobs
- * (amdgpu_ib_schedule). So if a job waits only for the job before it, caches are invalidated while
- * the earlier job still runs. SDMA rings obey EMIT_MEM_SYNC since KMS 3.42. */
+/* Performs the cache invalidation that a job asks for (EMIT_MEM_SYNC), at the time at which the
+ * kernel driver performs it. Linux up to 6.19 puts it into the ring before the wait for the ring's
+ * earlier jobs (amdgpu_ib_schedule). So the caches of a job that waits only for the previous job of
+ * its ring are invalidated while that job still runs. SDMA rings obey EMIT_MEM_SYNC since KMS
+ * 3.42. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued)
 {
     struct kmd_card *card = job->entity->ctx->card;
@@ -127,7 +129,8 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         snprintf(why, sizeof why, "ring %u is dead since a reset", ring->index);
         return hang(ring, x, why);
     }
-    /* Looks at the first IB only: amdgpu_ib_schedule emits the packet once, before all IBs. */
+    /* Only the flags of the first IB count: amdgpu_ib_schedule emits the packet GCR_REQ once,
+     * before all IBs. */
     if (ring->ip == AMDGPU_HW_IP_DMA && job->ib[0].flags & AMDGPU_IB_FLAG_EMIT_MEM_SYNC && sp_emu_flaw(x->chip, SP_FLAW_MEM_SYNC))
         return hang(ring, x, "the copy engine hangs at the kernel's GCR_REQ");
     struct kmd_before *before = job->corrupt ? kmd_before_job(job) : NULL;

@@ -21,8 +21,8 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Reads the handles of the entries. An entry may be shorter or longer than the struct known
- * here. */
+/* Reads the BO handles of a list's entries. The caller's entries may be shorter or longer than the
+ * emulator's struct. */
 static int read_handles(const struct drm_amdgpu_bo_list_in *in, uint32_t *handle)
 {
     const uint64_t ours = sizeof(struct drm_amdgpu_bo_list_entry);

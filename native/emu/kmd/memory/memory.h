@@ -16,8 +16,9 @@ void kmd_uses_clear(struct kmd_uses *uses);
 /* userptr.c: checks the pages of a userptr. Returns 0, or -EFAULT if pages are unmapped, or are
  * read-only although the BO is writable. */
 int kmd_userptr_check(const struct kmd_bo *bo);
-/* Does what kmd_userptr_check does, at a submission that lists the BO. It walks every page,
- * whatever the job touches (amdgpu_cs_parser_bos). */
+/* Checks all pages of a userptr when a submission lists its BO. Counts the pages, and takes the
+ * time that a planted flaw sets for each. Returns as kmd_userptr_check does. Real cards walk every
+ * page too, whatever the job touches (amdgpu_cs_parser_bos). */
 int kmd_userptr_walk(const struct kmd_bo *bo);
 /* alias.c: applies a flawed address line to a mapping. `at` is the address where [offset, offset +
  * nbytes) of the memfd is mapped. */

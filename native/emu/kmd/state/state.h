@@ -224,7 +224,7 @@ struct kmd_file { /* one open of a render node */
     struct kmd_card *card;
     struct kmd_idr bos, ctxs, lists, syncobjs;
     struct sp_emu_vm *vm;
-    struct kmd_uses uses; /* uses of the address space: one for every job */
+    struct kmd_uses uses; /* uses of the address space: each job that runs in it adds one */
 };
 
 enum kmd_token_kind { KMD_DMABUF = 1, KMD_SYNCOBJ_FD, KMD_SYNC_FILE };
@@ -267,7 +267,7 @@ struct kmd_machine {
     struct kmd_token *tokens;
     struct kmd_injection *injections;
     struct kmd_trace *trace;
-    /* accounts: what each job has accessed (jobs/order.c); NULL: none yet */
+    /* what each job has accessed (struct account, jobs/order.c); NULL: no job was submitted yet */
     struct kmd_accounts *accounts;
     struct sp_emu_live live;
     uint32_t cards;

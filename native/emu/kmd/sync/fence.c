@@ -123,8 +123,9 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            /* Out of memory. `missing` counts the fences that `joined` still waits for. With one
-             * too many, `joined` never signals, and the fences that it waits for free it. */
+            /* Out of memory. `missing` counts the fences that `joined` still waits for. It is made
+             * too large by one here, so that `joined` never signals. The fences that hold
+             * references to `joined` free it when they signal. */
             joined->missing++;
             kmd_fence_put(joined);
             return NULL;

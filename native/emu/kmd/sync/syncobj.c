@@ -90,7 +90,9 @@ int kmd_syncobj_add(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fenc
     if (syncobj->count) {
         const struct kmd_point *last = &syncobj->point[syncobj->count - 1];
         parts[1] = last->fence;
-        /* The points come out of order. As in the kernel driver, a timeline never goes back. */
+        /* If the new point is lower than the last one, the points come out of order. As in the
+         * kernel driver, the new point then gets the last one's value: a timeline never goes
+         * back. */
         if (last->value > value)
             value = last->value;
     }

@@ -98,7 +98,8 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     return raw < infinity ? raw : infinity;
 }
 
-/* Calls a long inline function, so that only one copy of it exists. */
+/* Rounds a channel, the bits of a float, to a half. The function is not inlined, so that only one
+ * copy of the long inline function that it calls exists. */
 static __attribute__((noinline)) uint32_t half_from(uint32_t channel)
 {
     return sp_half_from_double((double)sp_f32(channel), 0);

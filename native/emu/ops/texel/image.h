@@ -13,7 +13,8 @@ struct sp_image {
     struct sp_equation equation;
     uint64_t base;
     uint32_t type, mode, dst_sel;
-    /* size of level 0: width, height, and depth (3D) or number of layers from slice 0 on */
+    /* size of level 0: width, height, and depth of a 3D image; for other images, size[2] is the
+     * number of the view's last layer + 1 */
     uint32_t size[3];
     uint32_t first_layer;
     uint32_t base_level, last_level; /* first and last level of the view */
