@@ -110,8 +110,8 @@ def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry
 def _timed(
     found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
 ) -> None:
-    """Adds samples to the entries in `found`, one for each way of a peer. A way that fails in a
-    round has the verdict "failed" from then on.
+    """Times the ways in rounds. Each round adds one sample to the entry of each way in `found`. A
+    way that fails in a round has the verdict "failed" from then on.
     """
     calls = {}
     for key, (process, way) in right.items():
