@@ -145,7 +145,9 @@ def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Prints the error of a child process, whose results are then missing."""
+    """Catches a RuntimeError of a child process in this context and prints it. The results of that
+    process are then missing.
+    """
     try:
         yield
     except RuntimeError as error:

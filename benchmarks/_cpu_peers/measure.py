@@ -61,8 +61,8 @@ def case(
 ) -> dict[str, Entry]:
     """Verifies and times one case, whose operands are in `folder`.
 
-    Returns an entry for each way in which each peer computes the case (`Way` of base.py). Its key
-    is the names of peer and way, as "torch packed".
+    Returns an entry for each way in which each peer computes the case (`Way` of base.py). The key
+    of an entry is the names of peer and way, as "torch packed".
 
     An entry has a "verdict" and, if the result was compared, its "error" and "limit". The verdict
     is "right", with "samples_ns"; "wrong", and then never timed; or "failed", with "why".
