@@ -16,7 +16,7 @@ _libc = ctypes.CDLL(None)
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """Replaces a file's content at once. A device file or a pipe is written to directly.
+    """Replaces a file's content atomically. A device file or a pipe is written to directly.
 
     The package's saved_files.put does more, but gpu_run.py runs before the package is available.
     """

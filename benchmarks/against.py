@@ -97,8 +97,8 @@ class Build:
         folder: Path,
         before: Sequence[Path] = (),
     ) -> None:
-        """Starts the process of a build. It imports from the folders `before` first, then from the
-        build's folder `package`.
+        """Starts the process of a build. The process imports from the folders `before` first, then
+        from the build's folder `package`.
         """
         self.name = name
         own = folder / name

@@ -212,8 +212,8 @@ def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, floa
 
 
 def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
-    """Returns a row for each chip and side: ns, ioctls, and the side's time divided by RADV's (a
-    ratio for each side that is RADV).
+    """Returns a row for each chip and side: ns, ioctls, and ratios. A row of ours has a ratio for
+    each RADV that was measured: the side's time divided by that RADV's.
     """
     made = []
     for chip, known in found.items():

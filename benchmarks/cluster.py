@@ -2,10 +2,10 @@
 
     python benchmarks/cluster.py [--rounds 15] [--mib 64] [--asks 300] [--json F]
 
-The script needs root and iproute2, because it makes two network namespaces. Every side uses mutual
-TLS. In each round each side sends --asks requests of 100 bytes, one after the other, and --mib MiB
-in chunks of 128 KiB. The order of the sides rotates. A ratio is one of medians, with its 95 %
-bootstrap interval.
+The script needs root and iproute2, because it makes two network namespaces. It measures four
+sides, which all use mutual TLS. In each round each side sends --asks requests of 100 bytes, one
+after the other, and --mib MiB in chunks of 128 KiB. The order of the sides rotates. Each printed
+ratio divides one median by another, and has a 95 % bootstrap interval.
 
 * `ssl`: a socket of Python; `zenoh`: Zenoh alone, configured as ours; `engine`: our transport.
 * `device`: the cpu device of a node. `ask` asks for its clock, `bulk` is an upload, `down` a

@@ -125,7 +125,9 @@ def _peers(
 
 
 def _write(told: dict[str, Any], args: argparse.Namespace, name: str) -> int:
-    """Prints the text and writes the files. Returns the exit code."""
+    """Prints the report of the run `told`, and writes it to the files that the options name.
+    Returns the exit code.
+    """
     whole = options.is_whole(args, parser(), ("peers", "quick")) and not told["interrupted"]
     kept = options.keep(args, "cpu_peers.py", told, report.markdown(told), name if whole else "")
     shows = [x for some in told["shows"].values() for x in some]
@@ -143,7 +145,9 @@ def _introduce(removed: Mapping[str, str], peers: Mapping[str, Mapping[str, str]
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Prints the error of a child process, whose results are then missing."""
+    """Catches a RuntimeError of a child process in this context and prints it. The results of that
+    process are then missing.
+    """
     try:
         yield
     except RuntimeError as error:

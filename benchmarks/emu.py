@@ -5,8 +5,8 @@
 Strict and lenient machines take turns, so that a disturbance of the host affects both. Lane
 operations are instructions times active lanes, as the emulator counts them. Times are wall-clock
 time from submission to completion: the median, and the best, which shows what the host can do. On a
-host with other users the CPU time says more. The ratio of strict to lenient is one of medians of
-CPU time, with its 95 % bootstrap interval.
+host with other users the CPU time says more. The printed ratio divides the median CPU time on
+strict machines by that on lenient ones. It has a 95 % bootstrap interval.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class Step:
     limit_s: int  # seconds after which the script is stopped on a GPU: nine minutes at most
     fake_limit_s: int
     words: str
-    more: str  # options that are added on a GPU
-    fake_more: str
+    more: str  # options that are appended to `words` on a GPU
+    fake_more: str  # options that are appended to `words` on the fake driver
 
 
 # The first four minutes show whether the package works, the last eight how fast it is. The limits

@@ -184,7 +184,9 @@ def _interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measures and prints all parts."""
+    """Measures the parts that the arguments select, and prints their figures. Returns the exit
+    code.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--machines", type=int, default=200, help="simulated machines; 0: none")
     parser.add_argument("--devices", default="cpu,egl:0", help="URIs of the real part; '': none")

@@ -41,8 +41,9 @@ import sparkle_drv as sp  # noqa: E402
 
 
 def summary(rounds: list[Round], seed: int) -> list[dict[str, Any]]:
-    """Returns a dict for each depth: medians, and the ratio to the serial loop. The ratio has a 95
-    % bootstrap interval if there are at least six rounds.
+    """Returns a dict for each depth (slots of the ring; 0: the serial loop). A dict has the medians
+    over the rounds, and the ratio to the serial loop. The ratio has a 95 % bootstrap interval if
+    there are at least six rounds.
     """
     alone = [taken[0].seconds for taken in rounds]
     rows = []

@@ -18,7 +18,7 @@ EACH = 64
 
 
 def ways(row: Launch, dev: Any) -> Iterable[Named]:
-    """Returns the only way to compute a row, with its name."""
+    """Returns the only way (`Way` of base.py) to compute a row, with the name of the way."""
     return [("checked", partial(_call if row.name in _CALLS else _way, row.name, dev))]
 
 

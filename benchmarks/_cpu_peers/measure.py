@@ -61,8 +61,8 @@ def case(
 ) -> dict[str, Entry]:
     """Verifies and times one case, whose operands are in `folder`.
 
-    Returns an entry for each way in which each peer computes the case (`Way` of base.py). Its key
-    is the names of peer and way, as "torch packed".
+    Returns an entry for each way in which each peer computes the case (`Way` of base.py). The key
+    of an entry is the names of peer and way, as "torch packed".
 
     An entry has a "verdict" and, if the result was compared, its "error" and "limit". The verdict
     is "right", with "samples_ns"; "wrong", and then never timed; or "failed", with "why".
@@ -110,8 +110,8 @@ def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry
 def _timed(
     found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
 ) -> None:
-    """Adds samples to the entries in `found`, one for each way of a peer. A way that fails in a
-    round has the verdict "failed" from then on.
+    """Times the ways in rounds. Each round adds one sample to the entry of each way in `found`. A
+    way that fails in a round has the verdict "failed" from then on.
     """
     calls = {}
     for key, (process, way) in right.items():

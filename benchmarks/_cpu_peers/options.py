@@ -100,8 +100,8 @@ def keep(
 
 
 def exit_code(args: argparse.Namespace, well: bool, shows: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the exit code. `well`: the run is complete and has no errors. `shows`: the
-    targets with what was reached, as JSON objects.
+    """Returns the exit code. `well`: the run is complete and has no errors. `shows`: a JSON object
+    for each target of speed, with the figure that was reached.
     """
     if not well:
         return FAILED

@@ -20,8 +20,8 @@ MAPS = ("case", "ours", "GB/s", "error", "best peer", "its time", "ratio", "othe
 
 
 def document(rows: Sequence[Row], roofs: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Returns the measurements, and the targets with what was reached, as one document. `roofs`
-    has the result of roofs.measure for each number of threads.
+    """Returns one document: the measured rows, and for each target of speed the figure that was
+    reached. `roofs` has the result of roofs.measure for each number of threads.
     """
     threads = sorted({row["threads"] for row in rows})
     made = {

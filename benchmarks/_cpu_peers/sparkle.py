@@ -77,7 +77,7 @@ class Sparkle(Peer):
             return self._way("gemm(dev, a, b, c)", names, c)
 
         plan = self.ops.gemm.plan
-        # in versions whose plan() takes b, b is packed when the plan is made
+        # In versions of the package whose plan() takes b, b is packed when the plan is made.
         snapshot = "b" in inspect.signature(plan).parameters
         made = partial(plan, self.dev, of.m, of.n, of.k, a.dtype, **({"b": b} if snapshot else {}))
         right = None if snapshot else b

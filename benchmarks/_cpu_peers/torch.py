@@ -40,8 +40,8 @@ class Torch(Peer):
         return self._map(of, given)
 
     def _kept(self, statement: str, names: dict[str, Any]) -> Way:
-        """Returns a way whose statement binds its result to `y`. Its `result()` converts that to a
-        dense array in the plain layout.
+        """Returns a `Way` that runs `statement` and keeps the tensor that it yields. The `result()`
+        of the `Way` converts this tensor to a dense numpy array in the plain layout.
         """
         place: dict[str, Any] = {"y": [None], **names}
 

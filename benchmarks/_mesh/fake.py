@@ -32,8 +32,8 @@ def timed(
 ) -> dict[str, list[float]]:
     """Times the copies in turns and returns the seconds of each.
 
-    Raises SystemExit unless each copy brings the bytes of `host` to `dst`. The upload "leg" is
-    not checked.
+    Raises SystemExit unless each copy brings the bytes of `host` to `dst`. The copy named "leg"
+    does not write `dst` and is not checked.
     """
     taken: dict[str, list[float]] = {name: [] for name in copies}
     for at in range(rounds + 1):

@@ -5,7 +5,7 @@
 Each point is compiled by cc, and its result is compared with numpy. Points are then timed in
 rounds. A round takes one sample of every point in a random order, so that a busy moment affects all
 alike. The table has the median of the faster half of each point's samples. The program takes about
-six minutes. The tests of the chooser read the table.
+six minutes. The tests of `--search` read the table.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def real(options: Options) -> Figures:
 
 
 def _cores(options: Options) -> Figures:
-    """Compares two halves of a CPU with the whole CPU."""
+    """Times a product that two cores share, compared with the same product on the whole CPU."""
     taken, two = _timed(options, options.side, ("cpu:c0", "cpu:c1"), {"whole": ["cpu"]})
     name = f"gemm {options.side} cubed, seconds of cpu:c0 + cpu:c1 / cpu"
     return {name: _ratio(taken["shared"], taken["whole"]), f"{name}, its plan": two}

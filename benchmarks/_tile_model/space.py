@@ -86,8 +86,8 @@ class Space:
         """
         (mc, nc, kc), _ = plan.levels
         down = _up(self.of.k, kc)
-        # The kernels cut k into pieces of equal length, which is kc or less. They enlarge mc by the
-        # same factor by which the length is below kc.
+        # The kernels cut k into pieces of equal length, which is at most kc. If the pieces are
+        # shorter than kc by some factor, the kernels enlarge mc by this factor.
         mc = max(mc, mc * kc // _up(self.of.k, down))
         return down, _up(self.of.m, mc), 1 if plan.pack else _up(self.of.n, nc)
 
