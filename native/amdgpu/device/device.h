@@ -42,8 +42,8 @@ struct sp_anchors {
     _Atomic uint64_t due_ns;
     /* guards the members below; a thread takes this lock after any other lock */
     pthread_mutex_t lock;
-    uint64_t ticks; /* newest anchor: reading of the GPU's clock */
-    int64_t ns;     /* newest anchor: reading of CLOCK_MONOTONIC, in ns */
+    uint64_t ticks; /* the newest reading of both clocks (anchor): ticks of the GPU's clock */
+    int64_t ns;     /* the newest reading of both clocks (anchor): CLOCK_MONOTONIC in ns */
     uint64_t told;  /* largest tick value that was converted for a caller */
     struct sp_piece piece[SP_PIECES];
     /* number of pieces added so far to `piece`, which keeps the newest SP_PIECES of them */

@@ -106,7 +106,8 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
-        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* earlier evictions do not matter */
+        /* the card's evictions before the queue is opened do not matter, so count from here */
+        sp_amdgpu_evictions(dev, &e->emptied.evictions);
     if (rc == 0) {
         make_request(q, &q->request);
         make_request(q, &q->again);

@@ -20,8 +20,8 @@ sp_routine_fn sp_strided_u64_ref;
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
 /* A block of a plane, with the distances in bytes between its rows and between its columns, in dst
- * and in src. Of the dimensions other than columns, rows are the closest together in src. In dst,
- * columns are usually contiguous. */
+ * and in src. The last dimension has the columns. Of the other dimensions, the one with the
+ * smallest stride in src has the rows. In dst, columns are usually contiguous. */
 struct block {
     char *dst;
     const char *src;
