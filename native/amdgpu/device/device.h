@@ -60,8 +60,10 @@ struct sp_amdgpu {
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* references to this struct: its owner, queues, kernels, memory */
     _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
-    _Atomic size_t nlisted; /* number of entries of `memories` that some submissions must list */
-    /* advances when memory that submissions must list is added or removed; starts at 1 */
+    /* number of entries of `memories` that some submissions must name in their BO lists */
+    _Atomic size_t nlisted;
+    /* advances when memory that submissions must name in their BO lists is added or removed; starts
+     * at 1 */
     _Atomic uint64_t list_turn;
     /* advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must become shorter */
     _Atomic uint64_t kernel_turn;

@@ -27,8 +27,8 @@ static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *f
 int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id)
 {
     int rc = -ENOMEM;
-    /* A queue cannot work without a context. So this retries while the kernel driver has no
-     * memory. */
+    /* A queue cannot work without a context. So this function retries while the kernel driver has
+     * no memory. */
     for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) {
         rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, id, NULL);
         if (rc == -ENOMEM)

@@ -5,7 +5,7 @@
 #include "core/queue.h"
 
 /* The kernel driver accepts 32 jobs per entity and blocks the 33rd CS ioctl without a timeout. So a
- * queue sends at most SP_JOBS. */
+ * queue has at most SP_JOBS jobs of an entity in flight. */
 enum { SP_JOBS = 30, SP_CACHED_IBS = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS = 4096 };
 
 /* The longest time that one call waits for room in the queue. Python checks for Ctrl-C between two

@@ -47,8 +47,8 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
 /* Returns the index in `memories` of the first entry that begins above `address`. The caller holds
  * the device's lock. */
 size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
-/* Changes SHARED memory so that a job lists the memory only if the job's `shared` names it. After
- * this call only such jobs, of either device, may write the memory. */
+/* Changes SHARED memory so that only jobs whose `shared` is this memory name it in their BO list.
+ * After this call only such jobs, of either device, may write the memory. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif

@@ -311,9 +311,9 @@ static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, s
     return u->tiles * kernel->nr;
 }
 
-/* Copies the panels of b from column j on, so that each of their rows begins a cache line, as c's
- * tiles do. Rows that begin elsewhere cost a quarter more time. Returns NULL if they are aligned
- * already or memory is short. */
+/* Copies the panels of b from column j on, so that each of their rows begins at the start of a
+ * cache line, as c's tiles do. Rows that begin elsewhere cost a quarter more time. Returns NULL if
+ * they are aligned already or memory is short. */
 static char *begin_lines(const struct walk *w, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;

@@ -142,8 +142,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* Returns the distance of a dimension's elements. For a dimension of one element this is the
- * largest number, because its stride has no effect. */
+/* Returns the distance of a dimension's elements. Returns UINT64_MAX for a dimension of one
+ * element, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

@@ -96,7 +96,8 @@ struct sp_cuda_queue {
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for uploads and for downloads; created on first use */
-    /* the newest flight, if it is a download that the driver has not been given completely */
+    /* the newest flight, if it is a download of which the driver has not been given all pieces yet;
+     * else NULL */
     struct sp_cuda_flight *open;
     void **idle[2];  /* pools of free events: [0] without times, [1] with times */
     uint32_t nidle[2], most_idle[2];
