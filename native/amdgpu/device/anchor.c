@@ -25,7 +25,7 @@ static const double SECOND = 1e9, LEAP_NS = 1e6;
 static const double SLEW = 1.0 / 256;
 /* Longest time between two anchors that measure the rate: a longer time may include a suspend. */
 static const double MEASURED_NS = 10e9;
-static const double MOST_NS = 4e18; /* largest ns that fits into an int64_t */
+static const double MOST_NS = 4e18; /* limit in ns: twice this number fits into an int64_t */
 static const uint64_t FAR = UINT64_C(1) << 53; /* largest range of exact integers in a double */
 
 static double within(double x, double limit)
@@ -45,8 +45,8 @@ static double at_rate(uint64_t from, uint64_t to, double ns_per_tick)
     return to >= from ? ns : -ns;
 }
 
-/* Converts `ticks` to CLOCK_MONOTONIC, in ns. Uses the newest stored piece that begins at or before
- * `ticks`, or the oldest piece if none does. */
+/* Converts `ticks` to CLOCK_MONOTONIC, in ns. Uses the newest stored piece of the conversion
+ * (struct sp_piece) that begins at or before `ticks`, or the oldest piece if none does. */
 static int64_t line_at(const struct sp_anchors *a, uint64_t ticks)
 {
     uint32_t kept = a->n < SP_PIECES ? a->n : SP_PIECES;
@@ -69,9 +69,9 @@ static int has_jumped(const struct sp_anchors *a, uint64_t ticks, int64_t ns, do
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* Adds straight pieces to the line of the conversion (see above), which lead to a new anchor
- * (`ticks`, `ns`). SLEW limits their change of rate, so they may miss the anchor. The caller holds
- * the lock of the anchors. */
+/* Adds straight pieces to the line that converts ticks to ns. The new pieces lead to a new anchor:
+ * the reading `ticks` of the GPU's clock at time `ns`. SLEW limits their change of rate, so they
+ * may miss the anchor. The caller holds the lock of the anchors. */
 static void slew(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);

@@ -4,8 +4,8 @@
 #define SP_AMDGPU_ANCHOR_H
 #include "device.h"
 
-/* Takes a new anchor if the newest anchor is a second old. The caller calls this before it converts
- * the ticks of an ended submission. */
+/* An anchor is one reading of both clocks. Reads a new one if the newest anchor is a second old.
+ * The caller calls this before it converts the ticks of an ended submission. */
 void sp_anchor_renew(struct sp_amdgpu *dev);
 /* Returns the CLOCK_MONOTONIC time in ns at which the GPU's clock read `ticks`. */
 uint64_t sp_amdgpu_ns(struct sp_amdgpu *dev, uint64_t ticks);

@@ -42,8 +42,8 @@ struct sp_anchors {
     _Atomic uint64_t due_ns;
     /* guards the members below; a thread takes this lock after any other lock */
     pthread_mutex_t lock;
-    uint64_t ticks; /* newest anchor: reading of the GPU's clock */
-    int64_t ns;     /* newest anchor: reading of CLOCK_MONOTONIC, in ns */
+    uint64_t ticks; /* the newest reading of both clocks (anchor): ticks of the GPU's clock */
+    int64_t ns;     /* the newest reading of both clocks (anchor): CLOCK_MONOTONIC in ns */
     uint64_t told;  /* largest tick value that was converted for a caller */
     struct sp_piece piece[SP_PIECES];
     /* number of pieces added so far to `piece`, which keeps the newest SP_PIECES of them */
@@ -60,8 +60,10 @@ struct sp_amdgpu {
     struct sp_amdgpu_setup setup;
     _Atomic uint32_t refs;  /* references to this struct: its owner, queues, kernels, memory */
     _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
-    _Atomic size_t nlisted; /* number of entries of `memories` that some submissions must list */
-    /* advances when memory that submissions must list is added or removed; starts at 1 */
+    /* number of entries of `memories` that some submissions must name in their BO lists */
+    _Atomic size_t nlisted;
+    /* advances when memory that submissions must name in their BO lists is added or removed; starts
+     * at 1 */
     _Atomic uint64_t list_turn;
     /* advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must become shorter */
     _Atomic uint64_t kernel_turn;

@@ -27,8 +27,8 @@ static int context(struct sp_amdgpu *dev, uint32_t op, uint32_t *id, uint64_t *f
 int sp_amdgpu_context_new(struct sp_amdgpu *dev, uint32_t *id)
 {
     int rc = -ENOMEM;
-    /* A queue cannot work without a context. So this retries while the kernel driver has no
-     * memory. */
+    /* A queue cannot work without a context. So this function retries while the kernel driver has
+     * no memory. */
     for (int tries = 0; rc == -ENOMEM && tries < TRIES; tries++) {
         rc = context(dev, AMDGPU_CTX_OP_ALLOC_CTX, id, NULL);
         if (rc == -ENOMEM)
@@ -106,7 +106,8 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
-        sp_amdgpu_evictions(dev, &e->emptied.evictions); /* earlier evictions do not matter */
+        /* the card's evictions before the queue is opened do not matter, so count from here */
+        sp_amdgpu_evictions(dev, &e->emptied.evictions);
     if (rc == 0) {
         make_request(q, &q->request);
         make_request(q, &q->again);

@@ -19,7 +19,7 @@ struct sp_amdgpu_link {
     struct sp_amdgpu_queue *reader;
     struct sp_amdgpu_memory *there[SP_LINK_CHUNKS], *here[SP_LINK_CHUNKS];
     /* A thread holds this lock from a copy into a chunk until the copy out of that chunk is
-     * submitted. The thread takes this lock before the reader's lock. */
+     * submitted. The thread takes this lock before the lock of the queue `reader`. */
     pthread_mutex_t lock;
     uint32_t next;
 };

@@ -5,7 +5,7 @@
 #include "core/queue.h"
 
 /* The kernel driver accepts 32 jobs per entity and blocks the 33rd CS ioctl without a timeout. So a
- * queue sends at most SP_JOBS. */
+ * queue has at most SP_JOBS jobs of an entity in flight. */
 enum { SP_JOBS = 30, SP_CACHED_IBS = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TICKS = 4096 };
 
 /* The longest time that one call waits for room in the queue. Python checks for Ctrl-C between two
@@ -17,7 +17,7 @@ enum { SP_PUSH_NS = 100 * 1000000 };
 struct sp_emptied {
     /* the device's counters of these names at the newest invalidation of L2 */
     uint64_t written, code_turn;
-    uint64_t evictions; /* the card's eviction counter, read before that invalidation */
+    uint64_t evictions; /* the card's eviction counter, read before the newest invalidation of L2 */
     uint64_t job;       /* newest job that invalidated L2 */
 };
 
@@ -58,7 +58,8 @@ struct sp_cursor {
     uint64_t moved;
 };
 
-/* A job whose measured duration shows how many threads of `kernel` fit into one job. */
+/* A job that is timed to learn the speed of its kernel. The speed limits how many threads of that
+ * kernel later jobs run. */
 struct sp_measured {
     struct sp_amdgpu_kernel *kernel;
     uint64_t threads;
@@ -69,13 +70,14 @@ struct sp_transfer {
     struct sp_amdgpu_memory *kept[2]; /* memory that the submission keeps until its end */
     void *out; /* target of a download: at the end the CPU copies `out_nbytes` there from kept[0] */
     uint64_t out_nbytes;
-    /* memory that only the jobs of this submission list; or NULL */
+    /* memory that only jobs of this submission name in their BO list; or NULL */
     struct sp_amdgpu_memory *shared;
     /* for a copy from another device: the link, and the source address `from` on that device */
     struct sp_amdgpu_link *link;
     uint64_t from;
-    /* First and last timeline values of the link's reader for this copy; 0 before the first read.
-     * Reads of other copies may have values between them. */
+    /* First and last timeline values of the reads for this copy, which link->reader (a queue of the
+     * other device) makes; 0 before the first read. Reads for other copies may have values between
+     * them. */
     uint64_t first_read, last_read;
 };
 
@@ -102,7 +104,7 @@ struct sp_flight {
 /* The list of memory (BO handles) that a submission names to the kernel driver: submit/bo_list.c.
  * All zero: the list is not made yet. */
 struct sp_bo_list {
-    uint64_t turn; /* the list is valid while this equals the device's list_turn */
+    uint64_t turn; /* this list of BOs is valid while `turn` equals the device's list_turn */
     uint32_t n, most;
     struct drm_amdgpu_bo_list_entry *at;
 };
@@ -151,7 +153,8 @@ struct sp_amdgpu_queue {
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    /* number of idle packets (last packets of an IB) so far; each such packet writes its number */
+    /* Number of packet sequences so far (struct sp_amdgpu_packets) that have a number. The GPU
+     * writes that number to memory, and then waits for it there. */
     uint32_t idles;
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;

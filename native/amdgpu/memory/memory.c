@@ -33,7 +33,7 @@ size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address)
     return low;
 }
 
-/* Counts memory that submissions must list, and invalidates the lists of all submissions. The
+/* Counts memory that submissions must name in their BO lists, and invalidates all such lists. The
  * caller holds the device's lock. */
 static void note_listed(struct sp_amdgpu *dev, const struct sp_amdgpu_memory *m, int change)
 {
@@ -345,7 +345,8 @@ static void dispose(struct sp_amdgpu *dev, struct sp_amdgpu_memory *m)
 {
     int rc = sp_bo_va(dev, m->bo, AMDGPU_VA_OP_UNMAP, m->base, m->nbytes, 0);
     pthread_mutex_lock(&dev->lock);
-    if (rc >= 0) /* after a failed unmap the address range may still be mapped */
+    /* never reuse the address range after a failed unmap: it may still be mapped */
+    if (rc >= 0)
         sp_va_give(dev->va, m->base, m->nbytes + GUARD);
     pthread_mutex_unlock(&dev->lock);
     sp_bo_drop(dev, m->bo);

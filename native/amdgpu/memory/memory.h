@@ -6,12 +6,15 @@
 /* Which submissions must name a piece of memory in the BO list that they give to the kernel
  * driver. */
 enum sp_listed {
-    /* only jobs whose member `shared` is this memory; no submission, if the memory is
-     * VM_ALWAYS_VALID */
+    /* Only jobs whose member `shared` is this memory name it. If the memory is VM_ALWAYS_VALID, no
+     * submission names it. */
     SP_LISTED_BY_JOB = 0,
-    /* only submissions that touch the memory; for shared memory and wrapped host memory */
+    /* Only submissions that touch the memory name it. Used for shared memory and wrapped host
+     * memory. */
     SP_LISTED_TOUCHED,
-    SP_LISTED_ALWAYS      /* every submission; if the kernel driver does not know VM_ALWAYS_VALID */
+    /* Every submission names the memory. Used if the kernel driver does not know
+     * VM_ALWAYS_VALID. */
+    SP_LISTED_ALWAYS
 };
 
 struct sp_amdgpu_memory {
@@ -23,7 +26,7 @@ struct sp_amdgpu_memory {
     uint64_t va;     /* GPU address of the first requested byte */
     uint64_t base;   /* GPU address of the mapping */
     uint64_t nbytes; /* bytes of the mapping */
-    uint32_t listed; /* enum sp_listed */
+    uint32_t listed; /* which submissions name this memory in their BO list: enum sp_listed */
     uint32_t cpu;    /* 1 if the CPU can map the memory */
     uint32_t displaced; /* 1 if the memory is not in its preferred heap */
     /* 1 if other processes or devices may write the memory at any time; guarded by the device's
@@ -44,8 +47,8 @@ struct sp_amdgpu_memory *sp_amdgpu_find(struct sp_amdgpu *dev, uint64_t address,
 /* Returns the index in `memories` of the first entry that begins above `address`. The caller holds
  * the device's lock. */
 size_t sp_memory_above(const struct sp_amdgpu *dev, uint64_t address);
-/* Changes SHARED memory so that a job lists the memory only if the job's `shared` names it. After
- * this call only such jobs, of either device, may write the memory. */
+/* Changes SHARED memory so that only jobs whose `shared` is this memory name it in their BO list.
+ * After this call only such jobs, of either device, may write the memory. */
 void sp_amdgpu_list_by_job(struct sp_amdgpu_memory *m);
 void sp_amdgpu_pool_empty(struct sp_amdgpu *dev);
 #endif

@@ -3,8 +3,8 @@
 #define SP_AMDGPU_CLOCK_H
 #include "ib.h"
 
-/* Stores the clock at the time when the CP reads this packet. */
+/* Encodes a packet that stores the GPU's clock at `va` when the CP reads the packet. */
 void sp_encode_start(struct sp_job *job, uint64_t va);
-/* Stores the clock after all earlier work has ended. */
+/* Encodes a packet that stores the GPU's clock at `va` after all earlier work has ended. */
 void sp_encode_clock(struct sp_job *job, uint64_t va);
 #endif

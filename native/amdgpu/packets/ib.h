@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* third result besides 0 and -errno: the rest of the record needs another job */
+/* A result of the functions that encode a record, besides 0 and -errno: the rest of the record
+ * needs another job. */
 enum { SP_JOB_FULL = 1 };
 
 struct sp_job {
@@ -18,7 +19,8 @@ struct sp_job {
     uint64_t va;
     unsigned char *args;
     uint64_t args_va;
-    /* arguments fill their slot from its end; those so far begin at this offset, in bytes */
+    /* Kernel arguments fill the slot `args` from its end downwards. The arguments that the job has
+     * so far begin at this offset in the slot, in bytes. */
     uint64_t args_at;
     uint64_t slot;    /* index of the slot, for the IB and for the arguments */
     uint32_t wrote;   /* 1 if the job has written arguments into the slot */
@@ -30,15 +32,16 @@ struct sp_job {
      * far below the kernel driver's time limit. */
     uint64_t threads, copied;
     uint32_t ndispatches;
-    /* kernel and threads that this job measures; `kernel` is NULL if none */
+    /* the kernel whose speed this job measures, and its number of threads; `kernel` is NULL if this
+     * job measures none */
     struct sp_measured measured;
     uint32_t nwaits; /* number of this job's waits, which are in `request.waits` of the queue */
-    /* memory that only the jobs of this submission list; or NULL */
+    /* memory that only jobs of this submission name in their BO list; or NULL */
     const struct sp_amdgpu_memory *shared;
 };
 
-/* The most dwords that the end of an IB takes: a wait for copies, two stores of the clock, the idle
- * packets of the device's setup, and padding. */
+/* The most dwords that the end of an IB takes: a wait for copies, two stores of the clock, the
+ * packets that wait until the GPU is idle (`idle` of the device's setup), and padding. */
 enum { SP_TAIL_NDW = 7 + 16 + SP_AMDGPU_PACKETS / 2 + 8 };
 
 /* Returns 1 if a packet of `ndw` dwords, its arguments, and the end of the IB fit into the job. */

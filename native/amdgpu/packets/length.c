@@ -8,7 +8,8 @@
 #include "clock.h"
 #include "order.h"
 
-/* largest factor by which a limit of threads grows over the threads of a measured job */
+/* A kernel's limit of threads per job becomes at most GROWTH times the threads of the job that was
+ * measured. */
 enum { GROWTH = 4 };
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)

@@ -196,9 +196,9 @@ static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 }
 
 /* Returns the result of the peer's reads from value `first` to `last`: 0 or -errno. Each chunk is
- * one timeline value of the reader. The job of our queue that copies a chunk starts even if the
- * read of that chunk failed. Reads for other queues may lie between `first` and `last`: if one of
- * them failed, our copy fails too. */
+ * one timeline value of the queue `reader`. The job of our queue that copies a chunk starts even if
+ * the read of that chunk failed. Reads for other queues may lie between `first` and `last`: if one
+ * of them failed, our copy fails too. */
 static int reader_outcome(struct sp_amdgpu_queue *reader, uint64_t first, uint64_t last)
 {
     pthread_mutex_lock(reader->common.lock);

@@ -15,7 +15,7 @@ static uint32_t takes_flag(struct sp_amdgpu *dev, uint64_t flag)
 {
     struct sp_bo *bo;
     int rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
-    if (rc == -ENOMEM) /* -ENOMEM does not show whether the flag is accepted */
+    if (rc == -ENOMEM) /* try again: -ENOMEM does not show whether the driver accepts `flag` */
         rc = sp_bo_create(dev, SP_PAGE, AMDGPU_GEM_DOMAIN_GTT, flag, &bo);
     if (rc)
         return 0;

@@ -104,7 +104,7 @@ int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_a
 {
     void *unused;
     /* The record names the first chunk of the link as its source. But each job copies from the
-     * chunk that the reader has just filled. */
+     * chunk that the other device's queue (link->reader) has just filled. */
     struct sp_cmd_copy c = {
         .kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = dst, .src = link->here[0]->va, .count = nbytes};
     if (link->here[0]->dev != q->dev)

@@ -56,8 +56,8 @@ int sp_amdgpu_hand_over(struct sp_amdgpu_queue *q, uint64_t value, uint64_t time
     return (int)sp_queue_leave(&q->common, rc);
 }
 
-/* Returns the submission that is only partly sent, which follows the last one of the list of
- * flights. Returns NULL if there is none, or if `f` is that submission. */
+/* Returns the queue's submission that is only partly sent; it comes after all submissions in the
+ * list of flights. Returns NULL if there is none, or if `f` is that submission. */
 static struct sp_flight *last(const struct sp_amdgpu_queue *q, const struct sp_flight *f)
 {
     return f == q->sending ? NULL : q->sending;

@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-/* Most threads of one grid. The limit exists because the submitting thread waits for most jobs of a
- * grid. */
+/* The largest number of threads of one grid. The limit exists because the submitting thread waits
+ * for most of the grid's jobs. */
 static const uint64_t MOST_THREADS = UINT64_C(1) << 36;
 enum { LDS_MOST = 65536 };
 

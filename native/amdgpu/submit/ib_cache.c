@@ -1,13 +1,13 @@
 /* Keeps the IB of a submission and sends that IB again when the same records are submitted again.
  *
- * If records fit into one job, the queue keeps their IB and its arguments in a slot behind those of
- * the ring. Sending the records again costs one CS request and one timeline value, even while
- * earlier submissions of them are in flight.
+ * If records fit into one job, the queue keeps their IB and its arguments in a slot of its own.
+ * That slot lies behind the slots of the ring. Sending the records again costs one CS request and
+ * one timeline value, even while earlier submissions of them are in flight.
  *
  * The queue finds an IB by the bytes of its records, whoever submits them. Equal records make the
  * same IB, unless a part of the IB belongs to one submission only. Such parts are clocks, waits,
- * scratch memory, bounce buffers, and idle packets that write a number. No IB for the copy engine
- * (SDMA) is kept. */
+ * scratch memory, bounce buffers, and packets that wait until the GPU is idle and then write a
+ * number. No IB for the copy engine (SDMA) is kept. */
 #include "ib_cache.h"
 #include "amdgpu/flight/flight.h"
 #include "amdgpu/progress/progress.h"
@@ -107,7 +107,7 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_cached_ib *r, s
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* the struct stays in the list of spare structs */
+        f->next = next; /* the ioctl failed, so `f` stays in the list of spare structs */
         return 0;
     }
     q->spare = next;

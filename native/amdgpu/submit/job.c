@@ -192,7 +192,8 @@ static int list(const struct sp_job *job, struct sp_bo_list *list)
     const int rc = sp_bo_list_update(job->q->dev, list, f->records, f->nbytes);
     if (rc || !job->shared)
         return rc;
-    /* the next job of this submission lists another chunk, so the list must be made again */
+    /* the next job of this submission copies out of another chunk of the link, so its list must be
+     * made again */
     list->turn = 0;
     return sp_bo_list_add(list, job->shared->bo->handle);
 }

@@ -11,8 +11,8 @@ struct sp_scratch_need {
 };
 /* Raises `need` so that it covers this dispatch too. */
 void sp_scratch_more(struct sp_scratch_need *need, const struct sp_cmd_dispatch *d);
-/* Checks the scratch of a dispatch. Returns -E2BIG if one group in each engine needs more than
- * SP_AMDGPU_SCRATCH_MOST bytes, otherwise 0. */
+/* Checks the scratch of a dispatch. Returns -E2BIG if one group in each shader engine needs more
+ * than SP_AMDGPU_SCRATCH_MOST bytes, otherwise 0. */
 int sp_scratch_check(const struct sp_amdgpu *dev, const struct sp_cmd_dispatch *d);
 int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_need *need);
 #endif

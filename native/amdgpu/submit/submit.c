@@ -120,7 +120,7 @@ static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbyt
     sp_amdgpu_hold(source);
     sp_amdgpu_hold(to);
     rc = sp_amdgpu_enqueue(reader, &c, sizeof c, &(struct sp_transfer){.kept = {source, to}, .shared = to});
-    if (rc < 0) { /* the reader's copy is one job, so it is never partly sent */
+    if (rc < 0) { /* the copy into a chunk is one job, so it is never partly sent */
         sp_amdgpu_free(source);
         sp_amdgpu_free(to);
     }
@@ -174,8 +174,8 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
     return more;
 }
 
-/* Waits until the link's reader has room for a job. Returns 0, -EAGAIN at the deadline, or the
- * error of the reader. */
+/* Waits until the link's `reader` (a queue of the other device) has room for a job. Returns 0,
+ * -EAGAIN at the deadline, or the error of that queue. */
 static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
 {
     struct sp_amdgpu_queue *reader = link->reader;
@@ -189,7 +189,8 @@ static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
 
 /* Sends one more job of a copy from another device, like send_one. While the link's lock is held,
  * no other copy uses the chunk. The lock is held until the job that copies out of the chunk is
- * submitted. If that submission fails, the reader fills the same chunk again. */
+ * submitted. If that submission fails, the other device's queue (link->reader) fills the same chunk
+ * again. */
 static int send_one_over(struct sp_amdgpu_queue *q, struct sp_flight *f)
 {
     struct sp_amdgpu_link *link = f->transfer.link;
@@ -294,7 +295,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        if (f->nticks) /* no later submission has taken ticks, so these are free again */
+        /* no later submission has timestamps, so the places of these timestamps are free again */
+        if (f->nticks)
             q->next_tick = f->first_tick;
         /* the memory of the transfer belongs to the caller again */
         f->transfer = (struct sp_transfer){.out = NULL};

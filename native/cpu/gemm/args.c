@@ -6,15 +6,15 @@
 
 #include <errno.h>
 
-/* Most elements of b in a packed blob, so that no size overflows. Without this limit, strides of 0
- * would allow any size of operand b. */
+/* The largest number of elements of b in a packed blob, so that no size overflows. Without this
+ * limit, strides of 0 would allow any size of operand b. */
 static const double MOST_PACKED = 1e16;
 /* An operand `a` of up to this size is cheaper to read in place than to pack. The limit was
  * measured on Zen 4, up to 700 x 700 floats. In a larger `a`, each row is on a page of its own. */
 enum { SMALL_A_NBYTES = 2 << 20 };
 
-/* Most rows of operand `a` that are read together if they share cache sets: the ways of L1, less
- * those for b and c. */
+/* The largest number of rows of operand `a` that are read together if the rows share cache sets:
+ * the ways of L1, less those for b and c. */
 enum { ROWS_NOT_APART = 6 };
 
 /* Returns 1 if operand `a` is better read in place. Packing costs a pass over `a`, which pays only
@@ -34,8 +34,8 @@ static int reads_b_in_place(const struct sp_gemm_job *job, size_t rsb, size_t cs
     return csb == 1 && (double)job->k * (double)rsb * job->kernel->nbytes <= job->kernel->small_b;
 }
 
-/* Returns the header of a packed blob of this job's b. The blob's layout depends on nothing
- * else. */
+/* Returns the header of a packed blob of this job's b. The fields of the header determine the
+ * layout of the blob. */
 static struct sp_packed header_of(const struct sp_gemm_job *job, enum sp_gemm_type type, enum sp_isa isa)
 {
     const size_t nbytes = sp_gemm_packed_elements(job) * job->kernel->nbytes;

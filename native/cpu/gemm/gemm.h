@@ -70,7 +70,7 @@ struct sp_gemm_kernel {
      * sp_ukr is set, `along` stores them past the caches; each row of c must then begin and end
      * at a cache line. */
     sp_ukr_fn *asking, *along;
-    sp_pack_fn *pack; /* packs a struct sp_strided */
+    sp_pack_fn *pack; /* packs the matrix that a struct sp_strided describes into panels */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
@@ -82,11 +82,11 @@ struct sp_gemm_kernel {
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. With tall tiles each panel is
-     * read again only a few times, and 64-byte vectors cost nothing more from L2. With 32-byte
-     * vectors and tiles of 6 rows, reads from L2 do cost more. numpy's arrays also begin 16 bytes
-     * after the start of a cache line. So the limit there is L1: at 128 cubed Zen 3 has 45 GFLOPS
-     * with b in place, 52 with b packed. */
+    /* Up to this many bytes, b is better read in place than packed. With tall tiles, each panel of
+     * b is read again only a few times, and 64-byte vectors load as fast from L2 as from L1. With
+     * 32-byte vectors and tiles of 6 rows, loads from L2 are slower. numpy's arrays also begin 16
+     * bytes after the start of a cache line. So for 32-byte vectors the limit is the size of L1: at
+     * 128 cubed Zen 3 has 45 GFLOPS with b in place, 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
@@ -121,7 +121,8 @@ struct sp_gemm_job {
     /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
      * packing */
     const void *a_rows;
-    /* limit of the rows of a micro-tile, where fewer than the kernel's mr are faster; 0: mr rows */
+    /* the most rows of a micro-tile. 0: the kernel's mr rows. Not 0: tiles of fewer rows are faster
+     * for this job. */
     size_t most_rows;
     void *c;
     size_t rsc;
@@ -155,7 +156,7 @@ int sp_gemm_rows_fit_l1(size_t stride_nbytes, size_t rows);
 /* Products with one or a few rows or columns (gemv.c), which need no packed b. sp_gemv_takes
  * returns 1 if gemv.c can compute the product, and can read the matrix (one of the two operands) in
  * the order of memory. sp_gemv_run computes the product. */
-enum { SP_GEMV_FEW_COLUMNS = 4 }; /* most columns of c that gemv.c takes as vectors */
+enum { SP_GEMV_FEW_COLUMNS = 4 }; /* up to this many columns of c, gemv.c can compute the product */
 enum { SP_GEMV_FAR = 32 << 20 };  /* a matrix of more bytes is in no cache */
 int sp_gemv_takes(const struct sp_gemm_job *job, size_t rsb, size_t csb);
 int sp_gemv_run(const struct sp_gemm_job *job, const void *a, const void *b, size_t rsb, size_t csb,

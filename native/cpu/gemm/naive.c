@@ -12,7 +12,7 @@ enum { COLUMNS = 256 };
 
 struct naive {
     const void *args;
-    uint32_t runs; /* number of runs of columns */
+    uint32_t runs; /* number of pieces of at most COLUMNS columns that a row of c is divided into */
 };
 
 #define NAIVE(name, T, ACT)                                                                                            \

@@ -50,7 +50,8 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
      * Slices of equal size are better than a short last one. */
     const size_t most = 1 << 16; /* limit that keeps products of these sizes from overflowing */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
-    if (kc < job->kc) /* rows of `a` are shorter, so more of them fit into the cache */
+    /* fewer terms than planned make the rows of `a` shorter, so take more rows at a time */
+    if (kc < job->kc)
         job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
     job->kc = kc;
     job->mc = round_up(smaller(smaller(job->mc, job->m), most), kernel->mr);

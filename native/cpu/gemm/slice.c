@@ -20,8 +20,8 @@ enum { INNERMOST_NBYTES = 16 << 10 };
  * the caches, without being read. */
 enum { PAST_NBYTES = 8 << 20 };
 /* MANY_TILES: from this number of full tiles on, every tile but the last has the maximum of rows.
- * With fewer full tiles, rows are divided evenly among the tiles. UNFINISHED: most neighbouring
- * tiles that are computed before bias and activation are applied to them. */
+ * With fewer full tiles, rows are divided evenly among the tiles. UNFINISHED: the maximum number of
+ * neighbouring tiles that are computed before bias and activation are applied to them. */
 enum { MANY_TILES = 4, UNFINISHED = 8 };
 
 /* Applies bias and activation to a part of c whose sums are complete. */
@@ -41,8 +41,8 @@ static int is_finished(const struct sp_gemm_job *job)
     return !job->bias_rows && !job->bias_columns && job->act == SP_ACT_NONE;
 }
 
-/* Computes one micro-tile of c. The caller has set up `u` except for the tile's size. With `last`
- * the sums are complete after it, so bias and activation follow. */
+/* Computes one micro-tile of c. The caller has set up `u` except for the tile's size. If `last` is
+ * not 0, the sums are complete after this call, so bias and activation follow. */
 static void tile(const struct sp_gemm_job *job, struct sp_ukr *u, size_t i, size_t rows, size_t j, size_t columns,
                  int last)
 {
@@ -137,9 +137,9 @@ static void pack_a(const struct walk *w, size_t ic, size_t iend, size_t mr, size
         w->job->pack_a(w->job->a, i, rows, rows, w->p, w->kc, w->packed_a + down * mr * w->kc * w->job->kernel->nbytes);
 }
 
-/* Describe a prefetch of `count` rows of `row_nbytes` bytes that begin `apart` bytes apart.
- * down_rows takes the first cache line of each row, then the second; along_rows takes one row after
- * the other. */
+/* down_rows and along_rows return a description of a prefetch: `count` rows of `row_nbytes` bytes
+ * that begin `apart` bytes apart. down_rows takes the first cache line of each row, then the
+ * second. along_rows takes one row after the other. */
 static struct sp_ahead down_rows(const void *at, size_t count, size_t apart, size_t row_nbytes, const char *rest)
 {
     const struct sp_ahead ahead = {
@@ -221,8 +221,8 @@ static inline void find(const struct walk *w, struct sp_ukr *u, size_t i, size_t
     }
 }
 
-/* Computes the tile at row ic + down * mr, with `columns` columns from j on, of panel `across`.
- * With `asks` it prefetches. */
+/* Computes the tile at row ic + down * mr, with `columns` columns from j on, of panel `across`. If
+ * `asks` is not 0, prefetches data of later tiles. */
 static inline void compute(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j, size_t columns,
                            int asks)
 {
@@ -311,9 +311,9 @@ static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, s
     return u->tiles * kernel->nr;
 }
 
-/* Copies the panels of b from column j on, so that each of their rows begins a cache line, as c's
- * tiles do. Rows that begin elsewhere cost a quarter more time. Returns NULL if they are aligned
- * already or memory is short. */
+/* Copies the panels of b from column j on, so that each of their rows begins at the start of a
+ * cache line, as c's tiles do. Rows that begin elsewhere cost a quarter more time. Returns NULL if
+ * they are aligned already or memory is short. */
 static char *begin_lines(const struct walk *w, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;

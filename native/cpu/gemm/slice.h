@@ -25,7 +25,8 @@ static inline size_t tile_rows(size_t rows, size_t most)
     return rows <= most ? rows : pieces(rows, pieces(rows, most));
 }
 
-/* Returns the first index into `ukr` of struct sp_gemm_kernel for this many columns. */
+/* Returns v for the micro-kernel `ukr[v][rows - 1]` of struct sp_gemm_kernel that computes tiles of
+ * this many columns. */
 static inline size_t sp_gemm_variant(const struct sp_gemm_kernel *kernel, size_t columns)
 {
     /* 0: for whole tiles; 1 or 2: for partial tiles of one or two vectors */
@@ -42,8 +43,8 @@ struct sp_gemm_panels {
     size_t places;
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
-    /* with `in_place`: columns from this one on are packed all the same, because a read of a whole
-     * panel there could pass the end of b */
+    /* Index of the first column whose panel is packed even if `in_place` is not NULL. A read in
+     * place of a whole panel from there on could pass the end of b. */
     size_t whole;
 };
 

@@ -1,7 +1,7 @@
 /* Instruction set "ref": portable C, the oracle of the other instruction sets. It calls libm where
  * they use polynomials. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=off") /* round each operation, also with FMA */
+#pragma GCC optimize("fp-contract=off") /* round product and sum separately, also if FMA exists */
 #endif
 #define SP_ISA ref
 #define SP_USE_LIBM 1

@@ -160,8 +160,8 @@ static void make_steps(const struct sp_map_job *job, const struct sp_map_thread 
     for (uint32_t k = 0; k < job->ninsns; k++, s++) {
         const struct sp_map_insn *const in = &job->insns[k];
         const struct sp_map_slot *const a = &t->slot[in->a], *const b = &t->slot[in->b], *const c = &t->slot[in->c];
-        /* assign field by field, not as a whole struct, because run_steps soon reads single
-         * fields */
+        /* Assign field by field. run_steps soon reads single fields, and such a read would wait for
+         * a wider store. */
         s->fn = in->fn;
         s->scalars = a->scalar | b->scalar << 1 | c->scalar << 2;
         s->out = (char *)(uintptr_t)t->slot[in->out].at;

@@ -42,7 +42,8 @@ static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o,
     f->f->join(acc);
 }
 
-/* Folds columns [i0, i1) of rows [r0, r1) of `o` into acc[0 .. i1 - i0). */
+/* Folds columns [i0, i1) of rows [r0, r1) into acc[0 .. i1 - i0), for index `o` of the outer
+ * dimension. */
 static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, uint64_t i0,
                    uint64_t i1, void *acc)
 {

@@ -19,8 +19,8 @@ void sp_map_plain(struct sp_map_job *job, const struct sp_map_table *table, void
             .base = (char *)(uintptr_t)x[i], .stride = {nbytes}, .type = type, .whole = x[i] != NULL};
 }
 
-/* Reads the sizes of the iteration space. Returns -EINVAL without a dimension, or if the number of
- * elements overflows. */
+/* Reads the sizes of the iteration space. Returns -EINVAL if the geometry is malformed (for example
+ * without a dimension), or if the number of elements overflows. */
 static int read_shape(struct sp_map_job *job, const int64_t *geometry, uint32_t ngeometry)
 {
     if (ngeometry < SP_MAP_GEO_HEAD || geometry[SP_MAP_GEO_NDIM] < 1 || geometry[SP_MAP_GEO_NDIM] > SP_MAP_DIMS)

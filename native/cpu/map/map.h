@@ -68,7 +68,7 @@ struct sp_map_table {
     /* indexed by [type][op]; NULL: not available */
     sp_map_link_fn *link[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
-    uint32_t chain_nbytes; /* bytes of each operand that one pass through a chain computes */
+    uint32_t chain_nbytes; /* bytes of each operand that one pass through a chain handles */
     /* Runs a chain for bytes [at, end) of the arrays, whole multiples of chain_nbytes. */
     void (*chain)(const struct sp_map_link *first, size_t at, size_t end);
     struct sp_map_folds fold[SP_MAP_FOLDS][SP_MAP_TYPES];
@@ -90,7 +90,7 @@ struct sp_map_operand {
     char *base; /* address of the first element; NULL: the operand is not used */
     int64_t stride[SP_MAP_DIMS];
     uint32_t type;
-    /* 1: elements are contiguous and aligned, in the order of the iteration space */
+    /* 1: the operand's elements are contiguous and aligned, in the order of the iteration space */
     uint32_t whole;
     /* 1: rows are long, and each row is contiguous and aligned, or a single value */
     uint32_t in_rows;
@@ -107,7 +107,8 @@ struct sp_map_job {
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
     uint32_t group, block; /* elements of a group and of a block */
-    /* number of elements of a gathered pattern that are stored again behind it */
+    /* A repeating input's pattern is gathered in a block of memory. The first `again` elements of
+     * the repetition follow it there, so that one call can read on past the pattern's end. */
     uint32_t again;
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
     uint32_t chained;      /* 1: the instructions run as a chain (chain.c) */
@@ -127,7 +128,8 @@ static inline uint32_t sp_map_nbytes(uint32_t type)
     return nbytes[type];
 }
 
-/* Returns the type of the last instruction, which is that of the program's result before a fold. */
+/* Returns the type of the last instruction. It is the type of the elements that the program
+ * computes, before a fold reduces them. */
 static inline uint32_t sp_map_result(const struct sp_map_job *job)
 {
     return job->insns[job->ninsns - 1].type;
@@ -200,7 +202,7 @@ size_t sp_map_chain_scratch(const struct sp_map_job *job);
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
 /* Computes elements [done, end) of the block by a chain, chain_nbytes of each operand at a time.
  * Leaves a shorter rest, and returns the index of the first element that it left. With `past` its
- * stores are streaming stores; `to` must then begin a cache line at `done`. */
+ * stores are streaming stores. Element `done` of `to` must then be at the start of a cache line. */
 size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
                         uint32_t past);
 /* Returns how many elements the block from element `at` on should have, at most `most`: no more

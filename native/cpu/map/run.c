@@ -78,8 +78,8 @@ int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct s
     struct run_job r = {.job = job, .each = task_elements(job)};
     if (job->total == 0)
         return 0;
-    /* A task with streaming stores ends with a fence and waits for the stores, so such tasks are
-     * larger. */
+    /* Make tasks with streaming stores larger than others, because each of them ends with a fence
+     * that waits for its stores. */
     for (int k = 0; job->stream && k < 4 && job->total / r.each > 32 * (uint64_t)sp_pool_threads(pool); k++)
         r.each *= 2;
     while ((job->total + r.each - 1) / r.each > UINT32_MAX)

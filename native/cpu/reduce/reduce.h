@@ -15,16 +15,16 @@ struct sp_reduce_job {
     const void *x;
     void *y;
     size_t outer, n, inner;
-    size_t column_runs; /* number of pieces into which the range of i is divided */
-    /* number of pieces into which the range of r is divided; 1: each piece computes final
-     * results */
+    size_t column_runs; /* number of pieces into which the columns (the range of i) are divided */
+    /* number of pieces into which the rows (the range of r) are divided; 1: each piece computes
+     * final results */
     size_t row_runs;
     size_t rows; /* rows of each piece except the last */
     size_t pieces;
     size_t per_task;
     void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */
-    /* Reduces rows [r0, r1) of columns [i0, i1) of each o in [o0, o1) to y. If `partial` is not
-     * NULL, reduces a single o to `partial` instead. */
+    /* Reduces x[o, r, i] over rows r in [r0, r1) to y, for o in [o0, o1) and columns i in [i0, i1).
+     * If `partial` is not NULL, there is a single o, and the results go to `partial` instead. */
     void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
                   void *partial);
     /* Computes each y[at] from partial[0..row_runs)[at], combined in that order. */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Limits of a queue; beyond them submissions wait for room. MOST_JOBS equals SP_TIMES
- * (core/ledger.h), so a queue that keeps times keeps those of a whole queue of submissions. With
+ * (core/ledger.h). So a queue that keeps times has the times of all its queued submissions. With
  * limits of 256 to 16384 jobs, a thread that submits faster than the device computes had the same
  * speed. MOST_NBYTES counts records and upload bytes; two images of 32 MiB fit. One job may exceed
  * MOST_NBYTES, so that any size is accepted. */
@@ -29,8 +29,8 @@ static void note(struct sp_cpu_queue *q, uint64_t value, uint64_t start_ns, int 
     sp_queue_note(&q->common, value, start_ns, end_ns, rc);
 }
 
-/* With `take`, references each queue that the records wait for, so that the queue lives until the
- * submission has ended. Without `take`, drops these references. */
+/* If `take` is not 0, references each queue that the records wait for, so that the queue lives
+ * until the submission has ended. If `take` is 0, drops these references. */
 static void hold_waited(const void *records, size_t nbytes, int take)
 {
     const unsigned char *p = records;

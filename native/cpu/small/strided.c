@@ -20,8 +20,8 @@ sp_routine_fn sp_strided_u64_ref;
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
 /* A block of a plane, with the distances in bytes between its rows and between its columns, in dst
- * and in src. Of the dimensions other than columns, rows are the closest together in src. In dst,
- * columns are usually contiguous. */
+ * and in src. The last dimension has the columns. Of the other dimensions, the one with the
+ * smallest stride in src has the rows. In dst, columns are usually contiguous. */
 struct block {
     char *dst;
     const char *src;
@@ -142,8 +142,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* Returns the distance of a dimension's elements. For a dimension of one element this is the
- * largest number, because its stride has no effect. */
+/* Returns the distance of a dimension's elements. Returns UINT64_MAX for a dimension of one
+ * element, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

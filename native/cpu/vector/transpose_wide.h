@@ -18,7 +18,8 @@ typedef int64_t sp_i64x4 __attribute__((vector_size(32)));
 #define SP_SHUFFLE8(a, b, ...) __builtin_shuffle(a, b, (sp_i32x8){__VA_ARGS__})
 #define SP_SHUFFLE4_F64(a, b, ...) __builtin_shuffle(a, b, (sp_i64x4){__VA_ARGS__})
 #endif
-/* Shuffles within halves of 16 bytes; each is one instruction. */
+/* Shuffles of two vectors of 32 bytes; each is one instruction. The first four work within each
+ * half of 16 bytes. The last two put a half of `a` before the same half of `b`. */
 #define SP_LOW8(a, b) SP_SHUFFLE8(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define SP_HIGH8(a, b) SP_SHUFFLE8(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 #define SP_LOW_PAIRS8(a, b) SP_SHUFFLE8(a, b, 0, 1, 8, 9, 4, 5, 12, 13)

@@ -76,7 +76,7 @@ static inline float sp_tanh_f32(float x)
     const float near_zero = p * z * x + x;
     const float far = 1.0f - 2.0f / (sp_exp_f32(a + a) + 1.0f);
     const float found = a < 0.625f ? near_zero : far;
-    /* keeps the sign of -0 too */
+    /* the result has the sign of x, also for -0 */
     return sp_float_of(sp_bits_of(found) | (sp_bits_of(x) & 0x80000000u));
 }
 #endif

@@ -239,7 +239,7 @@ static inline double sp_tanhv_f64(double x)
     const double near_zero = x + x * z * (p / q);
     const double far = 1.0 - 2.0 / (sp_exp_tail(a + a, 0.0) + 1.0);
     const double found = a < 0.625 ? near_zero : far;
-    /* keeps the sign of -0 too */
+    /* the result has the sign of x, also for -0 */
     return sp_double_of(sp_bits_of_f64(found) | (sp_bits_of_f64(x) & SP_SIGN));
 }
 

@@ -40,7 +40,8 @@ void sp_cuda_released(const struct sp_cuda *dev)
     void *now = NULL;
     unsigned flags;
     int active = 0;
-    if (sp_cuda_current == dev->context) /* the driver may give a later context the same address */
+    /* forget this address, because the driver may give it to a later context */
+    if (sp_cuda_current == dev->context)
         sp_cuda_current = NULL;
     if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
         return; /* other users still retain the context, and may want it current */

@@ -26,12 +26,15 @@ struct sp_cuda {
     int handle; /* CUdevice */
     void *context;
     _Atomic uint32_t refs; /* references: the owner, queues, kernels, memory */
-    /* 1 after a reset of the context: the driver must get no handle of that context */
+    /* 1 after a reset of the context. The reset has destroyed the context's objects, so no call may
+     * pass a handle of them to the driver. */
     _Atomic int reset;
     struct sp_cuda *next; /* next device in the list of open devices */
     _Atomic uint32_t graph_nodes;
     _Atomic uint64_t replayed, graph_builds, graph_launches, graph_updates;
-    _Atomic uint32_t open_downloads; /* number of open downloads of all queues of the device */
+    /* number of downloads, in all queues of the device, of which the driver has not been given all
+     * pieces yet */
+    _Atomic uint32_t open_downloads;
     /* advances when memory is zeroed; each queue then waits for memory_event */
     _Atomic uint64_t memory_turn;
 

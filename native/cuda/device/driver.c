@@ -32,7 +32,8 @@ static void make_key(void)
     has_key = pthread_key_create(&words_key, free) == 0;
 }
 
-/* Returns this thread's error text, or NULL if there is no memory or no key for it. */
+/* Returns this thread's error text. Returns NULL if there is no memory for it, or if the process
+ * has no pthread key left. */
 static char *words(void)
 {
     pthread_once(&words_once, make_key);

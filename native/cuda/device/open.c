@@ -103,7 +103,8 @@ static void drop_contents(struct sp_cuda *dev)
     if (sp_cuda_enter(dev))
         return;
     sp_cuda_pinned_drop(dev);
-    if (dev->pool) /* other users of the context in this process may keep the pool alive */
+    /* other users of the context in this process may keep the pool alive, so return its memory */
+    if (dev->pool)
         sp_cuda_empty_pool(dev);
     if (dev->anchor)
         sp_cuEventDestroy_v2(dev->anchor);

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-/* Largest distance in ms between an event and its anchor. cuEventElapsedTime returns a float of
- * milliseconds, whose steps are 30 ns at 500 ms. So an event further away becomes the new
- * anchor. */
+/* Largest time in ms between an event and the anchor, an event whose CLOCK_MONOTONIC time is known.
+ * cuEventElapsedTime returns a float of milliseconds, whose steps are 30 ns at 500 ms. So an event
+ * further away becomes the new anchor. */
 static const float FAR_MS = 500;
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event)

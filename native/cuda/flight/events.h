@@ -5,7 +5,8 @@
 
 void sp_cuda_event_give(struct sp_cuda_queue *q, int timing, void *event);
 void sp_cuda_events_drop(struct sp_cuda_queue *q);
-/* Returns the CLOCK_MONOTONIC time in ns at which a timed event ended. If the anchor is old, the
- * device keeps this event as its new anchor, and `*event` receives the event of the old one. */
+/* Returns the CLOCK_MONOTONIC time in ns at which a timed event ended. The anchor is an event whose
+ * time is known. If the anchor ended too long before this event, the device keeps this event as its
+ * new anchor, and `*event` receives the event of the old anchor. */
 uint64_t sp_cuda_event_ns(struct sp_cuda *dev, void **event);
 #endif

@@ -26,7 +26,8 @@ int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
     rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
     if (rc == 0)
         rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
-    /* a wait that was submitted ignores later records of the event, so the event is free */
+    /* once a wait is submitted, recording the event again does not affect that wait, so the event
+     * is free */
     sp_cuda_event_give(q, 0, event);
     return rc;
 }

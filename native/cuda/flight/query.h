@@ -5,7 +5,8 @@
 
 /* Calls `question(of)`, which is cuEventQuery or cuStreamQuery, and returns its result. */
 int sp_cuda_query(struct sp_cuda_queue *q, int (*question)(void *), void *of);
-/* Returns 1 if `result` is an error, which `sp_cuda_failed` has recorded. */
+/* Returns 1 if `result` of the driver's function `call` is an error, after sp_cuda_failed has
+ * recorded that error. Returns 0 otherwise. */
 int sp_cuda_refused(struct sp_cuda_queue *q, const char *call, int result);
 /* Returns 1 if the event has ended. Returns 0 if it has not, or after an error, which
  * `sp_cuda_failed` has recorded. */

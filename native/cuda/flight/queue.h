@@ -30,7 +30,8 @@ struct sp_cuda_flight {
     struct sp_cuda_flight *next;
     uint64_t value;
     void *start, *end; /* events; only timing queues have `start` */
-    /* 1 for a mark: `end` covers all launches up to `value`, which have no events of their own */
+    /* 1: the flight is a mark (mark.h), not a submission: its event `end` covers all launches up to
+     * `value`, which have no events of their own */
     int mark;
     int rc;            /* error that stopped the submission; 0 if none did */
     /* number of calls that the driver has accepted; for a transfer also the calls that failed */
@@ -63,7 +64,8 @@ struct sp_cuda_fault {
     char words[304];
 };
 
-/* A list of commands as a CUDA graph, with the records that its nodes were last set to. */
+/* A list of commands as a CUDA graph. `records` are the records whose arguments the graph's nodes
+ * have now. */
 struct sp_cuda_graph {
     uint64_t seen;  /* the queue's `submissions` when this graph was last submitted */
     uint32_t times; /* how often this list was submitted */
@@ -78,13 +80,13 @@ struct sp_cuda_queue {
     struct sp_queue q;
     struct sp_cuda *dev;
     void *stream;
-    /* the queue's stream waits for the zeroing of memory up to this `memory_turn` of the device */
+    /* the device's `memory_turn` when the queue's stream was last made to wait for zeroed memory */
     uint64_t memory_turn;
     _Atomic uint64_t reached;
     /* newest value that was reached before the device was lost; UINT64_MAX if the device is not
      * lost */
     _Atomic uint64_t good;
-    uint64_t marked;       /* newest value that the event of a flight covers */
+    uint64_t marked; /* newest timeline value whose end an event of a flight will show */
     /* If the last query found the stream busy with launches that no event covers: the newest
      * submitted value at that time. Otherwise 0. */
     uint64_t asked;
@@ -94,7 +96,8 @@ struct sp_cuda_queue {
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for uploads and for downloads; created on first use */
-    /* the newest flight, if it is a download that the driver has not been given completely */
+    /* the newest flight, if it is a download of which the driver has not been given all pieces yet;
+     * else NULL */
     struct sp_cuda_flight *open;
     void **idle[2];  /* pools of free events: [0] without times, [1] with times */
     uint32_t nidle[2], most_idle[2];

@@ -8,10 +8,10 @@
 enum { WINDOW_NBYTES = 12 << 10, TASK_FLOPS = 200000 };
 
 struct work {
-    struct sp_conv_strips task; /* only for NCHW */
+    struct sp_conv_strips task; /* used only for NCHW images */
     const struct sp_conv *v;
     const struct sp_conv_kernel *kernel;
-    const float *wt; /* only for NHWC: the weights as [taps][oc] */
+    const float *wt; /* used only for NHWC images: the weights as [taps][oc] */
     int64_t nwindow;
     /* A plane is one channel of one image, in NHWC a whole image. `planes` counts those of a task,
      * `all_planes` those of all tasks. */

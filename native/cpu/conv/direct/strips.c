@@ -12,7 +12,7 @@ enum {
     TERMS = 512, /* terms of a partial sum; few, to keep rounding errors small */
     /* bytes of packed weights that a task reads for each piece of a row */
     RESIDENT_NBYTES = 1 << 19,
-    MOST_COLUMNS = 4096 /* most columns of a piece of a row, for any plan */
+    MOST_COLUMNS = 4096 /* the largest number of columns of a piece of a row, for any plan */
 };
 
 struct work {

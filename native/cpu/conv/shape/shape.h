@@ -62,7 +62,8 @@ struct sp_conv_pass {
 typedef void sp_conv_tile_fn(const struct sp_conv_pass *pass);
 
 /* Distances from channel to channel, row to row and column to column. Distances in x are in floats.
- * Those in packed weights (w) are in rows that have a float for each lane of a block. */
+ * Distances in the packed weights (w) are counted in rows of those weights; a row has one float for
+ * each lane of a block. */
 struct sp_conv_memory {
     int64_t x_channel, x_row, x_column, w_channel, w_row, w_column;
 };
@@ -96,13 +97,14 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */
-    /* prefetch distance in y to later sums; the address may be any; 0: no prefetch */
+    /* distance in y from the current sums to the later sums to prefetch; the prefetched address
+     * need not lie in y; 0: no prefetch */
     int64_t later;
     /* how often the function repeats the strip; each time it advances by one or two vectors of
      * pixels */
     int64_t repeat;
-    /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. The
-     * address may be any. */
+    /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. That
+     * address need not lie in the input. */
     const float *ahead;
     int64_t ahead_step;
     int add, relu;
@@ -199,7 +201,7 @@ enum sp_conv_form {
 };
 struct sp_conv_weights {
     const float *w;
-    uint32_t is_wild; /* a weight is infinite or NaN */
+    uint32_t is_wild; /* 1: a weight is infinite or NaN */
 };
 
 /* Computes the geometry of a launch's arguments. Returns 0, 1 if there is nothing to compute, or

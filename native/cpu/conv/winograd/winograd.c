@@ -63,8 +63,8 @@ struct work {
     const struct sp_wino_tile *tile;
     const float *u;
     int64_t group, groups;     /* tiles per group, number of groups */
-    int far;                   /* 1: the images are not in the cache */
-    int64_t wide;              /* panels multiplied before the output transform */
+    int far;                   /* 1: prefetch the images, because L2 does not hold them */
+    int64_t wide;              /* number of panels multiplied before their output transform */
     struct sp_wino_group only; /* the single group that all threads share */
     int error;
 };
@@ -87,8 +87,8 @@ static size_t chunk_of(const struct sp_wino *wino, int64_t f)
     return (size_t)128 >> sp_min_i64(counts[f / 8] * counts[f % 8], 2);
 }
 
-/* Multiplies all rows of one part by matrix f of its weights, for panels [p0, p1). `u` holds all
- * panels of the matrix. */
+/* Multiplies all rows of one part of the group by matrix f of the part's weights, but only by
+ * panels [p0, p1) of that matrix. `u` holds all panels of the matrix. */
 static void products(const struct work *work, const struct sp_wino_group *group, int part, int64_t f, const float *u,
                      int64_t p0, int64_t p1, struct reading *reading, float *m)
 {
@@ -131,7 +131,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
         return -ENOMEM;
     struct reading reading = {.turn = 0};
     if (work->far)
-        /* input of the next group */
+        /* prefetch the input of the next group */
         reading.input = sp_wino_ahead_input(wino, group->first + group->count, group->count);
     for (int64_t p0 = first; p0 < end; p0 += wide) {
         const int64_t p1 = sp_min_i64(p0 + wide, end);
@@ -218,10 +218,12 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    /* with 64 channels, a group of one micro-tile's rows fills a quarter of L2 */
+    /* a group has as many tiles as a micro-tile has rows; with 64 channels it fills a quarter of
+     * L2 */
     if (!group && wino->m == 6) {
         group = most_rows;
-    /* with two or more micro-tiles, weights are read half as often from beyond L2 */
+    /* with two or more micro-tiles in a group, weights are read from beyond L2 at most half as
+     * often as with one */
     } else if (!group) {
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;

@@ -33,7 +33,8 @@ struct sp_wino {
     const struct sp_conv *conv;
     int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
     int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
-    int64_t points;            /* frequencies per dimension without those of odd pixels */
+    /* frequencies in one dimension, without the products of the odd pixels (stride 2) */
+    int64_t points;
     int64_t parts, matrices;   /* number of parts; number of weight matrices in all parts */
     /* tiles per output row, tiles per output column, tiles of all images in the order (image, row,
      * column) */
