@@ -62,7 +62,9 @@ class KernelNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The whole note. `target` is the processor's name. `printf` says whether any kernel prints."""
+    """The metadata note of a code object. `target` is the processor's name. `printf` says whether
+    any kernel prints.
+    """
 
     target: str
     printf: bool

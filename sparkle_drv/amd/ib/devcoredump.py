@@ -93,7 +93,7 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
         elif (found := _QUEUE.match(line)) and int(found[1]) < len(IPS):
             ip = IPS[int(found[1])]
     if not parts:
-        raise TextError(1, 1, "this devcoredump has neither rings nor IBs: its Linux writes none")
+        raise TextError(1, 1, "this devcoredump has neither rings nor IBs; older Linux writes none")
     if gfx is None:
-        raise ValueError("gfx: expected a value, because this devcoredump names none")
+        raise ValueError("gfx: expected a value, because this devcoredump names no gfx")
     return [part.ib(gfx) for part in parts]

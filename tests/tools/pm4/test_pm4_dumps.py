@@ -81,7 +81,7 @@ def test_what_the_kernel_could_not_read(dispatch):
 
 def test_a_kernel_that_does_not_tell_the_generation(dispatch):
     text = pm4_dumps.devcoredump([dispatch], version=None)
-    with pytest.raises(ValueError, match="this devcoredump names none"):
+    with pytest.raises(ValueError, match="this devcoredump names no gfx"):
         lowlevel.read_ibs(text)
     assert lowlevel.read_ibs(text, gfx=11) == [dispatch]
     with pytest.raises(TextError, match="neither rings nor IBs"):
