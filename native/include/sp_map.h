@@ -44,7 +44,9 @@ enum sp_map_op {
     SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type by the rules below */
+    /* converts operand a to the instruction's type; c is the type of a; rules: at enum
+     * sp_map_kind */
+    SP_MAP_CONVERT = 32,
     SP_MAP_LOWERED_OPS = 33
 };
 

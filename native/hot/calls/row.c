@@ -3,8 +3,8 @@
  *
  * ops/calls/table.py makes rows. The key of a row has dtype, shape and strides of each array, so
  * nothing else in the record can differ. A row does nothing if some memory is closed, or if the
- * result would overlap what the kernel reads. Then the Python function begins again from the
- * arguments, and makes the call or raises the error. Nothing has been submitted by then. */
+ * result would overlap what the kernel reads. Then the Python function checks the arguments itself,
+ * and makes the call or raises the error. Nothing has been submitted by then. */
 #include "row.h"
 #include "calls.h"
 #include "hot/launch/fence.h"

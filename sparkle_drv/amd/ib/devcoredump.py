@@ -49,7 +49,7 @@ class _Part:
         if self.va is None and int(found[1], 16) != 4 * len(self.dwords):
             raise ValueError(f"expected offset {4 * len(self.dwords):#x}, got 0x{found[1]}")
         if len(self.dwords) == (MAX_DWORDS if self.ndw is None else self.ndw):
-            raise ValueError(f"expected {len(self.dwords)} dwords, got more")
+            raise ValueError(f"expected {len(self.dwords)} dwords of this ring or IB, got more")
         self.dwords.append(int(found[found.lastindex or 1], 16))
 
     def ib(self, gfx: int) -> Ib:

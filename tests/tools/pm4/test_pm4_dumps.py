@@ -206,7 +206,7 @@ BEGIN = "------------------ Main IB begin - COMPUTE ------------------\n"
     [
         (HUGE, "in an IB, got 2000000000"),
         ("IB #0 0x1000 4 dw\n0xzz\n", "expected a dword, got '0xzz'"),
-        ("IB #0 0x1000 1 dw\n0x1\n0x2\n", "expected 1 dwords, got more"),
+        ("IB #0 0x1000 1 dw\n0x1\n0x2\n", "expected 1 dwords of this ring or IB, got more"),
         ("IB #0 0x1000 -1 dw\n", "expected IB #N"),
         ("IB #0 0x1000 1 dw\n0x123456789\n", "expected a dword"),
         (pm4_dumps.ring("gfx", [1, 2]).replace("0x4 \t", "0x8 \t"), "expected offset 0x4"),
