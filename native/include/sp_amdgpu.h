@@ -52,8 +52,8 @@ enum sp_amdgpu_sizes {
 };
 
 /* Dwords to copy into IBs. `va_at` is the index of the low dword of an address, whose high dword
- * follows. `value_at` is the index of the dword with the number that is written there or awaited
- * there. An index of 0 means that there is no such dword. */
+ * follows. `value_at` is the index of the dword with the number that the packet writes to that
+ * address, or waits for at that address. An index of 0 means that there is no such dword. */
 struct sp_amdgpu_packets {
     uint32_t ndw;
     uint32_t dwords[96];
@@ -76,8 +76,8 @@ struct sp_amdgpu_setup {
     uint64_t job_threads;
     /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
-    /* Only jobs with at least this number of threads are measured, or with at least half of the
-     * number to which grids are cut at present. */
+    /* A job is measured if it has at least this number of threads, or at least half of the threads
+     * that each job of a cut grid gets at present. */
     uint64_t measured_threads;
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
@@ -259,8 +259,8 @@ int sp_amdgpu_link_open(struct sp_amdgpu *here, struct sp_amdgpu_queue *reader, 
 void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
 /* Copies from the device at the other end of a link. Blocks only for room in either queue. The copy
  * keeps the memory of both devices alive until it has ended. Returns the timeline value; -EFAULT if
- * there is no memory at that address; -EINVAL if the link leads to another device. The copy ends
- * with -EIO if the other device fails it. */
+ * `src` or `dst` is not memory of its device; -EINVAL if the link does not end at the device of
+ * `q`. If the job of the other device fails, the copy ends with -EIO. */
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes);
 /* Encodes `records` as the next submission would, without submitting. Returns the dwords of the IB
  * or -errno. Tests use it to learn what fits into one job. */
@@ -285,7 +285,8 @@ int64_t sp_amdgpu_peek(struct sp_amdgpu_queue *q, uint64_t value, void *records,
 struct sp_va;
 int sp_va_open(uint64_t begin, uint64_t end, uint64_t page, struct sp_va **out);
 void sp_va_close(struct sp_va *va);
-/* Allocates a range of addresses. Returns 0, -ENOMEM if there is no room, or -EINVAL. */
+/* Allocates a range of addresses. Returns 0; -ENOMEM if no free range is large enough; -EINVAL if
+ * `nbytes` is 0 or beyond the allocator's range, or `align` is no power of two. */
 int sp_va_take(struct sp_va *va, uint64_t nbytes, uint64_t align, uint64_t *out);
 /* Frees a range of addresses. Returns 0, or -EINVAL if no allocation has exactly this address and
  * size. */

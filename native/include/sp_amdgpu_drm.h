@@ -114,7 +114,7 @@ struct drm_amdgpu_gem_wait_idle_in {
     uint64_t timeout; /* absolute time of CLOCK_MONOTONIC in ns; negative as s64: no timeout */
 };
 struct drm_amdgpu_gem_wait_idle_out {
-    uint32_t status; /* 0: idle */
+    uint32_t status; /* 0: the BO is idle */
     uint32_t domain;
 };
 union drm_amdgpu_gem_wait_idle {
@@ -160,7 +160,7 @@ struct drm_amdgpu_gem_va {
     uint64_t map_size;
 };
 
-/* BO lists */
+/* operations of the ioctl BO_LIST */
 enum { AMDGPU_BO_LIST_OP_CREATE = 0, AMDGPU_BO_LIST_OP_DESTROY = 1, AMDGPU_BO_LIST_OP_UPDATE = 2 };
 struct drm_amdgpu_bo_list_in {
     uint32_t operation;

@@ -91,9 +91,11 @@ enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
  * scalar arguments. core/abi/extent.py compiles such texts into steps that change one value;
  * native/core/extents.h runs the steps. */
 enum sp_extent_op {
-    SP_EXTENT_PUSH = 1, /* saves the value for a later SP_EXTENT_POPPED, then loads the operand */
-    /* saves the value, then loads a span: 0 if n1 or n2 is 0, else (n1-1)*s1 + (n2-1)*s2 + 1. The
-     * operands n1, s1, n2, s2 are those of this step and the next three. */
+    /* saves the value that the steps change, for a later SP_EXTENT_POPPED; then loads the
+     * operand */
+    SP_EXTENT_PUSH = 1,
+    /* saves the value that the steps change, then loads a span: 0 if n1 or n2 is 0, else (n1-1)*s1
+     * + (n2-1)*s2 + 1. The operands n1, s1, n2, s2 are those of this step and the next three. */
     SP_EXTENT_SPAN = 2,
     SP_EXTENT_ADD = 3,
     SP_EXTENT_SUB = 4, /* subtracts, but not below 0 */
@@ -137,7 +139,8 @@ struct sp_signature {
     uint32_t args_nbytes; /* bytes of the packed arguments, padded to 8 */
     uint32_t nsteps;
     struct sp_arg args[48];
-    struct sp_pointer pointers[48]; /* in the order of the arguments */
+    /* the pointers among the arguments, in the order of the arguments */
+    struct sp_pointer pointers[48];
     /* the first pointer's steps, then the next pointer's, and so on */
     struct sp_extent_step steps[512];
 };

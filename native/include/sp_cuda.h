@@ -1,6 +1,6 @@
 /* The cuda device, through nothing but NVIDIA's driver library, which is found at run time. A queue
- * is a stream. Functions of queues mean what those of sp_cpu.h mean. Functions that call the driver
- * record a text about their failure (sp_cuda_why). */
+ * is a stream. Functions of queues work like those of the same name in sp_cpu.h. Functions that
+ * call the driver record a text about their failure (sp_cuda_why). */
 #ifndef SP_CUDA_H
 #define SP_CUDA_H
 #include "sp_cmd.h"
@@ -52,7 +52,7 @@ int sp_cuda_forked(void);
 
 /* Describes device `ordinal`. Loads and initialises the driver library, but makes no context.
  * Returns 0; -ENOENT or -ELIBBAD as sp_dl_probe_cuda does; -ECHILD if a parent process loaded the
- * driver; -ENODEV. */
+ * driver; -ENODEV if the driver has no device `ordinal`. */
 int sp_cuda_describe(const char *paths, int32_t ordinal, struct sp_cuda_info *out);
 /* Opens a device. Retains the primary context, which other users of CUDA in this process share. The
  * caller owns `*out`. */
@@ -71,7 +71,7 @@ void *sp_cuda_context(const struct sp_cuda *dev);
 int sp_cuda_free_nbytes(struct sp_cuda *dev, uint64_t *nbytes);
 
 /* Allocates memory and zeroes it in stream order: every queue of this device sees zeros. Returns 0,
- * -ENOMEM or -EINVAL. */
+ * -ENOMEM, or -EINVAL for an unknown `kind`. */
 int sp_cuda_alloc(struct sp_cuda *dev, uint64_t nbytes, uint32_t kind, struct sp_cuda_memory **out);
 /* Imports memory that was exported as `fd`; the caller keeps `fd`. The memory is a mapped file, or
  * another process's memory of this GPU, which that process must keep alive. Returns 0, -EINVAL if
@@ -147,10 +147,11 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
 
 /* Counts of how command lists reached the driver since the device was opened. */
 struct sp_cuda_counts {
-    uint64_t replayed; /* lists that were sent call by call */
+    /* number of lists of commands that were sent as single calls, not as a CUDA graph */
+    uint64_t replayed;
     uint64_t graph_builds;
     uint64_t graph_launches;
-    uint64_t graph_updates; /* kernel nodes that got new arguments */
+    uint64_t graph_updates; /* number of kernel nodes of CUDA graphs that got new arguments */
 };
 void sp_cuda_counts(const struct sp_cuda *dev, struct sp_cuda_counts *out);
 /* Sets the fewest dispatches, copies and fills for which a resubmitted list becomes a graph; 0

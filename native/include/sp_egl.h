@@ -29,7 +29,7 @@ struct sp_egl_node {
 struct sp_egl_nodes {
     int32_t count;
     char library[256];
-    char report[2048]; /* a line for each path tried */
+    char report[2048]; /* a line for each path at which the EGL library was tried */
     struct sp_egl_node node[17];
 };
 /* Lists the devices in EGL's order, the surfaceless platform last. Returns 0, -ENOENT or -ELIBBAD

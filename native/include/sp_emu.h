@@ -34,7 +34,8 @@ enum sp_emu_recovery {
 enum sp_emu_lenient {
     SP_LENIENT_UNLISTED = 1,      /* a job may use BOs that it does not list */
     SP_LENIENT_UNINITIALISED = 2, /* registers, LDS and memory read before a write are 0 */
-    /* reserved bits may be set, and a vector instruction may have more scalars than it can read */
+    /* reserved bits may be set, and a vector instruction may read more scalars than the hardware
+     * allows */
     SP_LENIENT_RESERVED = 4,
     SP_LENIENT_PADDING = 8,       /* an IB may begin and end unaligned */
     SP_LENIENT_UNPROGRAMMED = 16, /* a dispatch may use registers that its job has not programmed */
@@ -145,9 +146,9 @@ enum sp_emu_action {
 
 /* An injection. It starts at ioctl or job number `at`, counted from the moment of planning, and
  * lasts for `count` of them. It counts ioctls whose number is in `nrs` (bit nr % 64 of nrs[nr /
- * 64]), on any open of the card. With `of_jobs` it counts jobs submitted to the card. If the job
- * changed nothing, a corruption waits for the next job. The page of a job's FENCE chunk does not
- * count as a change. */
+ * 64]), on any open of the card. With `of_jobs` it counts jobs submitted to the card.
+ * SP_EMU_DO_CORRUPT skips a job that changed no memory and applies to the next job. Changes in the
+ * page of a job's FENCE chunk do not count. */
 struct sp_emu_planned {
     uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
     uint32_t of_jobs;
@@ -165,7 +166,7 @@ int sp_emu_plan_done(struct sp_emu_machine *machine, uint32_t card, uint64_t *co
 /* Flaws: permanent defects of a card, each placed where a real card would have it. `a` and `b` are
  * its parameters. */
 enum sp_emu_flaw {
-    SP_FLAW_OPEN = 0, /* opening the node fails with -a */
+    SP_FLAW_OPEN = 0, /* opening the card's render node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
     SP_FLAW_FAMILY,   /* DEV_INFO reports family `a`, external_rev `b` (0: the chip's own) */
     SP_FLAW_CHIP,     /* GFX, COMPUTE report IP version `a`: major << 16 | minor << 8 | revision */

@@ -39,22 +39,26 @@ enum sp_map_op {
     SP_MAP_EQ = 26,
     SP_MAP_NE = 27,
     SP_MAP_WHERE = 28, /* operands: condition, value if it is nonzero, value if it is 0 */
-    SP_MAP_OPS = 29,   /* one more than the last op of the portable language */
-    /* The ops below exist in the lowered language only. */
+    SP_MAP_OPS = 29,   /* one more than the last op of the portable language of maps */
+    /* Only the lowered language, which the kernel fused_map runs, has the ops below. */
     SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    SP_MAP_CONVERT = 32, /* converts a from type c to the instruction's type by the rules below */
+    /* converts operand a to the instruction's type; c is the type of a; rules: at enum
+     * sp_map_kind */
+    SP_MAP_CONVERT = 32,
     SP_MAP_LOWERED_OPS = 33
 };
 
-/* Limits of the portable language. The i32 kernel has only INPUT CONST ADD SUB MUL NEG ABS RELU MIN
- * MAX SQUARE, the comparisons and WHERE. Its arithmetic wraps around. */
+/* Limits of a program in the portable language of maps: how many inputs and stack entries it may
+ * have. The i32 kernel has only INPUT CONST ADD SUB MUL NEG ABS RELU MIN MAX SQUARE, the
+ * comparisons and WHERE. Its arithmetic wraps around. */
 enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
 
-/* Element types of the lowered language. Its instructions have four words; the register of the last
- * instruction is the result. An operand is kind << 28 | index. A constant has eight bytes, which
- * begin with a value of the operand's type. */
+/* Element types in the lowered language of maps, which the cpu's kernel fused_map runs. Its
+ * instructions have four words; the register of the last instruction is the result. An operand is
+ * kind << 28 | index. A constant has eight bytes, which begin with a value of the operand's
+ * type. */
 enum sp_map_type {
     SP_MAP_F32 = 0,
     SP_MAP_F64 = 1,
@@ -94,8 +98,8 @@ enum sp_map_fold {
 
 /* The geometry of a fused map, as int64s: first these values, then the `ndim` sizes of the
  * iteration space. Then y and x0 to x7 each have a type, the byte offset of the first element from
- * the pointer, and `ndim` strides in bytes. A fold writes [outer, inner] contiguously, so y's
- * strides are 0. */
+ * the pointer, and `ndim` strides in bytes. If the fused map also reduces (enum sp_map_fold), it
+ * writes [outer, inner] contiguously, and y's strides are 0. */
 enum sp_map_geometry {
     SP_MAP_GEO_NDIM = 0,
     SP_MAP_GEO_FOLD = 1,

@@ -8,7 +8,8 @@
  * loaded. */
 struct sp_packing {
     struct sp_cmd_dispatch head; /* a dispatch of one group of the kernel's own size */
-    uint32_t dims;               /* axes beyond these have size 1 */
+    /* number of axes that the kernel's grid has; the other axes have size 1 */
+    uint32_t dims;
     uint32_t is_routine;
     uint32_t most_groups[3];
     /* number of grid axes whose sizes follow from the kernel's arguments; 0: the caller gives the

@@ -163,7 +163,8 @@ static int submit(struct call *c)
     if (memory)
         sp_record_pages(c->r, c->node, "cpu");
     sp_record_ibs(c->r, c->node, &cs, &entity);
-    /* the file is written now, because the job may hang the machine */
+    /* the recording is written to its file before the submission, because the job may hang the
+     * machine */
     sp_record_file_put(&c->r->file, &c->r->text);
     int rc = make(c);
     union drm_amdgpu_cs done;

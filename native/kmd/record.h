@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-/* record_file.c: a text that grows, and the file for it. */
+/* record_file.c: a text that grows, and (below) the file to which it is written. */
 struct sp_record_text {
     char *at;
     size_t n, capacity;
@@ -103,7 +103,8 @@ struct sp_record_span {
     uint64_t address, nbytes;
     uint32_t way;
 };
-enum { SP_RECORD_SPANS = 200 }; /* enough for one CS with many chunks */
+/* limit of the spans of one ioctl, enough for a CS with many chunks */
+enum { SP_RECORD_SPANS = 200 };
 const char *sp_record_name(uint32_t request);
 int sp_record_blocks(uint32_t request);
 /* Fills `out` with the spans of memory that `argument` points to. Call it before the ioctl. Returns

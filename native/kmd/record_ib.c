@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { MOST_NDW = 0xfffff, MOST_DEPTH = 8, MOST_IBS = 256, LINE_NDW = 8 };
-/* Bits of a packet header, and of INDIRECT_BUFFER. Dwords 1 and 2 of INDIRECT_BUFFER are the
- * address, bits 19 to 0 of dword 3 are the size. */
+/* Positions of the fields type, count and opcode in a PM4 packet's header. In INDIRECT_BUFFER,
+ * dwords 1 and 2 are the address of the called IB; bits 19 to 0 of dword 3 are its size. */
 enum { TYPE_SHIFT = 30, COUNT_SHIFT = 16, COUNT_MASK = 0x3fff, OPCODE_SHIFT = 8, NO_BODY = 0x3fff };
 
 struct walk {

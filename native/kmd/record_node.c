@@ -21,8 +21,8 @@ static struct sp_record_fd **find_fd(struct sp_record *r, int fd)
     return at;
 }
 
-/* Unmaps the BOs of a node that no descriptor refers to any more. The node's number is never used
- * again. */
+/* If no descriptor refers to a node any more, unmaps the node's BOs and forgets the node. Its
+ * number is never used again. */
 static void retire(struct sp_record *r, struct sp_record_node *node)
 {
     for (struct sp_record_fd *left = r->fds; left; left = left->next)

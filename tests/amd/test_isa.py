@@ -178,7 +178,7 @@ def test_wave64_prints_masks_of_two():
         (11, "v_mov_b32 v1, 0x1234567890", 1, 15, "does not fit"),
         (11, "v_mov_b32 v1, -2147483649", 1, 15, "does not fit"),
         (11, "v_mov_b32_dpp v1, v2 row_mirror bound_ctrl:2", 1, 33, "at most 1"),
-        (11, "v_mov_b32_dpp v1, s2 row_mirror", 1, 19, "expected a VGPR beside DPP16"),
+        (11, "v_mov_b32_dpp v1, s2 row_mirror", 1, 19, "expected a VGPR, as DPP16 requires"),
         (11, "ds_load_b32 v1, v2 gds gds", 1, 24, "twice"),
         (11, "v_add_f32 v1 v2", 1, 14, "lacks src0"),
         (11, "s_getreg_b32 s0, hwreg(HW_REG_NONE)", 1, 18, "known name, got 'HW_REG_NONE'"),

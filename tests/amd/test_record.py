@@ -89,7 +89,8 @@ FILLED = r"^(gpu node=1 bo=\d+ at=0 (?:0000c03f){2})0000c03f"
 def test_a_result_that_differs_is_named_by_job_buffer_and_byte(own, tmp_path):
     outcome = planted(own, tmp_path, FILLED, r"\g<1>0000c13f")
     assert re.match(
-        r"ioctl \d+ AMDGPU_CS \(line \d+\): after this job BO \d+ byte 0x8: expected 0000c13f ",
+        r"ioctl \d+ AMDGPU_CS \(line \d+\): the memory differs after this job: BO \d+ byte 0x8: "
+        r"expected 0000c13f ",
         outcome.difference,
     )
 
@@ -97,7 +98,7 @@ def test_a_result_that_differs_is_named_by_job_buffer_and_byte(own, tmp_path):
 def test_an_input_that_differs_makes_the_result_differ(own, tmp_path):
     """The number of the first fill in the arguments: 1.5 becomes 1.75 before anything runs."""
     outcome = planted(own, tmp_path, r"^(cpu node=1 .*)0000c03f64000000", r"\g<1>0000e03f64000000")
-    assert "after this job BO" in outcome.difference
+    assert "after this job: BO" in outcome.difference
     assert "0000e03f" in outcome.difference.partition("recorded, ")[2]
 
 
@@ -118,7 +119,9 @@ def test_a_job_that_hangs_in_the_replay_is_named(own):
 
         outcome = lowlevel.replay(own[1].read_text(), open_node)
     assert re.search(
-        r"AMDGPU_CS \(line \d+\): its job ends with -\d+ \(E\w+\)$", outcome.difference
+        r"AMDGPU_CS \(line \d+\): expected its job to end without error, "
+        r"but it ends with -\d+ \(E\w+\)$",
+        outcome.difference,
     )
 
 
@@ -206,7 +209,7 @@ def test_a_damaged_recording_says_where(own, tmp_path):
     torn = list(read_recording(text + "ioctl 99 node=1 requ"))  # the program died here
     assert len(torn) == len(whole)
     for bad, line in (("", 1), ("PM4\n", 1), (text + "what is this\n", text.count("\n") + 1)):
-        with pytest.raises(RecordingError, match=f"^{line}: "):
+        with pytest.raises(RecordingError, match=f"^line {line}: "):
             list(read_recording(bad))
 
 

@@ -13,19 +13,20 @@ extern struct hot_class hot_constants;
 
 enum { HOT_MOST_VALUES = 24, HOT_MOST_WORDS = 192 };
 
-/* The key of a call. `words` has, for each value: its type; for a numpy array also dtype, flags,
- * shape and, unless the array is row-major, strides; for a pointer of core/ also its `elements` and
- * `nbytes`. */
+/* The key of a call. `words` has, for each argument of the call: its type; for a numpy array also
+ * dtype, flags, shape and, unless the array is row-major, strides; for a pointer of core/ also its
+ * `elements` and `nbytes`. */
 struct hot_key {
     PyObject *site; /* the function that is called */
     const uint64_t *words;
     size_t nwords;
-    PyObject *constant; /* the only constant among the values, a borrowed reference, or NULL */
+    /* the only ops.Constant among the call's arguments, a borrowed reference; NULL: none */
+    PyObject *constant;
 };
 
-/* Computes the key of a call, with HOT_MOST_WORDS words of room in `words`. Returns 0 if there are
- * too many values or several constants, or numpy's array layout is not known. No call table has
- * such a call. */
+/* Computes the key of a call, with HOT_MOST_WORDS words of room in `words`. Returns 0 if no call
+ * table can have the call: it has more than HOT_MOST_VALUES arguments or several ops.Constants, or
+ * numpy's array layout is unknown. */
 int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *words, struct hot_key *key);
 /* Adds `call_key` and the base class of constants to the module. Returns 0, or -1 with an
  * exception. */

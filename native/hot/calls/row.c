@@ -1,10 +1,10 @@
 /* A row of the call table: the packed record of an earlier call, and which of its addresses come
- * from the values of a call.
+ * from the arguments of a call.
  *
  * ops/calls/table.py makes rows. The key of a row has dtype, shape and strides of each array, so
  * nothing else in the record can differ. A row does nothing if some memory is closed, or if the
- * result would overlap what the kernel reads. Then the Python function begins again from the
- * arguments, and makes the call or raises the error. Nothing has been submitted by then. */
+ * result would overlap what the kernel reads. Then the Python function checks the arguments itself,
+ * and makes the call or raises the error. Nothing has been submitted by then. */
 #include "row.h"
 #include "calls.h"
 #include "hot/launch/fence.h"
@@ -22,7 +22,8 @@ enum { MOST_NBYTES = sizeof(struct sp_cmd_dispatch) + 16 * SP_MAX_ARGS, MOMENT_N
 
 PyTypeObject *hot_row_type;
 
-/* One call of a row while it runs. */
+/* The memory of one repeated call while it runs: a copy of the row's record, the result and the
+ * block of constants. */
 struct call {
     _Alignas(16) char record[MOST_NBYTES + HOT_CHUNK];
     PyObject *result, *block; /* new references, or NULL */
@@ -152,7 +153,7 @@ static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t 
 {
     struct sp_handle *const queue = row->queue->handle;
     const struct sp_functions *const call = queue->functions;
-    /* a brief call keeps the GIL: releasing it takes a tenth of the call */
+    /* a brief call keeps the GIL, because releasing the GIL takes a tenth of the call's time */
     const int brief = row->brief && call->brief;
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;
@@ -193,7 +194,7 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
 
 /* ---- making a row ---- */
 
-/* Returns 1 if the record is of this kernel and the queue would accept it. */
+/* Returns 1 if the row's record launches the row's kernel and the queue would accept the record. */
 static int is_taken(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -227,8 +228,8 @@ static int has_source(const struct hot_row *row, const struct hot_patch *p, PyOb
     return p->flags & HOT_POINTER ? hot_is(value, &hot_pointers) : is_array(value);
 }
 
-/* Returns 1 if the row is consistent. Each position and index in it must lie inside the record, the
- * block of constants or the values. */
+/* Returns 1 if the row is consistent. Each offset in it must lie inside the record or the block of
+ * constants. Each index must be that of an argument of the call. */
 static int is_sound(const struct hot_row *row, PyObject *const *values, size_t nvalues)
 {
     const uint64_t last = (uint64_t)row->record_nbytes - 8;
@@ -253,8 +254,8 @@ static int is_sound(const struct hot_row *row, PyObject *const *values, size_t n
     return sound;
 }
 
-/* Row(values, fixed): makes a row. `fixed` is a tuple that owns what the row reads. Returns None if
- * the key of a call with these values would be too long. */
+/* Row(values, fixed): makes a row. `values` has the arguments of the call. `fixed` is a tuple that
+ * owns what the row reads. Returns None if the key of the call would be too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *site, *all[HOT_MOST_VALUES];
@@ -299,7 +300,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    /* a pointer of the row may also lie in numpy's memory, which only the row keeps alive */
+    /* a pointer that the row keeps may point into a numpy array's memory, which only the row keeps
+     * alive */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

@@ -5,23 +5,24 @@
 
 /* A pointer argument of the record. */
 struct hot_patch {
-    int32_t source; /* index of the value of the call that has the memory, or an enum hot_source */
+    /* index of the call's argument whose memory the pointer names, or an enum hot_source */
+    int32_t source;
     uint32_t flags;
     /* offsets in the record of the pointer's address, and of the number of bytes that it covers */
     uint32_t address_at, covered_at;
     int64_t offset; /* bytes from the source's first element to the address that the kernel gets */
 };
-/* Sources of an address other than the call's values. HOT_RESULT: the result. HOT_BLOCK: the block
- * of constants. HOT_FIXED: the record already has the address. ops/calls/table.py has the same
- * numbers. */
+/* Sources of an address other than the call's arguments. HOT_RESULT: the result. HOT_BLOCK: the
+ * block of constants. HOT_FIXED: the record already has the address. ops/calls/table.py has the
+ * same numbers. */
 enum hot_source { HOT_RESULT = -1, HOT_BLOCK = -2, HOT_FIXED = -3 };
-/* HOT_SAME_PLACE: the argument may lie exactly where the result does. HOT_POINTER: the value is a
- * core.Array or Buffer. */
+/* HOT_SAME_PLACE: the argument may lie exactly where the result does. HOT_POINTER: the argument is
+ * a core.Array or Buffer. */
 enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 };
 
-/* A number among the values of the call. The kernel reads it from a block of constants. */
+/* A number among the arguments of the call. The kernel reads it from a block of constants. */
 struct hot_number {
-    uint32_t value; /* index of the value in the call */
+    uint32_t value; /* index of the number among the call's arguments */
     uint32_t code;  /* format character as in Python's struct module */
     uint32_t at;    /* offset of the number in the block of constants */
     uint32_t pad;
@@ -36,7 +37,8 @@ struct hot_row {
     /* tuple with one item per argument of the call: the dtype of an array, the type of a number, or
      * the very value that the argument must equal */
     PyObject *meant;
-    /* one bit for each argument that must equal its item, not only have its type */
+    /* one bit for each argument of the call; 1: the argument must equal its item of `meant`, 0: it
+     * must only have that type */
     unsigned long long compared;
     struct hot_queue *queue;
     PyObject *kernel, *kept; /* kept: tuple of pointers whose addresses are in the record */
@@ -44,8 +46,8 @@ struct hot_row {
     Py_ssize_t result_nbytes;
     /* 1: an unfinished launch needs memory of numpy's that only the call keeps alive */
     int holds;
-    /* out: index of the value that is the result's destination, -1: none. brief: 1 if the call ends
-     * before another thread could take the GIL */
+    /* out: index of the argument that is the result's destination, -1: none. brief: 1 if the call
+     * is so short that it keeps the GIL */
     int out, brief;
     const char *record, *block; /* zeros follow the record up to a multiple of HOT_CHUNK bytes */
     Py_ssize_t record_nbytes, block_nbytes;

@@ -106,8 +106,8 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 
 /* ---- adding a row ---- */
 
-/* put(row): puts a row in place of the row of an equal call, else in a free place, else over
- * another row. */
+/* put(row): puts a row in the table. It replaces the row of an equal call. If there is none, it
+ * takes a free place. If no place is free, it replaces another row. */
 static PyObject *put(PyObject *self, PyObject *given)
 {
     struct hot_table *const t = (void *)self;
@@ -136,7 +136,7 @@ static PyObject *put(PyObject *self, PyObject *given)
 
 /* ---- the type ---- */
 
-/* Table(sets): makes a table with this many sets of WAYS rows. */
+/* Table(sets): makes a table of `sets` sets. Each set has room for WAYS rows. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     unsigned int nsets;

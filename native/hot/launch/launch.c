@@ -2,7 +2,7 @@
  * function.
  *
  * Anything else (host arrays, a backend in Python, a refused argument) is left to core/queue.py,
- * which begins again from the arguments. Nothing has been submitted by then. */
+ * which repeats the whole launch in Python. Nothing has been submitted by then. */
 #include "launch.h"
 #include "fence.h"
 #include "keep_alive.h"
@@ -85,7 +85,8 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
     if (packed) {
-        /* check `resend` first, because making the struct costs 10 ns (against.py) */
+        /* checks `resend` first, because making the struct sp_submission costs 10 ns
+         * (against.py) */
         if (q->handle->functions->resend)
             value = hot_resend(&(struct sp_submission){q->handle, r.bytes, r.nbytes, epoch});
         if (value == 0) {

@@ -9,7 +9,8 @@ struct hot_prepared {
     /* kept: owner of the memory of `prepared`. again: a Python function. If the backend's launch
      * returns 0 or -errno, `go` calls `again` with this object and that number. */
     PyObject *kept, *again;
-    /* changes only together with its owner `kept`, because another thread may be in `go` */
+    /* what `go` launches; changed only together with its owner `kept`, because another thread may
+     * run `go` */
     struct sp_submission *prepared;
     int64_t last; /* the last timeline value that `go` returned */
 };

@@ -60,7 +60,7 @@ struct hot_kernel {
 struct hot_device {
     PyObject_HEAD
     PyObject *kept; /* a dict that the layers above may use */
-    /* the call table of this device's operations; None or NULL: none was made yet */
+    /* the call table of the operations on the device; None or NULL: no table was made yet */
     PyObject *calls;
     unsigned long long epoch;
 };
@@ -97,7 +97,7 @@ struct hot_queue {
      * memory or raise failures. */
     PyObject *pending[3];
     /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
-     * changed its methods */
+     * replaced methods of the queue */
     struct sp_handle *handle;
 };
 
@@ -120,7 +120,8 @@ static inline int hot_is(PyObject *o, struct hot_class *class)
         Py_INCREF(type);
     return 1;
 }
-/* Returns the device of a pointer, a borrowed reference; None if the pointer is closed. */
+/* Returns a borrowed reference to the device whose memory a pointer names, or None if the pointer
+ * is closed. */
 static inline PyObject *hot_device_of(const struct hot_pointer *p)
 {
     PyObject *device;
@@ -147,7 +148,7 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
     return 1;
 }
 
-/* Submits `s` again, which its queue has had before. Returns the new timeline value, or 0 if
+/* Submits `s` again. `s` was submitted to its queue before. Returns the new timeline value, or 0 if
  * nothing was done. The function waits for no other thread, so it keeps the GIL. To release and
  * take the GIL around an ioctl would cost 100 ns (amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
@@ -168,8 +169,8 @@ struct hot_frame {
     /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
     int references;
     int is_base; /* 1: other classes derive from this type */
-    /* 1: the collector does not clear the references; as with tuples, it breaks cycles at other
-     * objects */
+    /* 1: the type has no tp_clear. Python's garbage collector breaks a cycle of references at
+     * another object of the cycle, as for tuples. */
     int is_fixed;
     newfunc make;
     ternaryfunc call;

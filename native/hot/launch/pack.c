@@ -72,7 +72,7 @@ static int pack_args(const struct sp_packing *p, const PyObject *device, PyObjec
     return 0;
 }
 
-/* Packs one number: of groups, of threads of a group, or of shared bytes. */
+/* Packs a number of groups, a number of threads of a group, or a number of shared bytes. */
 static int pack_count(PyObject *given, uint32_t *out)
 {
     return hot_pack_scalar('I', given, (char *)out);

@@ -22,16 +22,16 @@ static inline const struct sp_packing *hot_packing_of(PyObject *kernel)
 {
     return (const void *)PyBytes_AsString(((const struct hot_kernel *)(const void *)kernel)->packing);
 }
-/* Packs a launch whose numbers hot_plain has converted. Returns 0, or an enum sp_refusal; sets no
- * exception. */
+/* Packs a launch. Every number must be an int or a float: hot_plain_launch converts other objects.
+ * Returns 0, or an enum sp_refusal; sets no exception. */
 int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py_ssize_t nargs, PyObject *const *words,
              struct hot_record *r);
 /* Packs as hot_pack does, from a tuple of arguments. */
 int hot_pack_tuple(const PyObject *device, PyObject *kernel, PyObject *args, PyObject *const *words, struct hot_record *r);
-/* Returns (args, (groups, group_size, shared)), with objects that stand for numbers converted to
- * numbers; other objects stay as they are. Without a kernel, or with a wrong number of arguments,
- * all arguments stay as they are. Returns NULL with an exception that the caller's own code
- * raised. */
+/* Returns (args, (groups, group_size, shared)). Objects that stand for numbers are converted to
+ * numbers; other objects are unchanged. If `kernel` is no kernel, or the number of arguments is
+ * wrong, no argument is converted. Returns NULL if the caller's __index__ or __float__ raised an
+ * exception. */
 PyObject *hot_plain_launch(PyObject *kernel, PyObject *args, PyObject *const *words);
 /* Adds `pack`, `judge`, `plain` and `number` to the module. Returns 0, or -1 with an exception. */
 int hot_packing(PyObject *module);

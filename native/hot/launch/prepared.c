@@ -6,8 +6,8 @@
 
 PyTypeObject *hot_prepared_type;
 
-/* Launches again and returns the timeline value. METH_FASTCALL, because CPython calls such a method
- * faster than METH_NOARGS. */
+/* Submits the prepared launch again and returns the timeline value. METH_FASTCALL, because CPython
+ * calls such a method faster than METH_NOARGS. */
 static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     struct hot_prepared *p = (void *)self;

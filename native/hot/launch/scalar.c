@@ -123,7 +123,7 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     if (value == -1 && PyErr_Occurred())
         return 0;
     const size_t nbytes = code == 'q' ? 8 : code == 'i' || code == 'I' ? 4 : code == 'h' || code == 'H' ? 2 : 1;
-    /* the low bytes come first: every machine that has a wheel is little-endian */
+    /* copies the low bytes, which come first: the package supports only little-endian CPUs */
     memcpy(at, &value, nbytes);
     if (nbytes == 8)
         return 1;

@@ -16,7 +16,7 @@
 static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20;
 enum { MOST_IDLE = 128 }; /* limit, because a search looks at each idle block */
 
-/* The header of a block, right before its data. */
+/* The header of a block of memory for numpy arrays. The data follow it. */
 struct block {
     struct block *older;
     void *mapping;

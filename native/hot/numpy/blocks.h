@@ -21,6 +21,6 @@ extern const struct hot_allocator hot_blocks;
 void hot_blocks_limit(size_t nbytes, int first);
 /* Unmaps all idle blocks. */
 void hot_blocks_release(void);
-/* Gives the bytes of the idle blocks, and the limit. */
+/* Gives the total bytes of the idle blocks, and their limit. */
 void hot_blocks_tell(size_t *idle, size_t *limit);
 #endif

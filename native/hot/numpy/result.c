@@ -28,11 +28,13 @@ enum { VERSION = 0, NDARRAY = 2, SET_HANDLER = 304, DEFAULT_HANDLER = 306 };
 enum { NUMPY_1 = 0x01000009, NUMPY_2 = 0x02000000 };
 
 PyTypeObject *hot_ndarray_type;
-static void *const *numpy_api; /* numpy's table of C functions; NULL: not known */
+/* numpy's table of C functions; NULL: numpy is not imported yet, or its ABI is unknown */
+static void *const *numpy_api;
 
 static PyObject *capsule; /* holds our handler, which allocates from blocks.c */
 
-/* Sets numpy's handler. Returns the previous one, or NULL with an exception. */
+/* Sets numpy's memory handler, the allocator of new arrays. Returns the previous handler, or NULL
+ * with an exception. */
 static PyObject *set_handler(PyObject *handler)
 {
     PyObject *(*set)(PyObject *);

@@ -175,7 +175,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
     version, said = metadata.read(elf)
     target = targets.mach_name(elf.flags)
     if target not in mach:
-        raise ImageError(f"made for {target}; this device runs {' or '.join(mach)}")
+        raise ImageError(f"the code is made for {target}; this device runs {' or '.join(mach)}")
     if said.target != target:
         raise ImageError(f"the metadata is for {said.target!r}, the ELF header for {target}")
     note = said.kernel(entry)
@@ -270,7 +270,7 @@ def _check_words(descriptor: dict[str, Any], note: metadata.KernelNote, gfx: int
         rsrc2 = regs.COMPUTE_PGM_RSRC2.decode(descriptor["compute_pgm_rsrc2"], gfx)
         regs.COMPUTE_PGM_RSRC3.decode(descriptor["compute_pgm_rsrc3"], gfx)
     except ValueError as error:
-        raise ImageError(f"kernel descriptor: {error}") from None
+        raise ImageError(f"kernel descriptor: wrong RSRC word: {error}") from None
     for word, fields, names in (("RSRC1", rsrc1, _ZERO1), ("RSRC2", rsrc2, _ZERO2)):
         for field in names:
             if fields[field]:

@@ -52,7 +52,7 @@ def common(gfx: float, engines: int) -> dict[str, int]:
     g = level(gfx)
     masks = [EVERY_CU if n < engines else 0 for n in range(8)]
     out = {} if g != 10 else {"CP_COHER_START_DELAY": COHER_START_DELAY}
-    # The registers of SE1 and SE2 are not neighbours: TMPRING_SIZE lies between them.
+    # COMPUTE_STATIC_THREAD_MGMT_SE1 and SE2 are not neighbours: TMPRING_SIZE lies between them.
     for n in range(8 if g == 11 else 4):
         out[f"COMPUTE_STATIC_THREAD_MGMT_SE{n}"] = masks[n]
     if g == 11:

@@ -16,8 +16,8 @@ from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, Rela, Segment, Symbol
 PAGE = 4096
 MOST_NBYTES = 64 << 20  # limit of a loaded image: only a broken header asks for more
 
-# By R_AMDGPU_* number: name, width in bytes, whether relative to its own address, whether it has a
-# symbol, right shift in bits.
+# By R_AMDGPU_* number: name, width in bytes, whether the value is relative to the place where it is
+# stored, whether the relocation has a symbol, right shift in bits.
 _KINDS = {
     1: ("ABS32_LO", 4, False, True, 0),
     2: ("ABS32_HI", 4, False, True, 32),

@@ -205,7 +205,7 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 
 
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
-    """Raises ImageError unless the kernel takes these types, in this order, at C's offsets."""
+    """Raises ImageError unless the kernel takes the types `args`, in order, at C's offsets."""
     if len(explicit) != len(args):
         raise ImageError(
             f"the kernel takes {len(explicit)} arguments, the signature has {len(args)}"
@@ -219,7 +219,7 @@ def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence
         has = "a pointer" if e.pointer else f"{e.nbytes} bytes by value"
         said = f"argument {i}{f' {e.name!r}' if e.name else ''}: the kernel has {has}"
         if e.pointer != kind.endswith("*") or e.nbytes != nbytes:
-            raise ImageError(f"{said}, the signature has {kind}")
+            raise ImageError(f"{said}, the signature has {kind} as the type of this argument")
         if e.offset != at:
             raise ImageError(f"{said} at offset {e.offset}, the signature has {kind} at {at}")
         named = _NAMED.get(e.type_name.rstrip("*"))

@@ -62,7 +62,9 @@ class KernelNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The whole note. `target` is the processor's name. `printf` says whether any kernel prints."""
+    """The metadata note of a code object. `target` is the processor's name. `printf` says whether
+    any kernel prints.
+    """
 
     target: str
     printf: bool
@@ -119,7 +121,7 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
         # The unpacker needs no limits: the length of the note bounds the lengths inside it, and the
         # unpacker's own stack bounds the depth of nesting.
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except Exception as error:  # hostile bytes raise ValueError, its subclasses and more
+    except Exception as error:  # for bad bytes msgpack raises several types
         raise ImageError(f"metadata: no readable MessagePack ({error})") from None
     return _map(value, "the note")
 

@@ -15,7 +15,8 @@ from sparkle_drv.amd.tables.bits import U32_MAX
 from sparkle_drv.amd.tables.descriptors import ScratchResource
 from sparkle_drv.errors import ImageError
 
-# Property, number of SGPRs, and whether a driver without HSA queues can give the value.
+# Property of the kernel descriptor, number of SGPRs that it takes, and whether a driver without
+# HSA queues can provide the value of these SGPRs.
 _ORDER = (
     ("private_segment_buffer", 4, True),
     ("dispatch_ptr", 2, False),

@@ -34,7 +34,7 @@ PACKET = re.compile(r"\s+(\w+)\s+hdr=([0-9a-f ]+)$")
 ENTRY = re.compile(r"  \S")  # a line with a deeper indentation belongs to the packet above
 WRITE = re.compile(r"\s+(SET_\w+)\s+(\w[\w+]*) = 0x([0-9a-f]{1,8})\s*$")
 RUN_MAX = 0x3FFF  # limit of dwords in a packet of registers; the header could count two more
-VERBATIM = "DWORDS"  # stands in place of a packet's name
+VERBATIM = "DWORDS"  # stands in place of a packet's name before dwords that are no known packet
 _CHIP = re.compile(r"gfx\d{3,4}\b")
 
 
@@ -83,7 +83,7 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
         elif head := HEAD.match(line):
             if gfx is None:
                 raise TextError(
-                    number, 1, "gfx: expected a value (--gfx), because this capture names none"
+                    number, 1, "gfx: expected a value (--gfx), because this capture names no gfx"
                 )
             ip = located(number, read_ip, head[1])
             listings.append(_Listing(ip, int(head[2]), int(head[3], 16), int(head[4])))

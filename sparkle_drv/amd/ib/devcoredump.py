@@ -49,7 +49,7 @@ class _Part:
         if self.va is None and int(found[1], 16) != 4 * len(self.dwords):
             raise ValueError(f"expected offset {4 * len(self.dwords):#x}, got 0x{found[1]}")
         if len(self.dwords) == (MAX_DWORDS if self.ndw is None else self.ndw):
-            raise ValueError(f"expected {len(self.dwords)} dwords, got more")
+            raise ValueError(f"expected {len(self.dwords)} dwords of this ring or IB, got more")
         self.dwords.append(int(found[found.lastindex or 1], 16))
 
     def ib(self, gfx: int) -> Ib:
@@ -93,7 +93,7 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
         elif (found := _QUEUE.match(line)) and int(found[1]) < len(IPS):
             ip = IPS[int(found[1])]
     if not parts:
-        raise TextError(1, 1, "this devcoredump has neither rings nor IBs: its Linux writes none")
+        raise TextError(1, 1, "this devcoredump has neither rings nor IBs; older Linux writes none")
     if gfx is None:
-        raise ValueError("gfx: expected a value, because this devcoredump names none")
+        raise ValueError("gfx: expected a value, because this devcoredump names no gfx")
     return [part.ib(gfx) for part in parts]

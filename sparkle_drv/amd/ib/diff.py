@@ -225,8 +225,8 @@ def _text(write: Write | None) -> str:
 
 
 def _parts(one: Write, other: Write) -> tuple[tuple[str, str, str], ...]:
-    """Returns the fields of a register that differ. Returns () if the register is one number, or if
-    a set bit has no name.
+    """Returns the fields in which two writes of a register differ. Returns () if the register has
+    only one field, or if a bit that is set belongs to no field.
     """
     if one.register is None or other.register is None:
         return ()

@@ -56,7 +56,7 @@ def from_hex(text: str, gfx: int | None, ip: str = "compute", va: int | None = N
             return
         values = {"gfx": gfx, "ip": ip, **about}
         if values["gfx"] is None:
-            raise TextError(1, 1, "gfx: expected a value, because these dwords name none")
+            raise TextError(1, 1, "gfx: expected a value, because these dwords name no gfx")
         ibs.append(Ib(tuple(dwords), **values))  # type: ignore[arg-type]
 
     for number, line in enumerate(text.split("\n"), 1):

@@ -75,7 +75,9 @@ def tokens(line: str, number: int) -> Iterator[Token]:
     while at < len(line):
         found = _TOKEN.match(line, at)
         if not found:
-            raise TextError(number, at + 1, f"{line[at]!r} has no meaning here")
+            raise TextError(
+                number, at + 1, f"expected a name, number, '=', ',' or bracket, got {line[at]!r}"
+            )
         if not (found[0].isspace() or found[0][0] == "#"):
             yield Token(found[0], number, at + 1)
         at = found.end()
@@ -137,7 +139,9 @@ def _group(rest: list[Token], at: int, key: Token) -> tuple[int, Item]:
 def _word(rest: list[Token], at: int, wanted: str) -> tuple[int, Token]:
     if at >= len(rest):
         end = rest[-1]
-        raise TextError(end.line, end.column + len(end.text), f"expected {wanted} here")
+        raise TextError(
+            end.line, end.column + len(end.text), f"expected {wanted} here, got the end of the text"
+        )
     if rest[at].text in "={},":
         raise rest[at].error(f"expected {wanted}, got {rest[at].text!r}")
     return at + 1, rest[at]

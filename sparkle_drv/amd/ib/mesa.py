@@ -53,7 +53,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
     line, ValueError if `gfx` is None.
     """
     if gfx is None:
-        raise ValueError("gfx: expected a value, because Mesa's dumps name none")
+        raise ValueError("gfx: expected a value, because Mesa's dumps name no gfx")
     sections: list[_Section] = []
     stack: list[_Section] = []
     told = False  # whether a section names its queue; RADV 22.3 names none
@@ -80,8 +80,8 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _take(stack: list[_Section], line: str, number: int) -> None:
-    """Appends the dword of a line. Skips a line of words that explain the previous dword.
-    Such a line is indented by nine columns or more.
+    """Appends the dword of a line to the innermost open IB. Skips a line that explains the previous
+    dword in words. Such a line is indented by nine columns or more.
     """
     indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
     if indent >= depth + 9 or _BEYOND.match(line):

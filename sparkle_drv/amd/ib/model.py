@@ -71,8 +71,8 @@ def read_gfx(text: str) -> int:
 
 
 def read_ip(text: str) -> str:
-    """Returns the name in IPS of a queue type. `text` is that name, or the kernel driver's number
-    of the type.
+    """Returns the name of a queue type, one of IPS. `text` is that name, or the number that the
+    kernel driver gives to the type.
     """
     names = {**{name: name for name in IPS}, **{str(i): name for i, name in enumerate(IPS)}}
     if text not in names:

@@ -123,7 +123,7 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
     if star:
         repeat = ranged(Token(times, head.line, head.column + len(name) + 1), MAX_DWORDS, "repeats")
         if name != NOP or rest:
-            raise head.error(f"only a bare {NOP} can be repeated")
+            raise head.error(f"only {NOP} without fields can be repeated")
     cls = packets[name]
     given = list(items(rest))
     own = [item for item in given if item.key.text in cls.ELEMENTS]

@@ -67,7 +67,7 @@ def read_ibs(
     form = form_of(raw) if form == "auto" else form
     if form == "bin":
         if gfx is None:
-            raise ValueError("gfx: expected a value, because bytes name none")
+            raise ValueError("gfx: expected a value, because bytes name no gfx")
         return [from_bytes(raw, gfx, ip, va)]
     if form in DUMPS:
         # Names of processes in a dump may have any encoding.

@@ -65,8 +65,8 @@ class _Packet:
         return self.words[0] >> 8 & 0xFF
 
     def goes_on(self, after: _Packet) -> bool:
-        """Returns whether this packet directly follows `after`. If not, lines between the two are
-        missing.
+        """Returns whether this packet directly follows `after`. If not, the output lacks the lines
+        between the two.
         """
         if after.sdma and 0 < self.at - after.at - after.ndw <= MOST_SDMA_GAP:
             after.ndw = self.at - after.at
@@ -80,7 +80,7 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
     if gfx is None and (chip := _CHIP.search(text)):
         gfx = read_gfx(chip[1])
     if gfx is None:
-        raise ValueError("gfx: expected a value, because this umr output names none")
+        raise ValueError("gfx: expected a value, because this umr output names no gfx")
     slots, packets, head = _Slots(), list[_Packet](), None
     for number, line in enumerate(text.split("\n"), 1):
         try:

@@ -116,7 +116,7 @@ def instructions(words: Sequence[int], gfx: str | int) -> Iterator[tuple[int, In
         try:
             inst, ndw = decode(isa, words[at : at + 4])
         except DecodeError as error:
-            raise DecodeError(f"at {4 * at:#x}: {error}") from None
+            raise DecodeError(f"cannot decode the dwords at {4 * at:#x}: {error}") from None
         yield at, inst, ndw
         at += ndw
 

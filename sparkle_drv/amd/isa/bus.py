@@ -17,7 +17,7 @@ from .table import VOP3S, VOP12C, Inst, Table
 
 MOST = 2
 _VCC = 106
-# operand codes of inline constants, which do not use the bus
+# operand codes of inline constants, which do not use the constant bus
 _CONSTANTS = range(128, 209), range(240, 249)
 
 

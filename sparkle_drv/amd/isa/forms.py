@@ -64,7 +64,7 @@ def _check_bus(isa: Table, inst: Inst, column: int) -> None:
     read, most = bus.scalars(isa, inst), bus.most(inst)
     if len(read) > most:
         what = f"{inst.row.name} reads {len(read)} scalars ({', '.join(read)})"
-        raise AsmError(f"{what}, expected at most {most}", column)
+        raise AsmError(f"{what}, expected at most {most} in one instruction", column)
 
 
 def parse_one(

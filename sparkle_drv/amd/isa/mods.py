@@ -185,6 +185,8 @@ def apply(isa: Table, inst: Inst, modifiers: list[Modifier]) -> None:
         try:
             known = _one(isa, inst, modifier.name, modifier.value)
         except ValueError as error:
-            raise AsmError(f"{modifier.name}: {error}", modifier.column) from None
+            raise AsmError(
+                f"the modifier {modifier.name} is wrong: {error}", modifier.column
+            ) from None
         if not known:
             raise AsmError(f"{inst.row.name} takes no {modifier.name!r}", modifier.column)

@@ -37,7 +37,7 @@ class Parser:
         try:
             found = parse_register(self.isa, piece.text)
         except ValueError as error:
-            raise AsmError(f"{what}: {error}", piece.column) from None
+            raise AsmError(f"the operand {what} is wrong: {error}", piece.column) from None
         if found is None:
             raise AsmError(f"{what} is {piece.text!r}, expected a register", piece.column)
         return found
@@ -46,7 +46,7 @@ class Parser:
         fits = found.ndw in ((0, 1, 2) if operand.type == "mask" else (0, ndw))
         if not fits:
             what = f"{operand.field} is {piece.text!r}, {found.ndw} registers"
-            raise AsmError(f"{what}, expected {ndw or 1}", piece.column)
+            raise AsmError(f"{what}, expected {ndw or 1} as this operand needs", piece.column)
         align = min(found.ndw, 4) if found.ndw != 3 else 1
         first = found.code - 108 if found.code >= 108 else found.code
         if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
@@ -64,8 +64,8 @@ class Parser:
         return self.half(piece, operand, found)
 
     def half(self, piece: Piece, operand: Operand, found: Register) -> int:
-        """Returns the index of a VGPR for a field. In gfx11's short forms bit 7 of the index means
-        the upper half.
+        """Returns the index of a VGPR for a field. In gfx11's 32-bit forms with 16-bit operands,
+        bit 7 of the index selects the upper half of the VGPR.
         """
         short = self.isa.gen >= 11 and self.row.format in VOP12C and operand.nbits == 16
         if short and found.code > 127:
@@ -153,7 +153,7 @@ class Parser:
         try:
             number = constant(piece.text, operand.type)
         except ValueError as error:
-            raise AsmError(f"{operand.field}: {error}", piece.column) from None
+            raise AsmError(f"the operand {operand.field} is wrong: {error}", piece.column) from None
         if number is None:
             found = self.register(piece, operand.field)
             self.check_width(piece, found, operand, operand.ndw or 1)
@@ -175,7 +175,7 @@ class Parser:
         if second and name in ("src0", "vsrc1"):
             if not is_vgpr and (second.startswith("DPP") or code == LITERAL):
                 what = f"{operand.field} is {piece.text!r}"
-                raise AsmError(f"{what}, expected a VGPR beside {second}", piece.column)
+                raise AsmError(f"{what}, expected a VGPR, as {second} requires", piece.column)
             if not is_vgpr:
                 self.inst.second_fields[f"s{source_index(operand.field)}"] = 1
             index = code - VGPR if is_vgpr else code
@@ -252,7 +252,7 @@ class Parser:
             if not -0x8000 <= value < 0x10000:
                 raise ValueError(f"{value} does not fit 16 bits")
         except ValueError as error:
-            raise AsmError(f"simm16: {error}", piece.column) from None
+            raise AsmError(f"the operand simm16 is wrong: {error}", piece.column) from None
         self.set("simm16", value & 0xFFFF)
 
     def smem_offset(self, piece: Piece, operand: Operand) -> None:
@@ -262,7 +262,7 @@ class Parser:
             try:
                 value = imm.number(piece.text)
             except ValueError as error:
-                raise AsmError(f"offset: {error}", piece.column) from None
+                raise AsmError(f"the operand offset is wrong: {error}", piece.column) from None
             if not -(1 << 20) <= value < 1 << 20:
                 raise AsmError(f"offset is {value}, expected -1048576..1048575", piece.column)
             self.set("offset", value & 0x1FFFFF)
@@ -328,7 +328,7 @@ class Parser:
         try:
             return imm.parse_message(self.isa.gen, piece.text)
         except ValueError as error:
-            raise AsmError(f"sendmsg: {error}", piece.column) from None
+            raise AsmError(f"the operand sendmsg is wrong: {error}", piece.column) from None
 
     def wanted(self, line: Line) -> list[Operand]:
         """Returns the operands that the text must have."""
@@ -350,7 +350,7 @@ class Parser:
             f["saddr"] = self.isa.null
         no_sgpr = self.row.format == "SCRATCH" and f["saddr"] == self.isa.null
         if no_sgpr and self.isa.gen == 10 and not self.vgpr_address:
-            f["saddr"] = 0x7F  # the code for neither a VGPR nor an SGPR
+            f["saddr"] = 0x7F  # the code of SADDR for an address without VGPR and SGPR
         if self.row.is_promoted and any(one.field == "exec" for one in self.row.operands):
             f["vdst"] = 126
         if self.row.format == "MTBUF":

@@ -172,8 +172,8 @@ def _decimal(value: int) -> str:
 
 
 def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
-    """Returns whether an operand of a short form of gfx11 is the upper half of a VGPR. Its code is
-    then 128 or more.
+    """Returns whether an operand of a 32-bit form of gfx11 is the upper half of a VGPR. Bit 7 of
+    the VGPR's number is then set.
     """
     if isa.gen < 11 or inst.row.format not in VOP12C or operand.nbits != 16:
         return False
@@ -186,8 +186,8 @@ def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
 
 
 def _half(isa: Table, inst: Inst, operand: Operand) -> str:
-    """Returns the name of a half register. In the short forms bit 7 of the number selects
-    the half.
+    """Returns the name of one half (16 bits) of a VGPR. In the 32-bit forms of an instruction,
+    bit 7 of the VGPR's number selects the half.
     """
     name = isa.field_name(inst.row, operand.field)
     code = inst.fields[name]

@@ -86,8 +86,8 @@ def parse_row(line: str) -> Row:
 
 
 def parse_table(text: str) -> list[Row]:
-    """Returns the rows that a text has. It has no rows of VOP3 forms, which `promoted` makes of
-    other rows. Raises ValueError with the line number.
+    """Returns the rows of the text of an ISA table. VOP3 forms have no row in the text: `promoted`
+    makes them of other rows. Raises ValueError with the line number.
     """
     rows = []
     for number, line in enumerate(text.splitlines(), 1):

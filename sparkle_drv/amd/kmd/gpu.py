@@ -127,7 +127,7 @@ def free_context(node: Node, ctx: int) -> None:
 
 
 class Gpu:
-    """One context on a node, with the addresses of its buffers. `va` is the first free address."""
+    """One context on a render node, with buffers. `va` is the first GPU address to give to them."""
 
     def __init__(self, node: Node, *, va: int = 1 << 32) -> None:
         self.node, self.next_va = node, va
@@ -140,7 +140,7 @@ class Gpu:
         self._owned: list[Buffer] = []
 
     def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> Buffer:
-        """Makes a buffer of whole pages, without an address, by GEM_CREATE. `flags` are
+        """Makes a buffer of whole pages by GEM_CREATE. It has no GPU address yet. `flags` are
         AMDGPU_GEM_CREATE_...
         """
         nbytes = -(-nbytes // PAGE) * PAGE
@@ -178,7 +178,7 @@ class Gpu:
         return buffer
 
     def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
-        """Makes a buffer with an address from a handle that was made elsewhere (PRIME, userptr)."""
+        """Makes a buffer of a BO handle from elsewhere (PRIME, userptr). Maps it for the GPU."""
         buffer = self._own(Buffer(self.node, handle, nbytes, self.take_va(nbytes)))
         self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
         return buffer

@@ -40,24 +40,24 @@ def _driver(root: Path, name: str) -> str:
 
 
 def maybe_ours(node: Node) -> bool:
-    """Returns whether amdgpu may drive a node. A node with an unknown driver counts."""
+    """Returns whether amdgpu drives a render node. True also if the driver is unknown."""
     return node.driver in ("", "amdgpu")
 
 
 def open_node(node: Node) -> int:
-    """Opens a node and returns the descriptor, which the caller owns. Raises DeviceNotFound with
-    advice.
+    """Opens a render node and returns the descriptor, which the caller owns. Raises DeviceNotFound
+    with the reason, and with advice if the permission is missing.
     """
     fd: int = lib.sp_amdgpu_open_node(os.fsencode(node.path))
     if fd >= 0:
         return fd
     if fd in (-errno.EACCES, -errno.EPERM):
         raise DeviceNotFound(f"{node.path}: permission denied; {_permission(node.path)}")
-    raise DeviceNotFound(f"{node.path}: {os.strerror(-fd)}")
+    raise DeviceNotFound(f"cannot open {node.path}: {os.strerror(-fd)}")
 
 
 def _permission(path: Path) -> str:
-    """Returns who may open the node, and how to join that group."""
+    """Returns which group may open the render node, and how to add a user to that group."""
     try:
         stat = path.stat()
     except OSError as error:

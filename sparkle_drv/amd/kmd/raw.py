@@ -23,7 +23,7 @@ __all__ = ["IoctlError", "Node", "ffi", "lib", "linux", "open_path", "pointer"]
 
 
 class IoctlError(OSError):
-    """An ioctl (or mmap) of a node failed. `call` is its name, `errno` the error."""
+    """An ioctl (or mmap) of a render node failed. `call` is its name, `errno` the error."""
 
     def __init__(self, code: int, call: str, detail: str = "") -> None:
         name = errno.errorcode.get(code, str(code))
@@ -102,8 +102,8 @@ class Node:
 
     def info(self, query: str, ctype: str, **fields: object) -> Any:
         """Calls the ioctl INFO and returns the answer as a new `ctype`. Fields that an older Linux
-        lacks are zero. A key kind__field in `fields` sets `field` of the member `kind` of the
-        argument. An IoctlError has the name AMDGPU_INFO_`query`.
+        lacks are zero. A keyword MEMBER__FIELD sets the field FIELD of the ioctl argument's member
+        MEMBER. An IoctlError has the name AMDGPU_INFO_`query`.
         """
         out = ffi.new(f"{ctype} *") if "[" not in ctype else ffi.new(ctype)
         arg = ffi.new("struct drm_amdgpu_info *")

@@ -157,7 +157,7 @@ def u64(data: bytes | bytearray, offset: int) -> int:
 
 
 def given(call: Call) -> list[Place]:
-    """Returns where the call's argument names objects before the call."""
+    """Returns where the call's argument names objects that existed before the call."""
     places = GIVEN.get(call.name, [])
     if call.name == "SYNCOBJ_FD_TO_HANDLE" and _imports(call):
         return places + MADE[call.name]

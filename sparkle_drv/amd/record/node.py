@@ -1,5 +1,5 @@
-"""One node of a replay: translates recorded handles to the replay's handles, and keeps the contents
-that the BOs should have.
+"""One render node of a replay: translates recorded handles to the replay's handles, and keeps the
+contents that the BOs should have.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Bo:
 
 
 class Node:
-    """One node of a replay. `names` maps, by kind, each recorded handle to the replay's handle.
-    `bos` has the BOs by recorded handle.
+    """One render node of a replay. `names` maps, by kind of object, each recorded handle to the
+    replay's handle. `bos` has the BOs by recorded handle.
     """
 
     def __init__(self, ops: Any, fd: int) -> None:
@@ -102,7 +102,7 @@ class Node:
             view[write.at : end] = write.data
 
     def fill(self) -> None:
-        """Fills the BOs that no job has seen yet with the bytes that they should have."""
+        """Fills every BO that is not filled yet with its content according to the recording."""
         for bo in self.bos.values():
             if bo.unheld or bo.written:
                 continue
@@ -134,8 +134,8 @@ class Node:
             bo.held[at : at + 8] = view[at : at + 8]
 
     def differs(self) -> str:
-        """Returns a sentence about the first byte that differs from the recording, or "" if none
-        does.
+        """Returns a sentence about the first byte of a BO that differs from the recording, or "" if
+        no byte differs.
         """
         for number, bo in self.bos.items():
             view = self.view(bo) if bo.written else None

@@ -25,7 +25,7 @@ class RecordingError(ValueError):
     >>> list(lowlevel.read_recording("no recording\\n"))
     Traceback (most recent call last):
         ...
-    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins ...
+    sparkle_drv.amd.record.read.RecordingError: line 1: expected a line that begins ...
     """
 
 
@@ -172,11 +172,11 @@ def read_recording(text: str) -> Iterator[Event]:
     'Node'
     """
     if not text.startswith("# sparkle recording 1"):
-        raise RecordingError("1: expected a line that begins '# sparkle recording 1'")
+        raise RecordingError("line 1: expected a line that begins '# sparkle recording 1'")
     reader, number = _Reader(), 0
     for number, line in enumerate(text.split("\n")[:-1], 1):
         try:
             yield from reader.line(line, number)
         except (ValueError, KeyError, IndexError) as error:
-            raise RecordingError(f"{number}: {error}") from None
+            raise RecordingError(f"line {number}: {error}") from None
     yield from reader.flush()

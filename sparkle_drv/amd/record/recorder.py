@@ -20,7 +20,7 @@ from sparkle_drv._native import ffi, lib
 
 _lock = threading.Lock()
 _active: list[Recorder] = []
-# recorders of nodes that are still open: these nodes call the recorder's functions
+# recorders of render nodes that are still open: calls on these nodes go through the recorder
 _kept: list[Any] = []
 
 

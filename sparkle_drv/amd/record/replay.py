@@ -1,4 +1,4 @@
-"""Repeats a recording on an emulated or real node: its ioctls and jobs, compared step by step.
+"""Repeats a recording on a render node, emulated or real: its ioctls and jobs, step by step.
 
 The replay uses its own handles, descriptors, times and addresses of host memory. GPU addresses are
 the recorded ones. After each job the memory of all BOs must be as recorded, except for clocks that
@@ -73,16 +73,17 @@ class _Made:
 
 
 def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) -> Outcome:
-    """Repeats the calls of a recording's text, in their order, in one thread. For each node of the
-    recording, `open_node` returns the functions of the seam (`struct sp_kmd_ops`) and a descriptor.
-    Raises RecordingError if the text is no recording, or if its lines contradict each other.
+    """Repeats the calls of a recording's text, in their order, in one thread. For each render node
+    of the recording, `open_node` returns the functions of the seam (`struct sp_kmd_ops`) and a
+    descriptor. Raises RecordingError if the text is no recording, or if its lines contradict each
+    other.
 
     >>> lowlevel.replay("# sparkle recording 1\\n", lowlevel.on_card)
     Outcome(calls=0, jobs=0, nodes=0, difference='', skipped=Counter())
     >>> lowlevel.replay("no recording\\n", lowlevel.on_card)
     Traceback (most recent call last):
         ...
-    sparkle_drv.amd.record.read.RecordingError: 1: expected a line that begins ...
+    sparkle_drv.amd.record.read.RecordingError: line 1: expected a line that begins ...
     """
     again = _Replay(open_node, int(job_limit_s * 1e9))
     try:
@@ -112,7 +113,7 @@ class _Replay:
         self.open_node, self.limit_ns = open_node, limit_ns
         self.outcome = Outcome()
         self.nodes: dict[int, Node] = {}
-        self.memory: set[int] = set()  # numbers of the nodes whose memory was recorded
+        self.memory: set[int] = set()  # numbers of the render nodes whose memory was recorded
         self.fds: dict[int, int] = {}
         # the last job, while the recorded writes of that job are read
         self.job: tuple[Call, Node] | None = None
@@ -155,7 +156,7 @@ class _Replay:
         for va in times(call.ibs):
             node.excuse(va)
         if difference := node.differs():
-            raise Different(f"{call}: after this job {difference}")
+            raise Different(f"{call}: the memory differs after this job: {difference}")
 
     def _call(self, call: Call, node: Node) -> None:
         is_job = call.name == "AMDGPU_CS"
@@ -214,7 +215,7 @@ class _Replay:
                 i = next(i for i, (a, b) in enumerate(zip(data, answer, strict=True)) if a != b)
                 what = f" (query {query:#x})" if call.name == "AMDGPU_INFO" else ""
                 raise Different(
-                    f"{call}{what}: byte {i} of its answer: expected {data[i]:#04x} as recorded, "
+                    f"{call}{what}: byte {i} of the answer: expected {data[i]:#04x} as recorded, "
                     f"got {answer[i]:#04x}"
                 )
 
@@ -235,7 +236,7 @@ class _Replay:
         rc = node.ioctl(lib.DRM_IOCTL_AMDGPU_WAIT_CS, wait, given.timeout)
         if rc < 0 or wait.out.status:
             why = f"ends with {errno_name(rc)}" if rc < 0 else "does not end"
-            raise Different(f"{call}: its job {why}")
+            raise Different(f"{call}: expected its job to end without error, but it {why}")
 
     def _learn(self, call: Call, node: Node, made: _Made) -> None:
         now = bytes(ffi.buffer(made.raw))
@@ -287,7 +288,7 @@ class _Replay:
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
         if old not in names and call.rc >= 0:
-            raise _Skip(f"the recording has no call that made this {place.kind}")
+            raise _Skip(f"the recording has no call that made the {place.kind} of this call")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
     def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
@@ -329,7 +330,7 @@ class _Replay:
     def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
-            raise _Skip("the recorded call failed, or its size was 0")
+            raise _Skip("the recorded GEM_USERPTR failed, or the size of its memory was 0")
         made.user = mmap.mmap(-1, nbytes)  # memory of whole pages, as the call requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
@@ -411,7 +412,8 @@ def _whole(data: bytes, ctype: str) -> None:
 
 def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
     """Returns the offsets of the argument's bytes that are not compared with the recording. These
-    are handles that the call made, and values of the replay's own that the call left unchanged.
+    are the handles that the call made, and the handles, pointers and times that the replay put into
+    the argument (`own`) and the call left unchanged.
     """
     made = {p.offset for p in replay_args.made(call)}
     found: set[int] = set()

@@ -335,8 +335,8 @@ class Record:
 
     @classmethod
     def places(cls, gfx: int = 11) -> dict[str, Place]:
-        """Returns the place of every field in the encoded dwords, by name. The header is
-        dword 0.
+        """Returns the place of every field in the encoded dwords, by name. Dword 0 is the packet's
+        header.
         """
         found: dict[str, Place] = {}
         at = 0

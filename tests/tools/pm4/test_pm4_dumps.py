@@ -81,7 +81,7 @@ def test_what_the_kernel_could_not_read(dispatch):
 
 def test_a_kernel_that_does_not_tell_the_generation(dispatch):
     text = pm4_dumps.devcoredump([dispatch], version=None)
-    with pytest.raises(ValueError, match="this devcoredump names none"):
+    with pytest.raises(ValueError, match="this devcoredump names no gfx"):
         lowlevel.read_ibs(text)
     assert lowlevel.read_ibs(text, gfx=11) == [dispatch]
     with pytest.raises(TextError, match="neither rings nor IBs"):
@@ -206,7 +206,7 @@ BEGIN = "------------------ Main IB begin - COMPUTE ------------------\n"
     [
         (HUGE, "in an IB, got 2000000000"),
         ("IB #0 0x1000 4 dw\n0xzz\n", "expected a dword, got '0xzz'"),
-        ("IB #0 0x1000 1 dw\n0x1\n0x2\n", "expected 1 dwords, got more"),
+        ("IB #0 0x1000 1 dw\n0x1\n0x2\n", "expected 1 dwords of this ring or IB, got more"),
         ("IB #0 0x1000 -1 dw\n", "expected IB #N"),
         ("IB #0 0x1000 1 dw\n0x123456789\n", "expected a dword"),
         (pm4_dumps.ring("gfx", [1, 2]).replace("0x4 \t", "0x8 \t"), "expected offset 0x4"),
