@@ -437,9 +437,11 @@ class Context:
         written arrays are updated when all pieces have ended, and returned: one array, or a tuple.
         The other options are those of `gemm`.
 
-        The first call of a kernel measures it on parts of these arrays. Raises ImageError,
-        FileNotFoundError, TypeError and errors of devices. Raises ValueError for a missing argument
-        or axis, different extents, a written array that is not cut, or if no device has the kernel.
+        The first call of a kernel measures it on parts of these arrays. Raises ImageError for an
+        image that no device can load, FileNotFoundError for a missing file, TypeError for an
+        argument of a wrong type, and the errors of devices. Raises ValueError for a missing
+        argument or axis, different extents, a written array that is not cut, or if no device has
+        the kernel.
         """
         uris = self._among(devices)
         how = self._terms(topology, shards, max_vram_gb, prefer_p2p)

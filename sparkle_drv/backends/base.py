@@ -217,7 +217,8 @@ class Backend(Protocol):
         """Returns an Allocation of the first `nbytes` (above 0) bytes of an exported descriptor,
         which the caller still owns.
 
-        Raises ValueError if the descriptor has fewer bytes or cannot be mapped, and OSError.
+        Raises ValueError if the descriptor has fewer bytes or cannot be mapped, and OSError for
+        other failures of the operating system.
         """
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
@@ -312,12 +313,12 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted`, read while no submitting call is between its check of the epoch and
-        the counting of its value.
+        """Returns what `submitted` returns, read at a moment when no submitting call is half done:
+        it has checked the epoch, but has not yet advanced the value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
-        waits for. So if a backend's submitting calls run Python between check and count, this
+        waits for. So if a backend's submitting calls run Python while they are half done, this
         method must not wait for such a call. It returns -EAGAIN; core asks again.
         """
 

@@ -65,7 +65,7 @@ class AmdgpuBackend:
         """Opens the device of `fd`, a descriptor of a render node, which the backend then owns.
         `slot` is the PCI address for DeviceInfo.
 
-        Raises DeviceNotFound.
+        Raises DeviceNotFound if the GPU cannot be used.
         """
         ops = recorder.around(ops)
         try:
@@ -209,8 +209,8 @@ class AmdgpuBackend:
         if rc == -errno.EINVAL:
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for, expected a dma-buf with as many, "
-                f"got a descriptor of {size} bytes"
+                f"import of memory: expected a dma-buf of at least {nbytes} bytes, "
+                f"got a file descriptor of {size} bytes"
             )
         check(rc, f"import of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()

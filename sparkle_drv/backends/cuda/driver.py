@@ -117,7 +117,7 @@ def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
     """
     raw = ffi.new("struct sp_cuda_info *")
     if lib.sp_cuda_describe(paths(first), ordinal, raw):
-        raise DeviceNotFound(f"{uri}: {why()}")
+        raise DeviceNotFound(f"{uri}: the device cannot be described: {why()}")
     return info_of(raw, uri)
 
 
@@ -127,5 +127,5 @@ def opened(first: str, ordinal: int, uri: str) -> Any:
     """
     out = ffi.new("struct sp_cuda **")
     if lib.sp_cuda_open(paths(first), ordinal, out):
-        raise DeviceNotFound(f"{uri}: {why()}")
+        raise DeviceNotFound(f"{uri}: the device cannot be opened: {why()}")
     return ffi.gc(out[0], lib.sp_cuda_close)

@@ -300,7 +300,7 @@ class EglBackend:
             raise _Stale
         if rc == -errno.ENOEXEC:
             log = ffi.string(why).decode(errors="replace").strip()
-            raise ImageError(f"{what}: {explained(log, text)}")
+            raise ImageError(f"{what}: the driver rejects the shader: {explained(log, text)}")
         check(rc, f"load {what}", self.info.uri)
         return ffi.gc(out[0], lib.sp_egl_unload)
 

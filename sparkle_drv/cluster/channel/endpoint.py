@@ -139,7 +139,7 @@ class Endpoint:
                 return _told(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
                 raise Refused(
-                    f"{node}: nobody of that name answers; a node is named as its certificate is"
+                    f"{node}: nobody of that name answers; expected the name in its certificate"
                 )
 
     def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
@@ -312,5 +312,5 @@ def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())
-        raise Refused(f"{node}: {words or 'refused, without a reason'}")
+        raise Refused(f"{node}: {words or 'the node refused the session, without a reason'}")
     return body

@@ -34,7 +34,8 @@ def decode(records: bytes) -> list[plugin.Command]:
 
 def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
     """Returns the launch of a dispatch record, with the session's kernel and memory. Raises
-    ValueError or OutsideMemory.
+    ValueError if the session has no such kernel, or for arguments of a wrong size. Raises
+    OutsideMemory for addresses that are unaligned or outside the session's memory.
     """
     kernel = tables.kernel(dispatch.kernel)
     signature, packed = kernel.signature, dispatch.args

@@ -90,9 +90,9 @@ class Process:
             self._say(line)
 
     def _renew(self) -> None:
-        """Renews the certificate if that is due. If the CA is on this machine, makes the new
-        certificate; otherwise asks clients for one. A client's answer goes into the files, where
-        the next check finds it.
+        """Renews the certificate if that is due. If the CA is on this machine, the CA makes the new
+        certificate. Otherwise all clients are asked to send one. The certificate that a client
+        sends is written to the files, where the next check finds it.
         """
         try:
             renewed = identity.read(self._home)

@@ -82,7 +82,9 @@ class Memory:
         return buffer.view(offset, rest if claimed is None else min(claimed, rest))
 
     def span(self, what: str, address: int, nbytes: int) -> Buffer:
-        """Returns exactly `nbytes` of memory from `address`. Raises OutsideMemory."""
+        """Returns exactly `nbytes` of memory from `address`. Raises OutsideMemory, whose message
+        names `what`, if the session does not have all of this memory.
+        """
         buffer, offset = self._find(what, address)
         if nbytes > buffer.nbytes - offset:
             raise OutsideMemory(

@@ -231,10 +231,14 @@ class RemoteBackend:
         )
 
     def export(self, handle: _Block) -> NoReturn:
-        raise NotImplementedError(f"export: memory of {self.info.uri} is on another machine")
+        raise NotImplementedError(
+            f"export: expected memory of this machine, got memory of {self.info.uri}"
+        )
 
     def import_(self, fd: int, nbytes: int) -> NoReturn:
-        raise NotImplementedError(f"import: {self.info.uri} is on another machine")
+        raise NotImplementedError(
+            f"import of memory: expected a device of this machine, got {self.info.uri}"
+        )
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> tuple[int, object]:
         return self._sync(queue) or self._transfers.upload(queue, address, data), None
@@ -336,7 +340,7 @@ def _opened(
     session: Session, device: str, settings: plugin.Settings
 ) -> tuple[DeviceInfo, list[str], bool]:
     """Opens the device at the node. Returns its description, the names of its kernels, and whether
-    it has a clock. Raises DeviceNotFound.
+    it has a clock. Raises DeviceNotFound if the node has no such device, or for a damaged answer.
     """
     host, cpu = session.uri.partition("/")[0], device.partition(":")[0] == "cpu"
     # SPARKLE_THREADS is for cpu devices only; an explicit `threads=` is for any device.
@@ -386,6 +390,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that RemoteBackend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = RemoteBackend

@@ -115,7 +115,8 @@ def settings(
         "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(each) for each in connect],
-            # A node may start before the nodes that it joins. A client cannot work without a node.
+            # A node tries for ever (-1), because it may start before the nodes that it joins. A
+            # client cannot work without a node, so it gives up after OPEN_MS.
             "timeout_ms": -1 if node else OPEN_MS,
             "exit_on_failure": not node,
             "retry": {

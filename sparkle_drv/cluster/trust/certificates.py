@@ -142,7 +142,7 @@ def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
 
 def of_p256(key: object) -> ec.EllipticCurvePublicKey:
     """Returns the key if it is a P-256 key, the only kind that this package makes. Raises
-    ValueError.
+    ValueError for another key.
     """
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key

@@ -66,7 +66,9 @@ def strided(tile: Tile, count: int, body: str) -> str:
 
 
 def products(tile: Tile, registers: Registers) -> str:
-    """Returns a loop that adds all terms of one staged block and counts the terms in `done`."""
+    """Returns a loop that adds all terms of one staged block to the sums. The loop counts these
+    terms in `done`.
+    """
     width, vector = registers.width, registers.vector
     lines = [f"for (uint t = 0u; t < {tile.bk}u; t++) {{"]
     for r in range(tile.tm // width):
