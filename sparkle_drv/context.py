@@ -237,8 +237,8 @@ class Context:
         that has it. These options are the same for conv2d (cut by images or output channels), and
         for map and reduce (cut by range).
 
-        Raises TypeError. Raises ValueError for an unknown word, for a limit or shares without
-        "mesh", and if a part does not fit into the memory.
+        Raises TypeError for an argument of a wrong type. Raises ValueError for an unknown word, for
+        a limit or shares without "mesh", and if a part does not fit into the memory.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
@@ -536,7 +536,8 @@ class Context:
 
         The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
         (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
-        (sched/run/sharding.py). None before the first call, or if there was no choice.
+        (sched/run/sharding.py). `last_plan` is None before the first call, or if the last call left
+        no choice.
         """
         last = self._executor.last
         return None if last is None else last.so_far
@@ -590,7 +591,8 @@ class Context:
 
         The journal (sched/journal/journal.py), with the decisions and their inputs, is written to
         PATH.journal. An existing file is replaced whole; a link is followed. A pipe or device such
-        as /dev/stdout gets the trace without a journal. Raises OSError, TypeError.
+        as /dev/stdout gets the trace without a journal. Raises OSError if the file cannot be
+        written, TypeError if `path` is no path.
         """
         trace_files.save(self._traces, path)
 

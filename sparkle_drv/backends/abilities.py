@@ -77,8 +77,8 @@ class TellsFailure(Protocol):
     """
 
     def failure(self, queue: Any, value: int) -> int:
-        """Returns 0 or the -errno with which a submission ended. `value` is its value, which has
-        been reached.
+        """Returns 0 or the -errno with which a submission ended. `value` is the submission's
+        timeline value, which has been reached.
         """
 
 

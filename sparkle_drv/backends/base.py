@@ -184,7 +184,9 @@ class Backend(Protocol):
 
     @staticmethod
     def open(uri: str, settings: Settings) -> Backend:
-        """Opens the device of "scheme" or "scheme:which". Raises DeviceNotFound."""
+        """Opens the device of "scheme" or "scheme:which". Raises DeviceNotFound with the reason if
+        it cannot be used.
+        """
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         """Allocates `nbytes` (0 or more) zeroed bytes, aligned to 64 bytes. Raises
@@ -254,7 +256,8 @@ class Backend(Protocol):
         """
 
     def open_queue(self, timing: bool) -> Any:
-        """Opens a new queue at value 0. With `timing`, core will call `times`. Raises SparkleError.
+        """Opens a new queue at value 0. With `timing`, core will call `times`. Raises SparkleError
+        if the driver opens no queue.
 
         `submitted`, `settled`, `reached`, `wait` and `times` work as long as the handle is
         referenced, also past `close_queue`.
@@ -313,8 +316,8 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns what `submitted` returns, read at a moment when no submitting call is half done:
-        it has checked the epoch, but has not yet advanced the value.
+        """Returns what `submitted` returns, but only at a moment when no submitting call is half
+        done. A half-done call has checked the epoch, but has not yet advanced the value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
@@ -405,8 +408,8 @@ class Lanes(Protocol):
 
     def outlives(self, thread: int) -> None:
         """Says that the work of a lane has ended, although its thread still runs. `thread` is the
-        thread's threading.get_ident(). From then on, the clock does not jump for a wait of this
-        thread alone.
+        thread's threading.get_ident(). From then on, a wait of this thread alone does not make the
+        clock jump to the wait's end.
         """
 
     def waker(self) -> Waker:

@@ -104,7 +104,7 @@ class Buffer(Pointer, Closing):
         """Returns a buffer over `nbytes` bytes of this one (None: the rest), from byte `offset` on.
 
         Closing the allocated buffer closes its views. Closing a view leaves the others open. Raises
-        ValueError (outside the buffer) and TypeError.
+        ValueError (outside the buffer) and TypeError (not whole numbers).
         """
         storage = self._open()
         at = within("view: offset", offset, 0, self.nbytes)

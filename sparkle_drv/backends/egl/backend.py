@@ -197,7 +197,8 @@ class EglBackend:
         size = os.fstat(fd).st_size
         if size < nbytes:
             raise ValueError(
-                f"import: expected at most {size} bytes, the size of the descriptor, got {nbytes}"
+                f"import of memory: expected at most {size} bytes, the size of the file, "
+                f"got {nbytes}"
             )
         return self._shared(os.dup(fd), nbytes)
 

@@ -48,7 +48,7 @@ class Caller(Protocol):
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
         """Checks `welcome`, the second message of the handshake. Returns the third message and the
-        keys. Raises Refused.
+        keys. Raises Refused if `welcome` is wrong.
         """
 
 
@@ -57,7 +57,7 @@ class Answerer(Protocol):
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """Answers the first message of a handshake: returns the second message, and the state that
-        `admit` needs. Raises Refused.
+        `admit` needs. Raises Refused if `hello` is wrong.
         """
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
@@ -67,7 +67,8 @@ class Answerer(Protocol):
 
 
 Accept = Callable[[Channel], None]
-"""accept(channel): takes a new session, and sets its `deliver` and `lost`. Raises Refused."""
+"""accept(channel): takes a new session, and sets its `deliver` and `lost`. Raises Refused if the
+session must not begin."""
 
 
 class Endpoint:
@@ -231,7 +232,8 @@ class Endpoint:
     def _answer(
         self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
     ) -> None:
-        """Handles a client's first or third message, which may arrive several times."""
+        """Handles the first or third message of a handshake, which a client may send several times.
+        """
         known = self._pending.get(number)
         if step == "hello":
             if known is None:

@@ -70,8 +70,8 @@ def checked(launch: Launch) -> Launch:
 
 
 def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> Fence:
-    """Looks up and checks all records, then submits them as one submission. Raises before anything
-    is submitted.
+    """Looks up and checks all records, then submits them as one submission. If a record is wrong,
+    this function raises before anything is submitted.
     """
     given = decode(records)
     if len(given) == 1 and isinstance(given[0], plugin.Dispatch):

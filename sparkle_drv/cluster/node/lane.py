@@ -107,7 +107,7 @@ class Lane:
         """Waits until `value` is submitted. Returns its fence, or None if that submission has
         ended.
 
-        Raises TimeoutError.
+        Raises TimeoutError after `timeout_s` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._taken >= value or self._stopped, timeout_s):

@@ -30,7 +30,8 @@ live one on busy cores may be silent for 4 s."""
 
 class Process:
     """A node on the network: a Node, and the Engine that listens for its clients. The constructor
-    raises Refused, DeviceNotFound, ValueError or OSError.
+    raises Refused for a missing or bad certificate, DeviceNotFound for a device that cannot be
+    used, ValueError for a wrong address, and OSError.
     """
 
     def __init__(

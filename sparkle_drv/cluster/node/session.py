@@ -47,7 +47,7 @@ class Lender(Protocol):
     quotas: Quotas
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
-        """Opens a device that is lent. Raises DeviceNotFound."""
+        """Opens a device that is lent. Raises DeviceNotFound for any other device."""
 
     def trusts(self, key: str) -> bool:
         """Returns whether the owner of this public key may load kernel images."""

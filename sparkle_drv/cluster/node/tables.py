@@ -73,7 +73,7 @@ class Memory:
 
     def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
         """Returns the memory from `address` to the end of its allocation, at most `claimed` bytes;
-        None for a null pointer. Raises OutsideMemory.
+        None for a null pointer. Raises OutsideMemory for an address outside the session's memory.
         """
         if address == 0:
             return None

@@ -132,7 +132,7 @@ class RemoteBackend:
         return self._sync(queue) or self._queues.submit(queue, data, nbytes, epoch)
 
     def _sync(self, queue: plugin.Timeline) -> int:
-        """Sends the host's changes of mapped memory to the device. Returns 0 or -errno."""
+        """Sends the client's changes of mapped memory to the node's device. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
         # Notices ended work now, which makes room in the queue. During the uploads below, the

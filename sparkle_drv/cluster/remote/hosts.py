@@ -68,7 +68,7 @@ class Dialed(NamedTuple):
 
 
 Dial = Callable[[str, str], Dialed]
-"""dial(home, address). Raises Refused."""
+"""dial(home, address) opens an endpoint at the address. Raises Refused if that fails."""
 
 
 def _engine(home: str, address: str) -> Dialed:

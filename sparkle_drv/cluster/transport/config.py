@@ -103,8 +103,8 @@ def settings(
                 },
             },
         },
-        # Zenoh drops longer messages silently. The limit is twice ours, so that `send` of this
-        # package refuses a long message first.
+        # Zenoh drops messages above this limit silently. `send` of this package refuses messages of
+        # more than half of it, and raises an error.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }

@@ -172,7 +172,7 @@ def init(home: str) -> Authority:
 
 
 def load(home: str) -> Authority:
-    """Loads the CA in this SPARKLE_HOME. Raises Refused."""
+    """Loads the CA in this SPARKLE_HOME. Raises Refused if a file is missing or damaged."""
     folder = files.folder(home)
     here = "this is done where the CA is; `sparkle certs init` makes a CA of your own"
     pem = files.read(folder / files.CA_KEY, here, secret=True)

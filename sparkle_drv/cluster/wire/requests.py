@@ -115,7 +115,9 @@ _REPLY = {
 
 
 def request(item: Any) -> tuple[str, int, dict[str, Any]]:
-    """Parses a client's item. Returns (name, reply number, fields). Raises Damaged."""
+    """Parses a client's item. Returns (name, reply number, fields). Raises Damaged for an item that
+    is no request.
+    """
     name = item.get("do") if type(item) is dict else None
     fields = REQUESTS.get(name) if type(name) is str else None
     if fields is None:
@@ -128,7 +130,9 @@ def request(item: Any) -> tuple[str, int, dict[str, Any]]:
 
 
 def parse_item(item: Any) -> tuple[str, dict[str, Any]]:
-    """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged."""
+    """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged for an
+    item that is neither.
+    """
     if type(item) is dict and "on" in item:
         fields = NEWS.get(item["on"]) if type(item["on"]) is str else None
         if fields is None:

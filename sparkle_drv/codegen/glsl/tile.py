@@ -12,8 +12,8 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 
 @dataclass(frozen=True)
 class Tile:
-    """The sizes of a tile. A group computes bm x bn outputs in steps of bk terms, a thread tm x tn
-    of them. A load takes `vector` elements."""
+    """The sizes of a tile. A group computes bm x bn outputs, a thread tm x tn of them. A step of
+    the group's loop adds bk terms to the sum of each output. A load takes `vector` elements."""
 
     algo: str
     bm: int
