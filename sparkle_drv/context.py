@@ -150,7 +150,8 @@ class Context:
 
         `layout` is a layout of images: "NCHW", "NHWC" or a blocked one such as "NCHW8c". device
         "auto" is the first device with enough room. Raises ValueError (no such device, a negative
-        dimension, a shape that does not fit the layout), TypeError, OutOfDeviceMemory.
+        dimension, a shape that does not fit the layout), TypeError (no shape or dtype) and
+        OutOfDeviceMemory.
         """
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
@@ -518,8 +519,8 @@ class Context:
 
         `devices` is a list of URIs, or "all" for all except those that must be named. The
         collectives take one Array on each device:
-        `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no
-        such device, a device twice).
+        `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises TypeError (neither a list
+        nor "all") and ValueError (no such device, a device twice).
         """
         uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
         return Mesh(

@@ -384,8 +384,8 @@ class Waker(Protocol):
 
 
 class Lanes(Protocol):
-    """A clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). The clock jumps
-    only when all lanes wait.
+    """A simulated clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). Only
+    when all lanes wait, the clock jumps to the end of the earliest wait.
 
     >>> abilities.members(base.Lanes)
     ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']

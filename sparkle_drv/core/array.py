@@ -283,7 +283,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         """Returns an Array over the same memory with another shape of the same size.
 
         The result has the same fence and no layout. One dimension may be -1; its size then follows
-        from the others. Raises ValueError (another size, a closed array), TypeError.
+        from the others. Raises ValueError (another size, a closed array) and TypeError (not whole
+        numbers).
         """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
@@ -372,7 +373,9 @@ class Array(Pointer, Shaped, Closing, Operators):
         On other devices the attribute is missing, so numpy calls `__array__`, which copies.
         """
         if not self.device.info.unified:
-            raise AttributeError(f"{self.device.uri} memory is not host memory")
+            raise AttributeError(
+                f"expected an array in host memory, got one in memory of {self.device.uri}"
+            )
         if self.dtype.kind == "V":  # the interface has no bfloat16, so numpy calls __array__
             raise AttributeError(f"the array interface cannot describe {self.dtype}")
         self._exported = self.numpy()  # keeps the memory: consumers keep only this Array

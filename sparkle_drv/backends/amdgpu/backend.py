@@ -234,7 +234,7 @@ class AmdgpuBackend:
         link = links.between(peer, self)
         value: int = lib.sp_amdgpu_copy_peer(queue, dst, link, src, nbytes)
         if value == -errno.ENODEV and (why := peer.lost()):
-            raise DeviceLost(f"{peer.info.uri}: copy_peer: {why}")
+            raise DeviceLost(f"{peer.info.uri}: copy_peer: the peer device is lost: {why}")
         return value
 
     def peer(self, other: Any) -> str:

@@ -42,7 +42,7 @@ def checked(rc: int, call: str, uri: str) -> int:
     if rc == -errno.ENOMEM:
         raise OutOfDeviceMemory(f"{uri}: {call}: out of memory ({why()})")
     if rc == -errno.ENODEV:
-        raise DeviceLost(f"{uri}: {call}: {why()}")
+        raise DeviceLost(f"{uri}: {call}: the device is lost: {why()}")
     return check(rc, f"{call}: {why()}" if rc < 0 else call, uri)
 
 

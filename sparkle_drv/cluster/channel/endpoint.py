@@ -125,7 +125,7 @@ class Endpoint:
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
-                raise Refused(f"{node}: {channel.ended}")
+                raise Refused(f"{node}: the session has ended: {channel.ended}")
             return channel
         finally:
             del self._answers[number]
@@ -145,7 +145,7 @@ class Endpoint:
 
     def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
         if not self.credit.admit():
-            raise Refused("there is no room for another session")
+            raise Refused("there is no room for another session; end one first")
         channel = Channel(
             keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
             urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
@@ -232,7 +232,8 @@ class Endpoint:
     def _answer(
         self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
     ) -> None:
-        """Handles the first or third message of a handshake, which a client may send several times.
+        """Handles the first or third message of a handshake. A client may send either of them
+        several times.
         """
         known = self._pending.get(number)
         if step == "hello":

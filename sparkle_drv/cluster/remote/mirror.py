@@ -1,7 +1,8 @@
 """Mirrors: local copies of a remote device's memory, for memory that the client maps.
 
-A mirror behaves like memory that host and device share. Before each submission, the host's changes
-are uploaded. Before a submission counts as reached, the device's changes are downloaded.
+A mirror behaves like memory that the client and the node's device share. Before each submission,
+the client's changes are uploaded. Before a submission counts as reached, the device's changes are
+downloaded.
 
 Each upload compares all mapped bytes and sends the changed ones. Each download transfers and
 compares all mapped bytes. So map only flags and small results.

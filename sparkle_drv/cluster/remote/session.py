@@ -131,7 +131,7 @@ class Session:
         session is lost or no reply arrives within `timeout_s`.
         """
         if self.words:
-            raise DeviceLost(f"{self.uri}: {do}: {self.words}")
+            raise DeviceLost(f"{self.uri}: {do}: the session or device is lost: {self.words}")
         answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
         number = self.number()
         self._answers[number] = answers.put

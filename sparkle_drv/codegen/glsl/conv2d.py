@@ -85,7 +85,7 @@ if (channel < channels_out && pixel < pixels) {
 
 
 def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> str:
-    """Returns the text of the loops over the terms.
+    """Returns the text of the loops over the terms of the sums.
 
     The first loop takes four terms at a time, with their weights in one vector. The second loop
     takes one term at a time. Both advance the filter position without divisions.

@@ -1,8 +1,9 @@
-"""The loop of a matrix product whose operands are staged in shared memory, bk terms at a time.
+"""The loop of a matrix product whose operands are staged in shared memory.
 
-The staged blocks consist of vectors, in the form in which a thread reads them. A vector has one
-term of several rows of a, or of several columns of b. gemm.py calls this for the algorithm
-"shared".
+Each output is a sum of k terms, and an iteration stages the operands of bk of them. The staged
+blocks consist of vectors, in the form in which a thread reads them. A vector has elements of
+several rows of a, or of several columns of b, for the same term. gemm.py calls this for the
+algorithm "shared".
 """
 
 from __future__ import annotations
