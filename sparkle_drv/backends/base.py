@@ -316,8 +316,8 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns what `submitted` returns, but only at a moment when no submitting call is half
-        done. A half-done call has checked the epoch, but has not yet advanced the value.
+        """Returns what `submitted` returns, but only while no submitting call is half done. A
+        half-done call has checked the epoch, but has not yet advanced the value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
@@ -384,8 +384,8 @@ class Waker(Protocol):
 
 
 class Lanes(Protocol):
-    """A simulated clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). Only
-    when all lanes wait, the clock jumps to the end of the earliest wait.
+    """A simulated clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). The
+    clock jumps to its next event only when all lanes wait.
 
     >>> abilities.members(base.Lanes)
     ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']

@@ -59,7 +59,7 @@ class Lender(Protocol):
 
     def granted(self, grant: dict[str, Any]) -> None:
         """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused if the
-        node did not ask for this certificate.
+        node did not ask for this certificate, or if it does not fit.
         """
 
     def ended(self, session: Session, words: str) -> None:

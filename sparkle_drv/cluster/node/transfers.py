@@ -93,7 +93,7 @@ class Room:
 
     def take(self) -> Bytes:
         """Waits for the bytes and returns the memory. Call it once. Raises TimeoutError if there is
-        no room, or if no chunk arrives for SILENT_S.
+        no room within ROOM_S, if no chunk arrives for SILENT_S, or if the session ends.
         """
         left, end_s = -1, time.monotonic() + ROOM_S
         while not self._there.wait(_SLICE_S):

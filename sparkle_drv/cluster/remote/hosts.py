@@ -68,7 +68,7 @@ class Dialed(NamedTuple):
 
 
 Dial = Callable[[str, str], Dialed]
-"""dial(home, address) opens an endpoint at the address. Raises Refused if that fails."""
+"""dial(home, address) makes an endpoint that is linked to `address`, or raises Refused."""
 
 
 def _engine(home: str, address: str) -> Dialed:

@@ -193,7 +193,7 @@ class Engine:
             if (why := probe.reason(where, self._folder, ENDED_S / 2))
         ]
         if failed and len(failed) == len(self._connect) and not self._node:
-            raise Refused("no link can be made: " + "; ".join(failed))
+            raise Refused("; ".join(failed))
         self.trouble = failed
         text = json.dumps(settings)
         try:

@@ -23,7 +23,7 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
-# The loop over k with scalar loads adds one product of the sum per iteration if the tile's bk is at
+# An iteration of the loop with scalar loads adds one product to each sum if the tile's bk is at
 # most _MOST_FAST, otherwise bk products.
 _MOST_FAST = 8
 
