@@ -207,7 +207,7 @@ class Backend(Protocol):
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         """Returns an Allocation of host memory at `pointer`, in place.
 
-        `owner` is kept alive until `free`, and as long as any result of `map`.
+        `owner` is kept alive until `free`, and as long as any result of `map` exists.
         """
 
     def export(self, handle: Any) -> int:

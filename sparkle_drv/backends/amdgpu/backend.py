@@ -272,7 +272,9 @@ class AmdgpuBackend:
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def said(self) -> str:
-        """Returns how this thread's last call failed; "" if its -errno says everything."""
+        """Returns details of this thread's last failed call; "" if the call's -errno says
+        everything.
+        """
         text = ffi.new("char[]", 256)
         lib.sp_amdgpu_error_text(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")

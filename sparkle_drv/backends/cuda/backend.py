@@ -156,7 +156,7 @@ class CudaBackend:
                 f"be mapped for reading and writing, got one of {size} bytes"
             )
         if rc == -errno.ENXIO:
-            raise ValueError(f"import of memory: the driver refuses it: {driver.why()}")
+            raise ValueError(f"import of memory: the export cannot be opened: {driver.why()}")
         driver.checked(rc, f"import of {nbytes} bytes", self.info.uri)
         unmapped = lib.sp_cuda_host(out[0]) == ffi.NULL
         return MemoryHandle(out[0]).allocation(Memory.DEVICE if unmapped else None)

@@ -21,7 +21,7 @@ from sparkle_drv.core.timestamp import Timestamp
 
 WaitFor = Callable[[int, int], Fence | None]
 """(queue number, the client's value) -> the fence to wait for, or None if there is nothing to wait
-for. Raises ValueError."""
+for. Raises ValueError for a value that was not submitted."""
 
 
 def decode(records: bytes) -> list[plugin.Command]:

@@ -40,7 +40,7 @@ class Work(Protocol):
 
     def go(self) -> Fence | list[Fence | Exception]:
         """Submits the work. Returns its fence, or for work with several values a list: a fence or
-        an error for each value. Raises if the work cannot run.
+        an error for each value. Raises an exception if the work cannot run.
         """
 
     def ended(self) -> bool:

@@ -42,7 +42,7 @@ class Kind(enum.IntEnum):
     """An ACK that asks for one."""
 
 
-# How many numbers a kind adds to the head.
+# How many numbers a frame of each kind adds to the head.
 _MORE = {kind: 0 for kind in Kind} | {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
 _KINDS = {int(kind): kind for kind in Kind}
 
