@@ -150,7 +150,8 @@ class Context:
 
         `layout` is a layout of images: "NCHW", "NHWC" or a blocked one such as "NCHW8c". device
         "auto" is the first device with enough room. Raises ValueError (no such device, a negative
-        dimension, a shape that does not fit the layout), TypeError, OutOfDeviceMemory.
+        dimension, a shape that does not fit the layout), TypeError (no shape or dtype) and
+        OutOfDeviceMemory.
         """
         self._executor.check_open()
         if isinstance(device, str) and device == "auto":
@@ -237,8 +238,8 @@ class Context:
         that has it. These options are the same for conv2d (cut by images or output channels), and
         for map and reduce (cut by range).
 
-        Raises TypeError. Raises ValueError for an unknown word, for a limit or shares without
-        "mesh", and if a part does not fit into the memory.
+        Raises TypeError for an argument of a wrong type. Raises ValueError for an unknown word, for
+        a limit or shares without "mesh", and if a part does not fit into the memory.
         """
         uris = self._uris if devices is None else self._among(devices)
         mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
@@ -437,9 +438,11 @@ class Context:
         written arrays are updated when all pieces have ended, and returned: one array, or a tuple.
         The other options are those of `gemm`.
 
-        The first call of a kernel measures it on parts of these arrays. Raises ImageError,
-        FileNotFoundError, TypeError and errors of devices. Raises ValueError for a missing argument
-        or axis, different extents, a written array that is not cut, or if no device has the kernel.
+        The first call of a kernel measures it on parts of these arrays. Raises ImageError for an
+        image that no device can load, FileNotFoundError for a missing file, TypeError for an
+        argument of a wrong type, and the errors of devices. Raises ValueError for a missing
+        argument or axis, different extents, a written array that is not cut, or if no device has
+        the kernel.
         """
         uris = self._among(devices)
         how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
@@ -516,8 +519,8 @@ class Context:
 
         `devices` is a list of URIs, or "all" for all except those that must be named. The
         collectives take one Array on each device:
-        `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises TypeError, ValueError (no
-        such device, a device twice).
+        `with ctx.create_mesh() as mesh: mesh.all_reduce(arrays)`. Raises TypeError (neither a list
+        nor "all") and ValueError (no such device, a device twice).
         """
         uris = self._among(None if isinstance(devices, str) and devices == "all" else devices)
         return Mesh(
@@ -534,7 +537,8 @@ class Context:
 
         The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
         (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
-        (sched/run/sharding.py). None before the first call, or if there was no choice.
+        (sched/run/sharding.py). `last_plan` is None before the first call, or if the last call left
+        no choice.
         """
         last = self._executor.last
         return None if last is None else last.so_far
@@ -588,7 +592,8 @@ class Context:
 
         The journal (sched/journal/journal.py), with the decisions and their inputs, is written to
         PATH.journal. An existing file is replaced whole; a link is followed. A pipe or device such
-        as /dev/stdout gets the trace without a journal. Raises OSError, TypeError.
+        as /dev/stdout gets the trace without a journal. Raises OSError if the file cannot be
+        written, TypeError if `path` is no path.
         """
         trace_files.save(self._traces, path)
 

@@ -62,8 +62,8 @@ class TellsError(Protocol):
     """
 
     def said(self) -> str:
-        """Returns how this thread's last call that returned -errno failed; "" if the reason is
-        unknown.
+        """Returns the driver's message about the last call of this thread that returned -errno.
+        Returns "" if there is no message.
         """
 
 
@@ -77,8 +77,8 @@ class TellsFailure(Protocol):
     """
 
     def failure(self, queue: Any, value: int) -> int:
-        """Returns 0 or the -errno with which a submission ended. `value` is its value, which has
-        been reached.
+        """Returns 0 or the -errno with which a submission ended. `value` is the submission's
+        timeline value, which has been reached.
         """
 
 
@@ -203,9 +203,9 @@ class BringsKernels(Protocol):
 
 
 class HandsOver(Protocol):
-    """A backend that takes a long submission in parts.
+    """A backend that sends a long submission to its device in parts.
 
-    It can send the later parts without waiting for the end of the submission.
+    `hand_over` sends later parts and does not wait for the end of the submission.
 
     >>> abilities.members(abilities.HandsOver)
     ['hand_over']

@@ -184,7 +184,9 @@ class Backend(Protocol):
 
     @staticmethod
     def open(uri: str, settings: Settings) -> Backend:
-        """Opens the device of "scheme" or "scheme:which". Raises DeviceNotFound."""
+        """Opens the device of "scheme" or "scheme:which". Raises DeviceNotFound with the reason if
+        it cannot be used.
+        """
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         """Allocates `nbytes` (0 or more) zeroed bytes, aligned to 64 bytes. Raises
@@ -205,7 +207,7 @@ class Backend(Protocol):
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         """Returns an Allocation of host memory at `pointer`, in place.
 
-        `owner` is kept alive until `free`, and as long as any result of `map`.
+        `owner` is kept alive until `free`, and as long as any result of `map` exists.
         """
 
     def export(self, handle: Any) -> int:
@@ -217,7 +219,8 @@ class Backend(Protocol):
         """Returns an Allocation of the first `nbytes` (above 0) bytes of an exported descriptor,
         which the caller still owns.
 
-        Raises ValueError if the descriptor has fewer bytes or cannot be mapped, and OSError.
+        Raises ValueError if the descriptor has fewer bytes or cannot be mapped, and OSError for
+        other failures of the operating system.
         """
 
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
@@ -253,7 +256,8 @@ class Backend(Protocol):
         """
 
     def open_queue(self, timing: bool) -> Any:
-        """Opens a new queue at value 0. With `timing`, core will call `times`. Raises SparkleError.
+        """Opens a new queue at value 0. With `timing`, core will call `times`. Raises SparkleError
+        if the driver opens no queue.
 
         `submitted`, `settled`, `reached`, `wait` and `times` work as long as the handle is
         referenced, also past `close_queue`.
@@ -312,12 +316,12 @@ class Backend(Protocol):
         """Returns the value of the newest submission. Never blocks."""
 
     def settled(self, queue: Any, /) -> int:
-        """Returns `submitted`, read while no submitting call is between its check of the epoch and
-        the counting of its value.
+        """Returns what `submitted` returns, but only while no submitting call is half done. A
+        half-done call has checked the epoch, but has not yet advanced the value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
-        waits for. So if a backend's submitting calls run Python between check and count, this
+        waits for. So if a backend's submitting calls run Python while they are half done, this
         method must not wait for such a call. It returns -EAGAIN; core asks again.
         """
 
@@ -380,8 +384,8 @@ class Waker(Protocol):
 
 
 class Lanes(Protocol):
-    """A clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). The clock jumps
-    only when all lanes wait.
+    """A simulated clock for parallel threads, the lanes of a program (mesh/lanes/runner.py). The
+    clock jumps to its next event only when all lanes wait.
 
     >>> abilities.members(base.Lanes)
     ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']
@@ -404,8 +408,8 @@ class Lanes(Protocol):
 
     def outlives(self, thread: int) -> None:
         """Says that the work of a lane has ended, although its thread still runs. `thread` is the
-        thread's threading.get_ident(). From then on, the clock does not jump for a wait of this
-        thread alone.
+        thread's threading.get_ident(). From then on, a wait of this thread alone does not make the
+        clock jump to the wait's end.
         """
 
     def waker(self) -> Waker:

@@ -79,7 +79,8 @@ def thread_count(root: Path = Path("/")) -> int:
 
 
 def slot(text: str) -> str:
-    """Returns a PCI address in Linux' spelling (drivers/pci/probe.c, pci_setup_device), or "".
+    """Returns the PCI address `text` in Linux' spelling (drivers/pci/probe.c, pci_setup_device).
+    Returns "" for any other text.
 
     CUDA uses capital letters; NVIDIA's tools write the domain with eight digits.
     """

@@ -103,7 +103,9 @@ def check_fixed(where: str, dtype: np.dtype[Any]) -> None:
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """Returns an int or a sequence of ints, all >= 0, as a tuple. Raises TypeError, ValueError."""
+    """Returns an int or a sequence of ints, all >= 0, as a tuple. Raises TypeError for other types,
+    ValueError for a negative int.
+    """
     dims = several("shape", shape, "whole numbers")
     if any(d < 0 for d in dims):
         raise ValueError(f"shape: expected dimensions of 0 or more, got {dims}")
@@ -125,14 +127,18 @@ def bfloat16(name: str) -> np.dtype[Any]:
 
 
 def dtype_of(given: Any) -> np.dtype[Any]:
-    """Returns the numpy dtype that `given` stands for; "bf16" is bfloat16. Raises TypeError."""
+    """Returns the numpy dtype that `given` stands for; "bf16" is bfloat16. Raises TypeError if
+    `given` stands for no dtype.
+    """
     import numpy as np
 
     return bfloat16("dtype") if type(given) is str and given == "bf16" else np.dtype(given)
 
 
 def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Returns (shape, dtype, bytes) of an array to be made. Raises TypeError, ValueError."""
+    """Returns (shape, dtype, bytes) of an array to be made. Raises TypeError or ValueError for a
+    wrong shape or dtype.
+    """
     dims, kind = shape_of(shape), dtype_of(dtype)
     check_fixed("dtype: ", kind)
     return dims, kind, math.prod(dims) * kind.itemsize
@@ -277,7 +283,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         """Returns an Array over the same memory with another shape of the same size.
 
         The result has the same fence and no layout. One dimension may be -1; its size then follows
-        from the others. Raises ValueError (another size, a closed array), TypeError.
+        from the others. Raises ValueError (another size, a closed array) and TypeError (not whole
+        numbers).
         """
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
         if dims.count(-1) == 1:
@@ -340,8 +347,8 @@ class Array(Pointer, Shaped, Closing, Operators):
         """Returns the element at an index as a numpy scalar, after waiting for `fence`.
 
         For example: `x.get(2, 0)`. Only this element is copied to the host. A negative index counts
-        from the end. Raises IndexError (outside, or not one index per dimension), TypeError, and
-        the errors of `numpy`.
+        from the end. Raises IndexError (outside, or not one index per dimension), TypeError (not an
+        int), and the errors of `numpy`.
         """
         before = self._number(at) * self.dtype.itemsize
         self.buffer._open()
@@ -366,7 +373,9 @@ class Array(Pointer, Shaped, Closing, Operators):
         On other devices the attribute is missing, so numpy calls `__array__`, which copies.
         """
         if not self.device.info.unified:
-            raise AttributeError(f"{self.device.uri} memory is not host memory")
+            raise AttributeError(
+                f"expected an array in host memory, got one in memory of {self.device.uri}"
+            )
         if self.dtype.kind == "V":  # the interface has no bfloat16, so numpy calls __array__
             raise AttributeError(f"the array interface cannot describe {self.dtype}")
         self._exported = self.numpy()  # keeps the memory: consumers keep only this Array

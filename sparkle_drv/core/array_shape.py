@@ -33,7 +33,8 @@ class Shaped:
     def _number(self, at: tuple[object, ...]) -> int:
         """Returns the row-major number of the element at index `at`.
 
-        A negative index counts from the end. Raises TypeError, IndexError.
+        A negative index counts from the end. Raises TypeError for an index that is no int, and
+        IndexError for one outside the array or a wrong number of them.
         """
         found, shape = 0, self.shape
         for i, extent in zip(at, shape, strict=False):

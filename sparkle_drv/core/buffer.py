@@ -104,7 +104,7 @@ class Buffer(Pointer, Closing):
         """Returns a buffer over `nbytes` bytes of this one (None: the rest), from byte `offset` on.
 
         Closing the allocated buffer closes its views. Closing a view leaves the others open. Raises
-        ValueError (outside the buffer) and TypeError.
+        ValueError (outside the buffer) and TypeError (not whole numbers).
         """
         storage = self._open()
         at = within("view: offset", offset, 0, self.nbytes)
@@ -136,7 +136,8 @@ class Buffer(Pointer, Closing):
         """Copies a numpy array (or any object with the buffer protocol, C order) to byte `offset`.
 
         The copy runs after all earlier work of `Device.default_queue`; the call returns when the
-        copy has ended. Raises ValueError (too many bytes, a read-only buffer) and TypeError.
+        copy has ended. Raises ValueError (too many bytes, a read-only buffer) and TypeError (no
+        buffer protocol).
         """
         self.device.default_queue.write(self.view(offset), array).wait()
 
@@ -144,7 +145,7 @@ class Buffer(Pointer, Closing):
         """Returns a new numpy array of `dtype` and `shape`, copied from byte `offset` on.
 
         The copy runs after all earlier work of `Device.default_queue`. Raises ValueError (outside
-        the buffer) and TypeError.
+        the buffer) and TypeError (no dtype or shape).
         """
         import numpy as np
 
@@ -155,7 +156,8 @@ class Buffer(Pointer, Closing):
     def array(self, dtype: Any, shape: int | Sequence[int], layout: str | None = None) -> Array:
         """Returns the first bytes of the buffer as a row-major Array, without a copy.
 
-        Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError.
+        Raises ValueError (too few bytes, not aligned for `dtype`) and TypeError (no dtype or
+        shape).
         """
         from sparkle_drv.core.array import Array, extents
 

@@ -139,7 +139,7 @@ class PfpSyncMe(Packet, opcode=0x42, queues=("gfx",)):
 
 class EventWrite(Packet, opcode=0x46):
     event = Word(type=bits(0, 5, Event), index=bits(8, 11))
-    # for events that write: an address; for PIXEL_PIPE_STAT_CONTROL: a mask
+    # The address to which an event writes; for the event PIXEL_PIPE_STAT_CONTROL: a mask.
     address = Tail(least=0, most=2, step=2)
 
 

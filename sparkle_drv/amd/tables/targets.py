@@ -34,9 +34,9 @@ def accepted(chip: str) -> tuple[str, ...]:
 
 
 def gfx_level(target: str) -> int:
-    """Returns the level of bits.py whose tables apply: 10 for "gfx1036" and "gfx10-3-generic".
+    """Returns the hardware level of a target: 10 for "gfx1036" and "gfx10-3-generic".
 
-    Raises ValueError if no tables apply.
+    Raises ValueError for a target without register tables.
     """
     digits = target.removeprefix("gfx").split("-")[0]
     number = digits if "-" in target else digits[:-2]

@@ -74,7 +74,9 @@ class Packet(packet.Packet):
 
     @classmethod
     def validate(cls, gfx: int, fields: Mapping[str, Any]) -> None:
-        """Checks rules about fields beyond their width. Raises ValueError if one is broken."""
+        """Checks the packet's rules about its fields, other than their widths. Raises ValueError if
+        the fields break a rule.
+        """
 
     @staticmethod
     def decode(

@@ -65,7 +65,7 @@ class AmdgpuBackend:
         """Opens the device of `fd`, a descriptor of a render node, which the backend then owns.
         `slot` is the PCI address for DeviceInfo.
 
-        Raises DeviceNotFound.
+        Raises DeviceNotFound if the GPU cannot be used.
         """
         ops = recorder.around(ops)
         try:
@@ -209,8 +209,8 @@ class AmdgpuBackend:
         if rc == -errno.EINVAL:
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for, expected a dma-buf with as many, "
-                f"got a descriptor of {size} bytes"
+                f"import of memory: expected a dma-buf of at least {nbytes} bytes, "
+                f"got a file descriptor of {size} bytes"
             )
         check(rc, f"import of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()
@@ -234,7 +234,7 @@ class AmdgpuBackend:
         link = links.between(peer, self)
         value: int = lib.sp_amdgpu_copy_peer(queue, dst, link, src, nbytes)
         if value == -errno.ENODEV and (why := peer.lost()):
-            raise DeviceLost(f"{peer.info.uri}: copy_peer: {why}")
+            raise DeviceLost(f"{peer.info.uri}: copy_peer: the peer device is lost: {why}")
         return value
 
     def peer(self, other: Any) -> str:
@@ -272,7 +272,9 @@ class AmdgpuBackend:
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def said(self) -> str:
-        """Returns how this thread's last call failed; "" if its -errno says everything."""
+        """Returns details of this thread's last failed call; "" if the call's -errno says
+        everything.
+        """
         text = ffi.new("char[]", 256)
         lib.sp_amdgpu_error_text(text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")

@@ -38,8 +38,8 @@ def words(record: bytes, rc: int, engines: int) -> str:
 
 
 def _scratch(d: Any, made: Any, engines: int) -> str:
-    """Returns an error if a shader engine has scratch for less than one group's waves
-    (submit/scratch.c).
+    """Returns the text of an error if a shader engine has too little scratch memory for the waves
+    of one group (submit/scratch.c), otherwise "".
     """
     threads = d.group_size[0] * d.group_size[1] * d.group_size[2]
     lanes = 32 if made.dwords[made.dims_at + 3] & _W32 else 64

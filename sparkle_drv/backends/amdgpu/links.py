@@ -46,7 +46,7 @@ def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:
 
 
 def close(backend: AmdgpuBackend) -> None:
-    """Closes the links from and to a device. Copies in progress keep what they need."""
+    """Closes the links from and to a device. A copy in progress keeps its link alive."""
     for pair in [pair for pair in list(_open) if backend in pair]:
         _, reader = _open.pop(pair, (None, None))
         if reader is not None:

@@ -17,7 +17,8 @@ from sparkle_drv.amd.code.kernarg import FILLED
 from sparkle_drv.amd.tables import pm4, regs
 
 SHADER_CACHES = 0x380  # invalidates GLK, GLV and GL1, but not L2, which the whole device shares
-# The ME firmware feature from which CS_PARTIAL_FLUSH is reliable on a compute queue; source: PAL.
+# By level: the least feature number of the ME firmware with which CS_PARTIAL_FLUSH is reliable on a
+# compute queue. Source: PAL.
 RELIABLE_FLUSH = {10: 35, 11: 0}
 _KINDS = {
     "hidden_block_count_x": lib.SP_AMDGPU_BLOCK_COUNT_X,

@@ -231,14 +231,16 @@ class CpuBackend:
         size = os.fstat(fd).st_size
         if size < nbytes:
             raise ValueError(
-                f"import: expected at most {size} bytes, the size of the descriptor, got {nbytes}"
+                f"import of memory: expected at most {size} bytes, the size of the file, "
+                f"got {nbytes}"
             )
         own = os.dup(fd)
         pointer = lib.sp_cpu_map_shared(own, nbytes)
         if pointer == ffi.NULL:
             os.close(own)
             raise ValueError(
-                "import: expected a descriptor that can be mapped to read and write, got another"
+                "import of memory: expected a file descriptor that can be mapped to read and "
+                "write, got another"
             )
         return self._owned(pointer, nbytes, own)
 
@@ -296,7 +298,7 @@ class CpuBackend:
             )  # fmt: skip
         if rc in (-errno.ENOEXEC, -errno.ENOENT):
             said = ffi.string(why).decode(errors="replace").replace(path, what)
-            raise ImageError(f"{what}: {said}")
+            raise ImageError(f"{what}: the library cannot be loaded: {said}")
         check(rc, f"load {what}", self._uri)
 
     def unload(self, handle: _Kernel) -> None:

@@ -74,7 +74,8 @@ def _unique_detour() -> str:
 
 @contextmanager
 def loadable(path: str, image: bytes, entry: str) -> Iterator[str]:
-    """Yields a path for dlopen, valid inside the `with` block. Raises ImageError or OSError.
+    """Yields a path for dlopen, valid inside the `with` block. Raises ImageError for a file that is
+    no usable library, and OSError if the file cannot be read.
 
     The path is always that of a private copy. For a path that it has loaded before, dlopen would
     return the old library, although the file may have been rebuilt since.

@@ -128,7 +128,8 @@ class CudaBackend:
         rc = lib.sp_cuda_wrap(self._raw, address, nbytes, False, out)
         if rc == -errno.EEXIST:
             raise ValueError(
-                f"wrap: this memory, or a page of it, is page-locked already ({driver.why()})"
+                f"wrap: expected pageable memory, but it or a page of it is page-locked already "
+                f"({driver.why()})"
             )
         # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc not in (0, -errno.ENODEV, -errno.ECHILD):
@@ -151,11 +152,11 @@ class CudaBackend:
         if rc in (-errno.EINVAL, -errno.ENODEV, -errno.EACCES):
             size = os.fstat(fd).st_size
             raise ValueError(
-                f"import: {nbytes} bytes asked for, expected a descriptor of as many, which can be "
-                f"mapped for reading and writing, got one of {size} bytes"
+                f"import of memory: expected a file descriptor of at least {nbytes} bytes that can "
+                f"be mapped for reading and writing, got one of {size} bytes"
             )
         if rc == -errno.ENXIO:
-            raise ValueError(f"import of memory: {driver.why()}")
+            raise ValueError(f"import of memory: the export cannot be opened: {driver.why()}")
         driver.checked(rc, f"import of {nbytes} bytes", self.info.uri)
         unmapped = lib.sp_cuda_host(out[0]) == ffi.NULL
         return MemoryHandle(out[0]).allocation(Memory.DEVICE if unmapped else None)

@@ -42,7 +42,7 @@ def checked(rc: int, call: str, uri: str) -> int:
     if rc == -errno.ENOMEM:
         raise OutOfDeviceMemory(f"{uri}: {call}: out of memory ({why()})")
     if rc == -errno.ENODEV:
-        raise DeviceLost(f"{uri}: {call}: {why()}")
+        raise DeviceLost(f"{uri}: {call}: the device is lost: {why()}")
     return check(rc, f"{call}: {why()}" if rc < 0 else call, uri)
 
 
@@ -117,7 +117,7 @@ def described(first: str, ordinal: int, uri: str) -> DeviceInfo:
     """
     raw = ffi.new("struct sp_cuda_info *")
     if lib.sp_cuda_describe(paths(first), ordinal, raw):
-        raise DeviceNotFound(f"{uri}: {why()}")
+        raise DeviceNotFound(f"{uri}: the device cannot be described: {why()}")
     return info_of(raw, uri)
 
 
@@ -127,5 +127,5 @@ def opened(first: str, ordinal: int, uri: str) -> Any:
     """
     out = ffi.new("struct sp_cuda **")
     if lib.sp_cuda_open(paths(first), ordinal, out):
-        raise DeviceNotFound(f"{uri}: {why()}")
+        raise DeviceNotFound(f"{uri}: the device cannot be opened: {why()}")
     return ffi.gc(out[0], lib.sp_cuda_close)

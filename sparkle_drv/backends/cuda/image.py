@@ -158,11 +158,11 @@ def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
     )
     if rc == -errno.ENOEXEC:
         mine = f"{_target_of(blob)}on {info.name}, {info.isa}, {info.driver}"
-        raise ImageError(f"{what}: {driver.text(why)} ({mine})")
+        raise ImageError(f"{what}: not loadable: {driver.text(why)} ({mine})")
     if rc == -errno.ENOENT:
         raise ImageError(f"{what}: it has no entry {spec.entry!r} ({driver.why()})")
     if rc == -errno.EINVAL:
-        raise ImageError(f"{what}: {driver.text(why) or driver.why()}")
+        raise ImageError(f"{what}: not loadable: {driver.text(why) or driver.why()}")
     driver.checked(rc, f"load {what}", info.uri)
     handle = KernelHandle(out[0])
     groups: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class MemoryHandle:
         return ffi.buffer(ffi.gc(ffi.cast("char *", host), let_go), nbytes)
 
     def drop(self) -> None:
-        """Frees the handle now. Existing views keep the memory itself."""
+        """Frees the handle now. The memory itself stays as long as a view of it exists."""
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)

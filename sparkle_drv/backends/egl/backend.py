@@ -197,7 +197,8 @@ class EglBackend:
         size = os.fstat(fd).st_size
         if size < nbytes:
             raise ValueError(
-                f"import: expected at most {size} bytes, the size of the descriptor, got {nbytes}"
+                f"import of memory: expected at most {size} bytes, the size of the file, "
+                f"got {nbytes}"
             )
         return self._shared(os.dup(fd), nbytes)
 
@@ -300,7 +301,7 @@ class EglBackend:
             raise _Stale
         if rc == -errno.ENOEXEC:
             log = ffi.string(why).decode(errors="replace").strip()
-            raise ImageError(f"{what}: {explained(log, text)}")
+            raise ImageError(f"{what}: the driver rejects the shader: {explained(log, text)}")
         check(rc, f"load {what}", self.info.uri)
         return ffi.gc(out[0], lib.sp_egl_unload)
 

@@ -1,7 +1,7 @@
 """Explains why native/egl/run/check.c refused a dispatch record.
 
-Called after core/launch_errors.py has found no general error of arguments and shape. The limits of
-this device and this shader remain.
+Core calls this module only if core/launch_errors.py has found no error in the arguments and the
+grid. Thus a limit of the device or of the shader was broken.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def _text(field: Any) -> str:
 
 
 class Forked(DeviceNotFound):
-    """Raised in a forked child if the parent used EGL before the fork. No driver is missing."""
+    """Raised in a forked child if the parent used EGL before the fork. It does not mean that a
+    driver is missing.
+    """
 
 
 def listed() -> tuple[list[Node], list[str]]:
@@ -87,7 +89,7 @@ def open_node(node: Node) -> Any:
     rc = lib.sp_egl_open(node.index, why, len(why), out)
     if rc:
         said = _text(why).strip().rstrip(";") or errno.errorcode.get(-rc, str(-rc))
-        raise DeviceNotFound(f"{node}: {said}")
+        raise DeviceNotFound(f"{node}: no usable OpenGL context: {said}")
     return out[0]
 
 

@@ -121,7 +121,7 @@ def validated(blob: bytes, entry: str, what: str) -> bytes:
             if open_function:
                 functions.add(operands[1])
     if open_function or not has_model:
-        raise ImageError(f"{what}: truncated, or it has no memory model")
+        raise ImageError(f"{what}: the module is truncated, or it has no memory model")
     if entry not in entries:
         there = ", ".join(sorted(entries)) or "none"
         raise ImageError(f"{what}: expected a compute entry point {entry!r}, got {there}")

@@ -56,7 +56,7 @@ class Credit:
             return True
 
     def dismiss(self) -> None:
-        """Gives the window of an ended session back to the credit."""
+        """Called when a session has ended: its window counts as free credit again."""
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:

@@ -48,7 +48,7 @@ class Caller(Protocol):
 
     def prove(self, welcome: dict[str, Any]) -> tuple[dict[str, Any], Keys]:
         """Checks `welcome`, the second message of the handshake. Returns the third message and the
-        keys. Raises Refused.
+        keys. Raises Refused if `welcome` is wrong.
         """
 
 
@@ -57,7 +57,7 @@ class Answerer(Protocol):
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """Answers the first message of a handshake: returns the second message, and the state that
-        `admit` needs. Raises Refused.
+        `admit` needs. Raises Refused if `hello` is wrong.
         """
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
@@ -67,7 +67,8 @@ class Answerer(Protocol):
 
 
 Accept = Callable[[Channel], None]
-"""accept(channel): takes a new session, and sets its `deliver` and `lost`. Raises Refused."""
+"""accept(channel): takes a new session, and sets its `deliver` and `lost`. Raises Refused if the
+session must not begin."""
 
 
 class Endpoint:
@@ -124,7 +125,7 @@ class Endpoint:
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
-                raise Refused(f"{node}: {channel.ended}")
+                raise Refused(f"{node}: the session has ended: {channel.ended}")
             return channel
         finally:
             del self._answers[number]
@@ -139,12 +140,12 @@ class Endpoint:
                 return _told(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
                 raise Refused(
-                    f"{node}: nobody of that name answers; a node is named as its certificate is"
+                    f"{node}: nobody of that name answers; expected the name in its certificate"
                 )
 
     def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
         if not self.credit.admit():
-            raise Refused("there is no room for another session")
+            raise Refused("there is no room for another session; end one first")
         channel = Channel(
             keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
             urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
@@ -231,7 +232,9 @@ class Endpoint:
     def _answer(
         self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
     ) -> None:
-        """Handles a client's first or third message, which may arrive several times."""
+        """Handles the first or third message of a handshake. A client may send either of them
+        several times.
+        """
         known = self._pending.get(number)
         if step == "hello":
             if known is None:
@@ -312,5 +315,5 @@ def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())
-        raise Refused(f"{node}: {words or 'refused, without a reason'}")
+        raise Refused(f"{node}: {words or 'the node refused the session, without a reason'}")
     return body

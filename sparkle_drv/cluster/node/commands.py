@@ -21,7 +21,7 @@ from sparkle_drv.core.timestamp import Timestamp
 
 WaitFor = Callable[[int, int], Fence | None]
 """(queue number, the client's value) -> the fence to wait for, or None if there is nothing to wait
-for. Raises ValueError."""
+for. Raises ValueError for a value that was not submitted."""
 
 
 def decode(records: bytes) -> list[plugin.Command]:
@@ -34,7 +34,8 @@ def decode(records: bytes) -> list[plugin.Command]:
 
 def launch_of(tables: Tables, dispatch: plugin.Dispatch) -> Launch:
     """Returns the launch of a dispatch record, with the session's kernel and memory. Raises
-    ValueError or OutsideMemory.
+    ValueError if the session has no such kernel, or for arguments of a wrong size. Raises
+    OutsideMemory for addresses that are unaligned or outside the session's memory.
     """
     kernel = tables.kernel(dispatch.kernel)
     signature, packed = kernel.signature, dispatch.args
@@ -69,8 +70,8 @@ def checked(launch: Launch) -> Launch:
 
 
 def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> Fence:
-    """Looks up and checks all records, then submits them as one submission. Raises before anything
-    is submitted.
+    """Looks up and checks all records, then submits them as one submission. If a record is wrong,
+    this function raises before anything is submitted.
     """
     given = decode(records)
     if len(given) == 1 and isinstance(given[0], plugin.Dispatch):

@@ -1,4 +1,8 @@
-"""Errors as a node sends them: errno and text on a timeline, kind and text in a reply."""
+"""Converts errors to what a node sends to a client.
+
+A failed submission is reported with an errno and a text, a refused request with the name of an
+exception and a text.
+"""
 
 from __future__ import annotations
 

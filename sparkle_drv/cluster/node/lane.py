@@ -40,7 +40,7 @@ class Work(Protocol):
 
     def go(self) -> Fence | list[Fence | Exception]:
         """Submits the work. Returns its fence, or for work with several values a list: a fence or
-        an error for each value. Raises if the work cannot run.
+        an error for each value. Raises an exception if the work cannot run.
         """
 
     def ended(self) -> bool:
@@ -107,7 +107,7 @@ class Lane:
         """Waits until `value` is submitted. Returns its fence, or None if that submission has
         ended.
 
-        Raises TimeoutError.
+        Raises TimeoutError after `timeout_s` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._taken >= value or self._stopped, timeout_s):
@@ -174,8 +174,8 @@ class Lane:
             self._news.fault(value, faults.errno_of(error), faults.words_of(error))
 
     def _await(self, value: int, came: Fence | Exception) -> bool:
-        """Waits until `value` is reached, and records its fault and times. Returns False if the
-        session is over.
+        """Waits until `value` is reached. Reports the fault and the times of its submission to the
+        client. Returns False if the session is over.
         """
         if isinstance(came, Exception):
             self._fail(value, faults.errno_of(came), faults.words_of(came))

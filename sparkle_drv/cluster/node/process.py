@@ -30,7 +30,8 @@ live one on busy cores may be silent for 4 s."""
 
 class Process:
     """A node on the network: a Node, and the Engine that listens for its clients. The constructor
-    raises Refused, DeviceNotFound, ValueError or OSError.
+    raises Refused for a missing or bad certificate, DeviceNotFound for a device that cannot be
+    used, ValueError for a wrong address, and OSError.
     """
 
     def __init__(
@@ -90,9 +91,9 @@ class Process:
             self._say(line)
 
     def _renew(self) -> None:
-        """Renews the certificate if that is due. If the CA is on this machine, makes the new
-        certificate; otherwise asks clients for one. A client's answer goes into the files, where
-        the next check finds it.
+        """Renews the certificate if that is due. If the CA is on this machine, the CA makes the new
+        certificate. Otherwise all clients are asked to send one. The certificate that a client
+        sends is written to the files, where the next check finds it.
         """
         try:
             renewed = identity.read(self._home)

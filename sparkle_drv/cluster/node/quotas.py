@@ -45,7 +45,7 @@ class Quotas:
 
 def parse(text: str) -> Quotas:
     """Parses text such as "memory=8G,queues=4". A quota that the text does not name has its
-    default. Raises ValueError.
+    default. Raises ValueError for an unknown quota or a wrong number.
     """
     known = {field.name for field in fields(Quotas)}
     given: dict[str, int] = {}

@@ -65,7 +65,9 @@ class Node:
         self._sessions: set[Session] = set()
 
     def accept(self, channel: Channel) -> None:
-        """Begins the session of a new channel. Raises Refused."""
+        """Begins the session of a new channel. Raises Refused if sessions must be sealed and this
+        one is not, or if there are too many sessions.
+        """
         with self._lock:
             held, words = len(self._sessions), ""
             if self._seal_only and not channel.keys.seal:

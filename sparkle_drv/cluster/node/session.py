@@ -47,16 +47,20 @@ class Lender(Protocol):
     quotas: Quotas
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
-        """Opens a device that is lent. Raises DeviceNotFound."""
+        """Opens a device that is lent. Raises DeviceNotFound for any other device."""
 
     def trusts(self, key: str) -> bool:
         """Returns whether the owner of this public key may load kernel images."""
 
     def renew(self, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns a new certificate for the session's client. Raises Refused."""
+        """Returns a new certificate for the session's client. Raises Refused if this node makes
+        none, or for a bad request.
+        """
 
     def granted(self, grant: dict[str, Any]) -> None:
-        """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused."""
+        """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused if the
+        node did not ask for this certificate, or if it does not fit.
+        """
 
     def ended(self, session: Session, words: str) -> None:
         """Called when the session has released everything."""
@@ -376,7 +380,7 @@ class Session:
 
     def _end(self) -> None:
         """Releases everything that the session holds; idempotent."""
-        self._flight.ended = True  # a lane may wait for bytes that will never arrive
+        self._flight.ended = True  # ends a lane's wait for bytes that will never arrive
         lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
             lane.stop()

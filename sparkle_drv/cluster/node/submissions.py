@@ -58,7 +58,7 @@ class Runs:
 
 
 class Download:
-    """A download. It sends the bytes once the device has copied them."""
+    """A download. It sends the bytes to the client once the device has copied them."""
 
     def __init__(
         self, channel: Channel, queue: Queue, source: Any, room: Room, transfer: int,

@@ -73,7 +73,7 @@ class Memory:
 
     def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
         """Returns the memory from `address` to the end of its allocation, at most `claimed` bytes;
-        None for a null pointer. Raises OutsideMemory.
+        None for a null pointer. Raises OutsideMemory for an address outside the session's memory.
         """
         if address == 0:
             return None
@@ -82,7 +82,9 @@ class Memory:
         return buffer.view(offset, rest if claimed is None else min(claimed, rest))
 
     def span(self, what: str, address: int, nbytes: int) -> Buffer:
-        """Returns exactly `nbytes` of memory from `address`. Raises OutsideMemory."""
+        """Returns exactly `nbytes` of memory from `address`. Raises OutsideMemory, whose message
+        names `what`, if the session does not have all of this memory.
+        """
         buffer, offset = self._find(what, address)
         if nbytes > buffer.nbytes - offset:
             raise OutsideMemory(

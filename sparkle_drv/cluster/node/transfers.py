@@ -92,7 +92,9 @@ class Room:
             self._there.set()
 
     def take(self) -> Bytes:
-        """Waits for the bytes and returns the memory. Call it once. Raises TimeoutError."""
+        """Waits for the bytes and returns the memory. Call it once. Raises TimeoutError if there is
+        no room within ROOM_S, if no chunk arrives for SILENT_S, or if the session ends.
+        """
         left, end_s = -1, time.monotonic() + ROOM_S
         while not self._there.wait(_SLICE_S):
             now = self._channel.missing(self._transfer) if self._admitted else -1

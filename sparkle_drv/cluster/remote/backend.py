@@ -132,7 +132,7 @@ class RemoteBackend:
         return self._sync(queue) or self._queues.submit(queue, data, nbytes, epoch)
 
     def _sync(self, queue: plugin.Timeline) -> int:
-        """Sends the host's changes of mapped memory to the device. Returns 0 or -errno."""
+        """Sends the client's changes of mapped memory to the node's device. Returns 0 or -errno."""
         if not self._mirrors:
             return 0
         # Notices ended work now, which makes room in the queue. During the uploads below, the
@@ -193,7 +193,8 @@ class RemoteBackend:
             forget.atexit = False
             kept = weakref.ref(given)
 
-            # Called if the node's quota is full; each launch then sends the record.
+            # Called if the node refuses, because a quota is full. Each launch then sends the
+            # record.
             def refused() -> None:
                 forget.detach()
                 if (there := kept()) is not None:
@@ -231,10 +232,14 @@ class RemoteBackend:
         )
 
     def export(self, handle: _Block) -> NoReturn:
-        raise NotImplementedError(f"export: memory of {self.info.uri} is on another machine")
+        raise NotImplementedError(
+            f"export: expected memory of this machine, got memory of {self.info.uri}"
+        )
 
     def import_(self, fd: int, nbytes: int) -> NoReturn:
-        raise NotImplementedError(f"import: {self.info.uri} is on another machine")
+        raise NotImplementedError(
+            f"import of memory: expected a device of this machine, got {self.info.uri}"
+        )
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> tuple[int, object]:
         return self._sync(queue) or self._transfers.upload(queue, address, data), None
@@ -336,7 +341,7 @@ def _opened(
     session: Session, device: str, settings: plugin.Settings
 ) -> tuple[DeviceInfo, list[str], bool]:
     """Opens the device at the node. Returns its description, the names of its kernels, and whether
-    it has a clock. Raises DeviceNotFound.
+    it has a clock. Raises DeviceNotFound if the node has no such device, or for a damaged answer.
     """
     host, cpu = session.uri.partition("/")[0], device.partition(":")[0] == "cpu"
     # SPARKLE_THREADS is for cpu devices only; an explicit `threads=` is for any device.
@@ -386,6 +391,6 @@ if TYPE_CHECKING:
         abilities.TellsRefusal,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that RemoteBackend has every member of the Protocols inherited here."""
 
     _claims: type[_Claims] = RemoteBackend

@@ -68,7 +68,7 @@ class Dialed(NamedTuple):
 
 
 Dial = Callable[[str, str], Dialed]
-"""dial(home, address). Raises Refused."""
+"""dial(home, address) makes an endpoint that is linked to `address`, or raises Refused."""
 
 
 def _engine(home: str, address: str) -> Dialed:
@@ -115,7 +115,8 @@ _inherited: list[Any] = []
 
 def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None]]:
     """Connects to a node. Returns a session, and a function to call once when the session is over.
-    `uri` names the device in errors. Raises Refused.
+    `uri` names the device in errors. Raises Refused if the node refuses the session or does not
+    answer.
     """
     key = (home, host.address)
     with _lock:

@@ -51,7 +51,7 @@ class Line:
 
     def tell(self, reached: int, faults: list[Any], times: list[Any]) -> list[Read]:
         """Updates this copy of a queue of the node from the node's report. The caller holds the
-        lock. Returns the failed downloads. Raises Damaged.
+        lock. Returns the failed downloads. Raises Damaged for a report that is malformed.
         """
         self.heard_s = time.monotonic()
         failed = []

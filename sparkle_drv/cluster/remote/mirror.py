@@ -1,7 +1,8 @@
 """Mirrors: local copies of a remote device's memory, for memory that the client maps.
 
-A mirror behaves like memory that host and device share. Before each submission, the host's changes
-are uploaded. Before a submission counts as reached, the device's changes are downloaded.
+A mirror behaves like memory that the client and the node's device share. Before each submission,
+the client's changes are uploaded. Before a submission counts as reached, the device's changes are
+downloaded.
 
 Each upload compares all mapped bytes and sends the changed ones. Each download transfers and
 compares all mapped bytes. So map only flags and small results.
@@ -28,8 +29,9 @@ NEAR = 64
 
 
 class Mirror:
-    """The host's copy of one allocation. The caller reads and writes `now`. `base` is the content
-    that host and device last agreed on. `came` receives what is read from the device.
+    """The client's copy of one allocation of the node. The caller reads and writes `now`. `base` is
+    the content that client and node last had in common. `came` receives the bytes that are read
+    from the node.
     """
 
     def __init__(self, address: int, nbytes: int) -> None:
@@ -57,15 +59,15 @@ class Mirror:
         return self._view() is not None
 
     def merge(self) -> None:
-        """Copies the bytes that the device has changed from `came` to `now`. They replace what the
-        host wrote to the same bytes meanwhile.
+        """Copies the bytes that the node's device has changed from `came` to `now`. They replace
+        what the client wrote to the same bytes meanwhile.
         """
         theirs = self.came != self.base
         self.now[theirs] = self.came[theirs]
         self.base[theirs] = self.came[theirs]
 
     def changes(self, near: int) -> list[tuple[int, np.ndarray[Any, Any]]]:
-        """Returns (offset, bytes) of each range that the host has changed. Changes at most `near`
+        """Returns (offset, bytes) of each range that the client has changed. Changes at most `near`
         bytes apart form one range.
         """
         import numpy as np
@@ -101,8 +103,8 @@ class Mirrors:
         self._line = self._session.open_line(False, wait=False)
 
     def map(self, address: int, nbytes: int) -> Any:
-        """Returns a view of the memory at `address`. Call `send` before, so that the device has all
-        changes of the host.
+        """Returns a view of the memory at `address`. Call `send` first, so that the node's memory
+        has all changes that the client made.
         """
         with self._lock:
             mirror = self._mirrors.get(address) or Mirror(address, nbytes)
@@ -116,8 +118,8 @@ class Mirrors:
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
-        """Sends the host's changes to the device, and drops mirrors without a view. Returns 0 or
-        the first -errno.
+        """Sends the client's changes to the node's device, and drops mirrors without a view.
+        Returns 0 or the first -errno.
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
@@ -173,7 +175,7 @@ class Mirrors:
 
     def _settle(self, value: int) -> None:
         """Waits until the downloads into mirrors have ended, up to the timeline value `value`.
-        Raises DeviceLost.
+        Raises DeviceLost if the session ends, or if the bytes do not arrive within MAP_S seconds.
         """
         session, left_s = self._session, MAP_S
         while not self._done(value):

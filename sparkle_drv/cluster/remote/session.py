@@ -97,8 +97,8 @@ class Session:
     def post(self, do: str, **fields: Any) -> None:
         """Queues a request without waiting for a reply."""
         if self.channel.post({"do": do, **fields}):
-            # Queued items are sent whenever an acknowledgement arrives. None will arrive now,
-            # because the other end has acknowledged all frames.
+            # The channel sends its queued items whenever an acknowledgement arrives. Now none will
+            # arrive, because the other end has acknowledged all frames. So `flush` sends the item.
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
@@ -131,7 +131,7 @@ class Session:
         session is lost or no reply arrives within `timeout_s`.
         """
         if self.words:
-            raise DeviceLost(f"{self.uri}: {do}: {self.words}")
+            raise DeviceLost(f"{self.uri}: {do}: the session or device is lost: {self.words}")
         answers: queue.SimpleQueue[_Reply] = queue.SimpleQueue()
         number = self.number()
         self._answers[number] = answers.put
@@ -147,7 +147,7 @@ class Session:
                     ) from None
                 if reply is not None:
                     return self._ok(reply)
-            raise DeviceLost(f"{self.uri}: {do}: {self.channel.ended}")
+            raise DeviceLost(f"{self.uri}: {do}: the session has ended: {self.channel.ended}")
         finally:
             self._answers.pop(number, None)
 
@@ -163,7 +163,7 @@ class Session:
             return ok
         kind = _KINDS.get(reply["error"], SparkleError)
         words = "".join(c if c.isprintable() or c == "\n" else "?" for c in reply.get("words", ""))
-        raise kind(self.said(words or "refused, without a reason"))
+        raise kind(self.said(words or "the node refused a request, without a reason"))
 
     def said(self, words: str) -> str:
         """Returns the node's text with this client's URI of the device in front, exactly once."""
@@ -174,7 +174,7 @@ class Session:
     # Queues
 
     def open_line(self, timing: bool, wait: bool = True) -> Line:
-        """Opens a queue at the node. Raises SparkleError."""
+        """Opens a queue at the node. Raises SparkleError if the node opens none."""
         line = Line(self.number(), timing, self._changed)
         if wait:
             self.settle()  # the node's quota counts a closed queue until all of its work has ended
@@ -225,8 +225,8 @@ class Session:
         return self._news
 
     def wait(self, own: Any, mark: int, seconds: float) -> None:
-        """Waits until a report arrives after `mark`, at most `seconds`. If the node has sent no
-        report on the queue `own` for SILENT_S, asks for one.
+        """Waits until more reports have arrived than `mark`, at most `seconds`. If the node has
+        sent no report on the queue `own` for SILENT_S, asks for one.
         """
         self.channel.flush(_PATIENCE_S)
         with self._changed:

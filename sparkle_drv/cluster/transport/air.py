@@ -270,7 +270,9 @@ class _End:
 
 
 class _Link:
-    """Draws losses, repetitions and delays for the messages of one sender, receiver and lane."""
+    """Decides at random which messages of one sender, receiver and lane are lost, repeated or
+    delayed.
+    """
 
     def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
         sender, to, lane = key

@@ -103,8 +103,8 @@ def settings(
                 },
             },
         },
-        # Zenoh drops longer messages silently. The limit is twice ours, so that `send` of this
-        # package refuses a long message first.
+        # Zenoh drops messages above this limit silently. `send` of this package refuses messages of
+        # more than half of it, and raises an error.
         "rx": {"max_message_size": 2 * MOST_NBYTES},
         "tcp": {"so_sndbuf": SNDBUF, "so_rcvbuf": RCVBUF},
     }
@@ -115,7 +115,8 @@ def settings(
         "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(each) for each in connect],
-            # A node may start before the nodes that it joins. A client cannot work without a node.
+            # A node tries for ever (-1), because it may start before the nodes that it joins. A
+            # client cannot work without a node, so it gives up after OPEN_MS.
             "timeout_ms": -1 if node else OPEN_MS,
             "exit_on_failure": not node,
             "retry": {

@@ -66,8 +66,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 @atexit.register
 def _at_exit() -> None:
-    """Closes all sessions, since Zenoh hangs at exit with an open one. Then waits: a callback that
-    runs after the interpreter has ended aborts the process.
+    """Closes all sessions, since Zenoh hangs at exit with an open one. Then waits for running
+    callbacks: one that runs after the interpreter has ended aborts the process.
     """
     for engine in list(_living):
         engine.close()

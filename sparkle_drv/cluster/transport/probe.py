@@ -93,8 +93,8 @@ def _said(link: ssl.SSLSocket) -> str | None:
 
 
 def _plain(raw: socket.socket) -> str | None:
-    """Sends two zero bytes. If the port answers with a TLS alert, it expects TLS. Returns an error
-    that says so.
+    """Sends two zero bytes. A port that expects TLS answers them with a TLS alert. Then the
+    function returns an error that says so, otherwise None.
     """
     raw.settimeout(PLAIN_S)
     raw.sendall(b"\0\0")

@@ -46,7 +46,9 @@ class Senders:
         began = self._began
         takes_s = time.monotonic() - began if began else 0.0
         if takes_s >= self._watchdog_s:
-            raise Stalled(f"expected room for a message in the link within {self._watchdog_s:g} s")
+            raise Stalled(
+                f"expected room for a message in the link within {self._watchdog_s:g} s, got none"
+            )
         if lane is Lane.BULK:
             self._put_bulk(key, message, self._watchdog_s - takes_s)
         elif takes_s < SLOW_S:
@@ -67,7 +69,9 @@ class Senders:
 
     def _put_bulk(self, key: str, message: bytes, patience_s: float) -> None:
         if not self._bulk.acquire(timeout=patience_s):
-            raise Stalled(f"expected room for a message in the link within {self._watchdog_s:g} s")
+            raise Stalled(
+                f"expected room for a message in the link within {self._watchdog_s:g} s, got none"
+            )
         try:
             self._began = time.monotonic()
             self._put(key, Lane.BULK, message)

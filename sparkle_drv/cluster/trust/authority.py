@@ -43,7 +43,8 @@ class Authority:
         self, name: str, role: str, hosts: tuple[str, ...] = (), days: float = 1
     ) -> dict[str, bytes]:
         """Makes a new key and its certificate. Returns the files for the machine `name`: key,
-        certificate, CA certificate, revocation list. Raises ValueError.
+        certificate, CA certificate, revocation list. Raises ValueError for a wrong role, name, host
+        or number of days.
         """
         of, key = certificates.subject(role, name, hosts), requests.new_key()
         return {files.KEY: requests.key_file(key), **self.certify(of, key.public_key(), days)}
@@ -171,7 +172,7 @@ def init(home: str) -> Authority:
 
 
 def load(home: str) -> Authority:
-    """Loads the CA in this SPARKLE_HOME. Raises Refused."""
+    """Loads the CA in this SPARKLE_HOME. Raises Refused if a file is missing or damaged."""
     folder = files.folder(home)
     here = "this is done where the CA is; `sparkle certs init` makes a CA of your own"
     pem = files.read(folder / files.CA_KEY, here, secret=True)

@@ -44,7 +44,7 @@ class Subject:
 
 
 def subject(role: str, name: str, hosts: tuple[str, ...] = ()) -> Subject:
-    """Checks role, name and hosts. Returns a Subject with sorted hosts. Raises ValueError."""
+    """Returns a Subject with sorted hosts. Raises ValueError for a wrong role, name or host."""
     if role not in ROLES:
         raise ValueError(f"role: expected {', '.join(ROLES)}, got {role!r}")
     if not _NAME.fullmatch(name) or len(name) > 63:
@@ -82,8 +82,8 @@ def names(of: Subject) -> x509.SubjectAlternativeName:
 
 
 def subject_of(extensions: x509.Extensions) -> Subject:
-    """Returns the Subject that the alternative names state. Raises ValueError, and exceptions of
-    x509.
+    """Returns the Subject that the alternative names state. Raises ValueError or an exception of
+    x509 for names that this package does not write.
     """
     said = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     (uri,) = said.get_values_for_type(x509.UniformResourceIdentifier)
@@ -106,7 +106,9 @@ def parsed(der: bytes, whose: str) -> x509.Certificate:
 
 
 def signed(certificate: x509.Certificate, ca: x509.Certificate, whose: str) -> Subject:
-    """Verifies the CA's signature, and returns the certificate's subject. Raises Refused."""
+    """Verifies the CA's signature, and returns the certificate's subject. Raises Refused if another
+    CA signed the certificate, or if it is not one of this package.
+    """
     try:
         certificate.verify_directly_issued_by(ca)
     except Exception as error:  # the exception's type depends on the version of cryptography
@@ -142,7 +144,7 @@ def common_name(certificate: x509.Certificate, issuer: bool = False) -> str:
 
 def of_p256(key: object) -> ec.EllipticCurvePublicKey:
     """Returns the key if it is a P-256 key, the only kind that this package makes. Raises
-    ValueError.
+    ValueError for another key.
     """
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
@@ -185,7 +187,7 @@ def timely(
     clocks = f"clock of {reader}: {written(here)}"
     if theirs is not None:
         clocks += f", of its sender: {written(_since_1970(theirs))}"
-    raise Refused(f"{whose}: {bound}; {clocks}: {advice}")
+    raise Refused(f"{whose}: the certificate is {bound}; {clocks}: {advice}")
 
 
 def _since_1970(seconds: int) -> datetime:

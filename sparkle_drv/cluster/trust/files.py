@@ -47,7 +47,9 @@ def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
 
 
 def write(into: Path, contents: Mapping[str, bytes]) -> None:
-    """Writes each file whole, readable by its owner only, in the order given. Raises OSError."""
+    """Writes each file whole, readable by its owner only, in the order given. Raises OSError if a
+    file cannot be written.
+    """
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in contents.items():
         saved_files.replace(into / name, content, sync=True)

@@ -91,14 +91,16 @@ def read(home: str) -> Identity:
 
 def fingerprint_of(path: Path) -> str:
     """Returns the fingerprint of the key in a certificate file, as Identity.fingerprint does for an
-    identity. Raises Refused or OSError.
+    identity. Raises Refused for a missing file or one that has no certificate, and OSError.
     """
     found = _pem(path, f"{path}: expected a certificate, got no such file")
     return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
 
 
 def authority_of(folder: Path) -> x509.Certificate:
-    """Returns the certificate of the CA that this machine trusts. Raises Refused."""
+    """Returns the certificate of the CA that this machine trusts. Raises Refused if it is missing
+    or damaged.
+    """
     path = folder / files.CA
     ca = _pem(path, _NONE)
     try:

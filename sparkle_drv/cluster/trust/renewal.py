@@ -58,7 +58,8 @@ def renewal_request(of: Identity) -> dict[str, Any]:
 
 def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str) -> dict[str, Any]:
     """Answers the request of a peer whose name and role the handshake has proved. The new
-    certificate has the same name, role, hosts and key. Raises Refused.
+    certificate has the same name, role, hosts and key. Raises Refused for a revoked key, and for a
+    request that does not fit the last certificate of this key.
     """
     whose = f"renewal of {peer_role} {peer_name}"
     asked = messages.checked(request, _REQUEST, whose)["request"]
@@ -78,7 +79,8 @@ def renewal_grant(ca: Authority, request: object, peer_name: str, peer_role: str
 
 def renewal_take(of: Identity, grant: object) -> Identity:
     """Checks a grant, then writes its certificate and revocation list, each file whole. Returns the
-    renewed identity. Raises OSError. Raises Refused for a bad grant, and then changes nothing.
+    renewed identity. Raises OSError if a file cannot be written. Raises Refused for a bad grant,
+    and then changes nothing.
     """
     whose = f"renewal of {of.subject}"
     message = messages.checked(grant, _GRANT, whose)

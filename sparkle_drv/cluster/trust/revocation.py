@@ -101,7 +101,8 @@ class Revocations:
 
     def take(self, data: bytes) -> bool:
         """Stores a list that another machine sent. Returns False if the list is not newer. Raises
-        Refused or OSError.
+        Refused for a damaged list or one that the CA did not sign, and OSError if the list cannot
+        be stored.
         """
         offered = unpacked(data, self._ca, "revocation list").count
         with saved_files.locked(self.path):

@@ -18,7 +18,9 @@ _MOST_LIST = 1 << 16  # the most items of a list: enough for the program of a ma
 
 
 def to_mapping(value: Any) -> Any:
-    """Converts a dataclass of types.py to plain data."""
+    """Converts a dataclass to a dict, recursively, and a tuple to a list. Returns other values as
+    they are.
+    """
     if isinstance(value, tuple):
         return [to_mapping(one) for one in value]
     if hasattr(value, "__dataclass_fields__"):
@@ -27,7 +29,7 @@ def to_mapping(value: Any) -> Any:
 
 
 def from_mapping(kind: type[_T], given: Any) -> _T:
-    """Makes the dataclass `kind` from a mapping. Raises Damaged."""
+    """Makes the dataclass `kind` from a mapping. Raises Damaged for fields that do not fit."""
     if type(given) is not dict:
         raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
     known = {one.name: one for one in fields(kind)}

@@ -42,7 +42,7 @@ class Kind(enum.IntEnum):
     """An ACK that asks for one."""
 
 
-# How many numbers a kind adds to the head.
+# How many numbers a frame of each kind adds to the head.
 _MORE = {kind: 0 for kind in Kind} | {Kind.DATA: 1, Kind.CHUNK: 2, Kind.GRANT: 3}
 _KINDS = {int(kind): kind for kind in Kind}
 
@@ -118,7 +118,9 @@ class Frame:
         self.head = _head(unpack(self._raw, MOST_HEAD))
 
     def prove(self, key: bytes, seal: Seal | None) -> None:
-        """Verifies that the sender has the key, and decrypts a sealed payload. Raises Damaged."""
+        """Verifies that the sender has the key, and decrypts a sealed payload. Raises Damaged for a
+        wrong MAC, or for a payload that cannot be decrypted.
+        """
         if not hmac.compare_digest(self._mac, _mac(self.head.kind, self._raw, self.payload, key)):
             raise Damaged("expected a MAC that fits, got a forged or damaged frame")
         if seal is not None and len(self.payload):
@@ -136,7 +138,7 @@ def _head(value: Any) -> Head:
         raise Damaged("session: expected 16 bytes, got another value")
     for given in (epoch, number, ack):
         if type(given) is not int or not 0 <= given <= MOST_NUMBER:
-            raise Damaged("epoch, number, ack: expected 0 to 2^63-1, got another value")
+            raise Damaged("epoch, number, ack: expected ints of 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
         raise Damaged(
             f"{known.name}: expected a head of {5 + _MORE[known]} fields, got {len(value)}"

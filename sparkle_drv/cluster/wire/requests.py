@@ -38,17 +38,18 @@ _FLAG = Field(bool)
 _TRANSFER = Field(int, 0, 2**53)  # the number of a bulk transfer, or 0 if the item has the bytes
 
 REQUESTS: Mapping[str, Mapping[str, Field]] = {
-    # The first request of a session, sent once. `ok` is {"info": DeviceInfo as a mapping,
-    # "kernels": [names], "clock": whether the device has a clock, "most": the quotas by name}.
+    # The first request of a session, sent once. The reply's `ok` is {"info": DeviceInfo as a
+    # mapping, "kernels": [names], "clock": whether the device has a clock, "most": the quotas by
+    # name}.
     "open": {
         "device": _NAME, "threads": Field(int, 0, 1024), "deterministic": _FLAG,
         "isa": Field(str, 0, 16),
     },
-    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # `ok` is {"address": int}
+    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # reply: `ok` is {"address": int}
     "free": {"address": _NUMBER},
     # Loads a kernel of the manifest by `name`, or an image by its `transfer`, `entry` and `args`.
-    # `plan` is a TilePlan as a mapping. `ok` is {"kernel": int, "form", "resources": mapping,
-    # "groups": [texts], "group_size": [x, y, z] or None}.
+    # `plan` is a TilePlan as a mapping. The reply's `ok` is {"kernel": int, "form", "resources":
+    # mapping, "groups": [texts], "group_size": [x, y, z] or None}.
     "load": {
         "name": _NAME, "entry": Field(str, 0, 256), "args": Field(list, 0, 64),
         "plan": Field((dict, type(None)), 0, 32), "transfer": _TRANSFER,
@@ -56,7 +57,7 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     },
     "unload": {"kernel": _ID},
     "queue": {"queue": _ID, "timing": _FLAG},
-    # Work given to the queue before still runs. `ok` is {}, sent once that work has ended.
+    # Work given to the queue before still runs. The reply is sent once that work has ended.
     "close_queue": {"queue": _ID},
     # Command records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
     "submit": {
@@ -79,12 +80,13 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
         "queue": _ID, "value": _ID, "address": _NUMBER, "nbytes": _NBYTES, "transfer": _ID,
     },
     "ask": {"queue": _ID},  # the node then sends the news "timeline" again
-    "timestamp": {},  # `ok` is {"ns": int}
-    "sensors": {},  # `ok` is {"sensors": {name: float}}
-    "counts": {},  # `ok` is {"counts": {name: int}}, what the session holds at the node
-    "renew": {"request": Field(dict, 1, 16)},  # `ok` is {"grant": mapping}, see trust/renewal.py
+    "timestamp": {},  # reply: `ok` is {"ns": int}
+    "sensors": {},  # reply: `ok` is {"sensors": {name: float}}
+    "counts": {},  # reply: `ok` is {"counts": {name: int}}, what the session holds at the node
+    # The reply's `ok` is {"grant": mapping}, see trust/renewal.py.
+    "renew": {"request": Field(dict, 1, 16)},
     "granted": {"grant": Field(dict, 1, 16)},  # answers the node's news "renew"
-    "bye": {},  # the last request; `ok` is {}, sent once the node has released everything
+    "bye": {},  # the last request; the reply is sent once the node has released everything
 }  # fmt: skip
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
 
@@ -115,7 +117,9 @@ _REPLY = {
 
 
 def request(item: Any) -> tuple[str, int, dict[str, Any]]:
-    """Parses a client's item. Returns (name, reply number, fields). Raises Damaged."""
+    """Parses a client's item. Returns (name, reply number, fields). Raises Damaged for an item that
+    is no request.
+    """
     name = item.get("do") if type(item) is dict else None
     fields = REQUESTS.get(name) if type(name) is str else None
     if fields is None:
@@ -128,7 +132,9 @@ def request(item: Any) -> tuple[str, int, dict[str, Any]]:
 
 
 def parse_item(item: Any) -> tuple[str, dict[str, Any]]:
-    """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged."""
+    """Parses a node's item. Returns ("", reply) or (name of news, fields). Raises Damaged for an
+    item that is neither.
+    """
     if type(item) is dict and "on" in item:
         fields = NEWS.get(item["on"]) if type(item["on"]) is str else None
         if fields is None:

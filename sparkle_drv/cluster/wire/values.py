@@ -26,7 +26,7 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
     """Returns the value that all of `data` encodes. `most` limits the bytes of `data` and the
     length of each part.
 
-    Raises Damaged.
+    Raises Damaged for bytes that are not one such value.
     """
     if len(data) > most:
         raise Damaged(f"expected at most {most} bytes of msgpack, got {len(data)}")

@@ -85,7 +85,7 @@ if (channel < channels_out && pixel < pixels) {
 
 
 def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> str:
-    """Returns the text of the loops over the terms.
+    """Returns the text of the loops over the terms of the sums.
 
     The first loop takes four terms at a time, with their weights in one vector. The second loop
     takes one term at a time. Both advance the filter position without divisions.
@@ -116,9 +116,10 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
 
 
 def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
-    """Returns (texts of the weights, texts of the pixels) for one of four terms.
+    """Returns (texts of the weights, texts of the pixels) for one of the four terms of an
+    iteration.
 
-    `at` is the term's number, 0 to 3.
+    A term is a product that is added to a sum. `at` is the number of the term, 0 to 3.
     """
     return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
 

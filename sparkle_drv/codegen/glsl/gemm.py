@@ -23,8 +23,8 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
-# If bk is at most this, an iteration of the loop with scalar loads takes one term, otherwise bk
-# terms.
+# An iteration of the loop with scalar loads adds one product to each sum if the tile's bk is at
+# most _MOST_FAST, otherwise bk products.
 _MOST_FAST = 8
 
 
@@ -116,7 +116,9 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
-    """Returns text that adds term `p` to all sums, with scalar loads at any strides."""
+    """Returns text that adds the product of index `p` to all sums, with scalar loads at any
+    strides.
+    """
     lines = []
     for j in range(registers.vectors):
         values = ", ".join(f"b[b{j}{lane}_at + {p} * rsb]" for lane in LANES[: registers.width])
@@ -129,7 +131,8 @@ def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
 def _fast_loop(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
     """Returns the loop that loads vectors along k from a and along n from b.
 
-    One iteration takes several terms. The loop ends when fewer terms are left than that.
+    One iteration adds several products to each sum. The loop ends when fewer products are left than
+    an iteration adds.
     """
     width, apart = registers.width, tile.columns * registers.width
     step = max(width, tile.bk // width * width)

@@ -1,8 +1,9 @@
-"""The loop of a matrix product whose operands are staged in shared memory, bk terms at a time.
+"""The loop of a matrix product whose operands are staged in shared memory.
 
-The staged blocks consist of vectors, in the form in which a thread reads them. A vector has one
-term of several rows of a, or of several columns of b. gemm.py calls this for the algorithm
-"shared".
+Each output is a sum of k terms, and an iteration stages the operands of bk of them. The staged
+blocks consist of vectors, in the form in which a thread reads them. A vector has elements of
+several rows of a, or of several columns of b, for the same term. gemm.py calls this for the
+algorithm "shared".
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def strided(tile: Tile, count: int, body: str) -> str:
 
 
 def products(tile: Tile, registers: Registers) -> str:
-    """Returns a loop that adds all terms of one staged block and counts the terms in `done`."""
+    """Returns a loop that adds all terms of one staged block to the sums. The loop counts these
+    terms in `done`.
+    """
     width, vector = registers.width, registers.vector
     lines = [f"for (uint t = 0u; t < {tile.bk}u; t++) {{"]
     for r in range(tile.tm // width):

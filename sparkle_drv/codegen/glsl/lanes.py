@@ -70,13 +70,14 @@ class Rows:
 
 
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
-    """Returns the loop that `text` writes, with loads in the plain form.
+    """Returns the loop that `text` writes, in which each thread loads every operand.
 
-    If threads can share the loads, the result has both forms, and the driver chooses one at compile
-    time.
+    If threads can share loads, the result also has a second loop, in which they do. The driver
+    chooses one of the two loops at compile time.
     """
     plain = text(Rows(tile.tm, 1))
-    # The eight threads of a vector must lie in one row of the group's threads.
+    # llvmpipe runs eight threads as one vector. They can share loads only if all eight lie in one
+    # row of the group's threads.
     if not kit.info.software or tile.columns % _LANES or registers.number != "float":
         return plain
     kit.extensions.append(_EXTENSION)

@@ -18,8 +18,8 @@ from .tile import group_threads
 
 NAMES = ("map_f32", "map_i32")
 
-# operation -> text of its value: a is the left operand, b the right or only operand. The first of
-# three operands is c.
+# Operation -> GLSL expression of its value. The operands are a and b of a binary operation, b of a
+# unary one, and c, a, b of "where".
 _BINARY = {
     "ADD": "a + b", "SUB": "a - b", "MUL": "a * b", "DIV": "a / b", "MIN": "sp_min(a, b)",
     "MAX": "sp_max(a, b)", "POW": "sp_pow(a, b)", "LT": "float(a < b)", "LE": "float(a <= b)",

@@ -29,8 +29,8 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 def _busy(name: str, info: DeviceInfo) -> Shader:
     """Returns the shader of busy_u32: a chain of steps, each of which needs the previous one.
 
-    The compiler cannot skip steps, because only the host knows that the factor is constant. Every
-    group computes the whole chain.
+    The factor of a step contains a uniform that the host sets. So the compiler does not know the
+    factor and cannot skip steps. Every group computes the whole chain.
 
     Mesa's llvmpipe ends the loops of a shader after 65535 iterations in all, counted per vector of
     threads. So on software devices an iteration has 1024 steps, and one vector passes the value of

@@ -12,8 +12,8 @@ from sparkle_drv.types import DeviceInfo, TilePlan
 
 @dataclass(frozen=True)
 class Tile:
-    """The sizes of a tile. A group computes bm x bn outputs in steps of bk terms, a thread tm x tn
-    of them. A load takes `vector` elements."""
+    """The sizes of a tile. A group computes bm x bn outputs, a thread tm x tn of them. A step of
+    the group's loop adds bk terms to the sum of each output. A load takes `vector` elements."""
 
     algo: str
     bm: int
@@ -65,7 +65,7 @@ def checked(tile: Tile, info: DeviceInfo, algos: tuple[str, ...], itemsize: int)
             f"plan: levels[0]: expected multiples of levels[1] in m and n, got {_levels(tile)}"
         )
     if tile.vector not in (1, 4):
-        raise ValueError(f"plan: vector: expected 1 or 4 (0: either), got {tile.vector}")
+        raise ValueError(f"plan: vector: expected 1 or 4, or 0 for the default, got {tile.vector}")
     if tile.tm * tile.tn > 512:
         raise ValueError(
             f"plan: levels[1]: expected 512 outputs per thread at most, got {tile.tm * tile.tn}"

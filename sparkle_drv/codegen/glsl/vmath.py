@@ -382,5 +382,7 @@ def text(names: Iterable[str], doubles: bool) -> str:
 
 
 def use(name: str, dtype: str) -> str:
-    """Returns the name in Kit.uses for the function `name` on elements of `dtype`."""
+    """Returns what to append to Kit.uses, so that the shader gets the function `name` for elements
+    of `dtype`.
+    """
     return _F64_ONLY + name if dtype == "f64" else name

@@ -32,9 +32,9 @@ from .frame import DoesNotFit as DoesNotFit
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
 _FLOAT_MODE = 0xF0  # round to nearest even; denormals in f32 and in f64
-_USER_SGPRS = {10: 2, 11: 15}  # gfx11.0 needs 16 in all: these 15 and a system SGPR
+_USER_SGPRS = {10: 2, 11: 15}  # by level; gfx11.0 needs 16 SGPRs: these and a system SGPR
 _CODE_END = 0xBF9F0000
-_LINE_NBYTES = {10: 64, 11: 128}  # a line of the instruction cache
+_LINE_NBYTES = {10: 64, 11: 128}  # bytes of a line of the instruction cache, by level
 _CODE_VERSION = 5
 
 

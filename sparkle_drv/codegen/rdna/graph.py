@@ -92,7 +92,7 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
             node = Node(op, slot, (), op == "const")
         else:
             if op not in known:
-                raise ValueError(f"unknown operation {word:#x}")
+                raise ValueError(f"unknown operation {word:#x}; expected one of sp_map.h")
             if len(stack) < ARITY[op]:
                 raise ValueError(f"{op}: expected {ARITY[op]} operands, got {len(stack)}")
             args = tuple(stack[-ARITY[op] :])

@@ -74,7 +74,7 @@ class Block:
 
 
 class Abs(NamedTuple):
-    """The absolute value of an operand."""
+    """An operand of which the instruction takes the absolute value."""
 
     of: Reg | Block | str
 
@@ -83,7 +83,7 @@ class Abs(NamedTuple):
 
 
 class Minus(NamedTuple):
-    """The negated operand."""
+    """An operand that the instruction negates."""
 
     of: Reg | Block | Abs | str
 
@@ -275,4 +275,6 @@ def _take(block: Block, free: list[bool]) -> int:
             for at, reg in enumerate(block.regs, first):
                 reg.number, free[at] = at, False
             return first + count
-    raise TooManyRegisters(f"expected {count} consecutive VGPRs free, got fewer; all: {len(free)}")
+    raise TooManyRegisters(
+        f"expected {count} consecutive VGPRs free, got fewer; the code may use {len(free)}"
+    )

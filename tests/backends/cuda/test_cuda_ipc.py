@@ -207,7 +207,7 @@ def test_a_damaged_file_is_refused(cuda, tell):
                 with pytest.raises(ValueError, match="import of memory: "):
                     cuda.import_buffer(forged, 64)
                 os.ftruncate(forged, 100)
-                with pytest.raises(ValueError, match="128 bytes asked for"):
+                with pytest.raises(ValueError, match="at least 128 bytes"):
                     cuda.import_buffer(forged, 128)
                 os.close(forged)
         finally:
