@@ -396,8 +396,8 @@ class Device(DeviceBase, Closing):
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
         """Returns `spec` with its generated code, and a note.
 
-        The note says why the code does not contain the plan's program. The note is "" if the code
-        contains the program, or if the plan has no program.
+        A TilePlan may have the map program of an expression (`plan.program`), which becomes part of
+        the generated code. If that is impossible, the note says why. Otherwise the note is "".
         """
         if spec.manifest is None or not self.info.language:
             return spec, ""

@@ -187,8 +187,8 @@ class Queue(QueueBase, Closing):
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        # Without the ability TellsFailure, this wait reports the failure, so a later wait may not
-        # raise it.
+        # A backend without the ability TellsFailure reports a failure of the submission only once.
+        # This wait may be that report. Then a later wait does not raise the failure.
         return self._backend.wait(self._handle, value, 0) != 0
 
     def fence(self, value: int) -> Fence:
@@ -240,9 +240,9 @@ class Queue(QueueBase, Closing):
         """Calls `submit` until the queue has room, and returns the result of `submit`.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
-        submitted. `value` is what a call of the backend before this method returned, or 0 if there
-        was none. `taken` is called with the new value at once, because Ctrl-C may interrupt the
-        code that follows.
+        submitted. `value` is the result of an earlier call of the backend for this submission, or
+        0 if there was none. `taken` is called with the new value at once, because Ctrl-C may
+        interrupt the code that follows.
         """
         if value in (0, -errno.ESTALE):
             value = submit()
@@ -309,7 +309,7 @@ class Queue(QueueBase, Closing):
             if _is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{where}: {error}") from error
+            raise kind(f"{where}: cannot use this array: {error}") from error
         raise TypeError(
             f"{where}: expected a Buffer or Array, got {type(given).__name__}; {device.uri} "
             "cannot read host arrays, so copy it with Device.array first"
@@ -383,9 +383,9 @@ class Queue(QueueBase, Closing):
         """Copies a numpy array (or any object with the buffer protocol, C order) to `buffer`.
 
         `buffer` is a Buffer or Array, which is written from its start. The copy runs after earlier
-        submissions. The array is staged, so it may change as soon as this call returns. Raises
-        TypeError. Raises ValueError for too many bytes, and if `buffer` is read-only, closed or of
-        another device.
+        submissions. The bytes of `array` are taken during this call, so `array` may change
+        afterwards. Raises TypeError. Raises ValueError for too many bytes, and if `buffer` is
+        read-only, closed or of another device.
         """
         self._check_open()
         data = _bytes("array", array)

@@ -46,8 +46,9 @@ class Anywhere(Protocol):
         """URIs of devices with a valid copy, the last written first."""
 
     def on(self, device: str) -> Array:
-        """Returns the copy on a device. The array is moved there first if necessary. Raises
-        ValueError.
+        """Returns the copy on a device. The array is moved there first if necessary.
+
+        Raises ValueError if the array is closed, or if its Context has no such device.
         """
 
     def wrote(self, device: str) -> None:
@@ -73,7 +74,7 @@ class Taken(dict[str, Array]):
             try:
                 self[uri] = x if isinstance(x, Array) else x.on(uri)
             except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{name}: cannot use this ContextArray: {error}") from error
             check_array(mesh, name, self[uri])
 
     def wrote(self) -> None:

@@ -59,13 +59,15 @@ class _Average:
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """Returns the line with its latency multiplied by the average pace of latencies, and its
-        seconds per byte by the average pace of bytes.
+        """Returns the cost line of a link as recent transfers measured it.
+
+        The latency of `line` is multiplied by `latency`, its seconds per byte by `pace`. Both
+        factors are averages of seconds taken over seconds expected.
         """
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the line that planners use: that of `slowed`, divided by the reliability."""
+        """Returns the cost line that planners use: that of `slowed`, divided by `reliability`."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
@@ -159,8 +161,9 @@ class Topology:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """Returns the measurements to store in the profile. The measured seconds of each link are
-        scaled by the average pace of its transfers.
+        """Returns the measurements to store in the profile.
+
+        The measured seconds of each link are corrected by its later transfers, as `slowed` says.
         """
         ways = {}
         for way, points in self.measured.ways.items():

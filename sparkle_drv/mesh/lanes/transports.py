@@ -197,8 +197,8 @@ class Way(Closing):
     def stages(self, count: int, nbytes: int) -> list[Stage]:
         """Returns `count` Stages of at least `nbytes` of host memory each.
 
-        The Stages belong to the caller until it passes them to `keep`. An abandoned transfer never
-        does so, since a device may still use its Stages.
+        The calling transfer owns the Stages until it passes them to `keep`. A transfer that was
+        abandoned never passes them to `keep`, because a device may still use them.
         """
         with self._lock:
             kept, self._stages = self._stages, []

@@ -49,8 +49,8 @@ class Network:
     def carries(self, source: str, to: str) -> bool:
         """Returns whether there is a usable link.
 
-        A link is not usable if its line is infinite, negative or nan, or if a port at its ends has
-        rate 0.
+        A link is not usable if a or b of its cost line is infinite, negative or nan. It is not
+        usable either if a port at its ends has rate 0.
         """
         link = self.links.get((source, to))
         if link is None or source == to:
@@ -59,8 +59,9 @@ class Network:
         return sane and self.rate(source, to) > 0
 
     def rate(self, source: str, to: str) -> float:
-        """Returns the bytes per second of long transfers over a link alone, with its ports; 0 if no
-        link.
+        """Returns the bytes per second of long transfers over a link, while no other link is used.
+
+        The ports at both ends limit the rate. Returns 0 if there is no link.
         """
         link = self.links.get((source, to))
         if link is None:

@@ -55,7 +55,8 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
     PREFERENCE times as long as that route.
 
     Of equally fast routes the one with the least sum of seconds per byte wins, then the one with
-    fewer legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
+    fewer links. A link is not used if a or b of its cost line is infinite or negative, or if the
+    rate of one of its ports is 0.
 
     Raises ValueError if `src` or `dst` is unknown, both are the same, there is no route, or
     `nbytes` is negative.
@@ -127,7 +128,7 @@ class _Label:
     """(a, b) of each term a + b c of the maximum."""
 
     def onwards(self, network: Network, place: str) -> _Label | None:
-        """Returns this route with one more leg, or None if there is no link."""
+        """Returns this route, extended by the link to `place`, or None if there is no such link."""
         at = self.places[-1]
         leg = _leg(network, at, place)
         if leg is None:
@@ -167,7 +168,10 @@ class _Label:
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """Returns the line of a link, limited by its ports; None if the link carries no bytes."""
+    """Returns the cost line of a link. Its rate is limited by the ports of both places.
+
+    Returns None if the link carries no bytes.
+    """
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))

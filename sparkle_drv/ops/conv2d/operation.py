@@ -292,7 +292,7 @@ def packs(dev: Device) -> bool:
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
-    """Returns the kernel, its plan, and the weights in the form that the algorithm reads."""
+    """Returns the kernel, its plan, and the weights: packed if the algorithm reads them packed."""
     depthwise = shape.groups == shape.c == shape.oc  # such a convolution reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)

@@ -371,7 +371,7 @@ READONLY.flags.writeable = False
         (A, B, {"algo": "fast"}, ValueError, "algo: .* got 'fast'"),
         (A, B, {"algo": None}, ValueError, "algo: .* got None"),
         (A, B, {"out": np.ones((5, 3), "f4")}, ValueError, r"out: expected shape \(3, 5\)"),
-        (A, B, {"out": np.ones((3, 5))}, TypeError, "out: expected float32 because the result is"),
+        (A, B, {"out": np.ones((3, 5))}, TypeError, "out: expected float32, the result's dtype"),
         (A, B, {"out": READONLY}, ValueError, "out: expected a writable array"),
         (A, B, {"out": "here"}, TypeError, "out: expected a numpy array or an Array, got str"),
     ],
