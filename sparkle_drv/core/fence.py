@@ -58,7 +58,7 @@ class Fence:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # implemented in C
+    if TYPE_CHECKING:  # native/hot/launch/fence.c implements these members
 
         def __init__(self, queue: Queue, value: int, /) -> None: ...
         @property

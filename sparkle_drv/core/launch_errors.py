@@ -162,7 +162,7 @@ def refused_by_backend(
         tells = device._abilities.tells_refusal
         says = tells.refusal(record, rc) if tells is not None else ""
         if says:
-            raise ValueError(f"{kernel.name}: {device.uri} refused the launch: {says}")
+            raise ValueError(f"{kernel.name}: the launch was refused: {says} ({device.uri})")
         check_told(device, rc, f"launch of {kernel.name}")
     raise ValueError(f"{kernel.name}: the launch was refused without a known reason (code {rc})")
 

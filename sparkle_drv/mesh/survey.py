@@ -22,7 +22,7 @@ from .links.probe import EACH, NoTimes, usable_points
 from .survey_result import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
-"""Bytes of the transfers that a line is fitted to. The last size exceeds most caches."""
+"""Bytes of the measured transfers of a link. The last size exceeds most caches."""
 PORT_SIZES = (1 << 18, 1 << 24)
 """Bytes in each direction when several transfers run at once."""
 ENOUGH_S = 0.1

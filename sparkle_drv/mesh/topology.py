@@ -1,7 +1,7 @@
 """Topology: the measured links of some devices, corrected by their transfers. Plain data.
 
-Each direction of a link has the line fitted to its points (links/line.py), and two averages over
-its transfers:
+Each direction of a link has the cost line that fits its points (links/line.py), and two averages
+over its transfers:
 
 * `pace`: seconds taken over seconds expected. There is one such average for the latency and one for
 the bytes. If most of a transfer's expected time is latency, it changes the average for the bytes
@@ -177,7 +177,7 @@ class Topology:
 
 
 def _drifted(now: Line, assumed: Line) -> bool:
-    """Returns whether a line's latency or rate has changed by more than the factor DRIFT."""
+    """Returns whether a cost line's latency or rate has changed by more than the factor DRIFT."""
     parts = ((now.a, assumed.a), (now.b, assumed.b))
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 

@@ -112,8 +112,9 @@ def moved_s(
 
 
 def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], way: str) -> float:
-    """Returns the bytes per second that a place can send or receive, by its port and its links
-    together.
+    """Returns the bytes per second that a place can send or receive over `links` together.
+
+    `way` is "send" or "receive". The port of the place limits the rate.
     """
     port = network.ports.get(place, Port())
     alone = 0.0

@@ -1,8 +1,8 @@
 """Runs programs of copies and reductions on Arrays of several devices.
 
-Each place has two memories. "data" is its Array. "temp" is scratch memory, up to the furthest byte
-that the program uses there. transports.py makes copies; ops.map makes reductions, each in the queue
-of its device.
+A place has up to three memories. "data" is the Array that takes part, "out" an Array for the
+result. "temp" is scratch memory, up to the furthest byte that the program uses there. transports.py
+makes copies; ops.map makes reductions, each in the queue of its device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns a route into a program: chunks follow one another over its legs, and all legs work at once.
+"""Turns a route into a program: chunks follow one another over its links, which work at once.
 All functions are pure.
 
 A place in between has memory for SLOTS chunks, whatever the total size. Chunks use these slots in

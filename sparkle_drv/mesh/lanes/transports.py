@@ -256,7 +256,10 @@ def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
 
 @dataclass(frozen=True)
 class Transport:
-    """A row of the table. `fits` says for which devices, `move` begins a transfer."""
+    """A row of TABLE: one transport.
+
+    `fits(source, to)` says whether these two devices can use it. `move` begins a transfer.
+    """
 
     fits: Callable[[Device, Device], bool]
     move: Callable[[Moving, Buffer, Buffer], Begun]

@@ -31,7 +31,7 @@ LEAST_AT_S = 1e-12
 
 @dataclass(frozen=True)
 class Line:
-    """A line in seconds: `a` fixed and `b` per unit of size; neither is negative."""
+    """A cost line: work takes `a` seconds and `b` more per unit of size; neither is negative."""
 
     a: float
     b: float

@@ -36,12 +36,12 @@ class Network:
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """For each (from, to), the line of seconds over bytes of a transfer that has the link alone. No
+    """For each (from, to), the cost line (by bytes) of a transfer that has the link alone. No
     entry means no link."""
     ports: Mapping[str, Port] = field(default_factory=dict)
     """The port of each place. A place without an entry is limited by its links alone."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """For each place, the line of seconds over bytes to add one array to another. No entry means
+    """For each place, the cost line (by bytes) of adding one array to another. No entry means
     that additions take no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each end computes on the other's data in place."""

@@ -47,9 +47,10 @@ _BRIEF = 64e3
 
 
 def is_brief(m: int, n: int, k: int) -> bool:
-    """Returns whether a matrix product of this size keeps the GIL.
+    """Returns whether a call of a matrix product of this size keeps the GIL.
 
-    Releasing the GIL takes a tenth of the time of the smallest product.
+    A call with a small product keeps it, because the release of the GIL would take a tenth of the
+    time of the smallest product.
     """
     return m * n * k < _BRIEF
 

@@ -223,7 +223,7 @@ class Conv2dPlan(Plan):
     def bind(self, x: Any, out: Any) -> Any:
         """Returns a prepared launch for these Arrays or Buffers; a call returns a timeline value.
 
-        `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
+        `queue.fence(value)` gives the fence. Raises the errors of a call of the plan.
         """
         return self._prepare(x, out)
 

@@ -162,7 +162,7 @@ def _registers(
 
 
 def reduce(info: DeviceInfo) -> TilePlan:
-    """Returns the plan of a reduction: one group reduces a whole column.
+    """Returns the plan of a reduction: all elements of one result are reduced by the same group.
 
     On hardware a larger group has more loads in flight.
 
