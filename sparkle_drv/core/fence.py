@@ -152,7 +152,7 @@ class Fence:
         """
         queue = self.queue
         if not queue.timing:
-            raise ValueError("time_ns: open the queue with timing=True")
+            raise ValueError("time_ns: expected a queue that was opened with timing=True")
         self.wait()
         times = queue._backend.times(queue._handle, self.value)
         if times is None:

@@ -212,7 +212,7 @@ def interface(array: Array) -> dict[str, Any]:
     device = array.device
     shares = device._abilities.shares_streams
     if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
-        raise AttributeError(f"{device.uri} is not a CUDA device")
+        raise AttributeError(f"__cuda_array_interface__: expected a CUDA device, got {device.uri}")
     queue, working = device.default_queue, device._working()
     for other in working:
         if other is not queue:

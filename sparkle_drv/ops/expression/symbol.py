@@ -141,7 +141,7 @@ def where_called() -> str:
 
 def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> NoReturn:
     """Raises `kind` with the function's name, `what`, and the line of the refused operation."""
-    raise kind(f"{builder.called}: {what}\n    {where_called()}")
+    raise kind(f"{builder.called}: {what}\n    at {where_called()}")
 
 
 def _is_truth(x: Any) -> bool:
