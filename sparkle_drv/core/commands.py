@@ -113,8 +113,8 @@ class Commands(CommandsBase):
     def copy(self, dst: Buffer | Array, src: Buffer | Array) -> Commands:
         """Appends a copy of all bytes of `src` to `dst`: Buffers or Arrays, which may overlap.
 
-        Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, or a buffer is
-        closed.
+        Raises TypeError unless both are Buffers or Arrays. Raises ValueError if the sizes differ,
+        `dst` is read-only, or a buffer is closed.
         """
         a, b = buffer_of("dst", dst), buffer_of("src", src)
         if a.nbytes != b.nbytes:
@@ -128,9 +128,10 @@ class Commands(CommandsBase):
     def fill(self, dst: Buffer | Array, pattern: int, pattern_nbytes: int = 4) -> Commands:
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
 
-        The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError. Raises ValueError if
-        `pattern_nbytes` is another number or does not divide the size of `dst`, or if the pattern
-        needs more bytes. Raises ValueError if `dst` is read-only or closed.
+        The integer has `pattern_nbytes` bytes: 1, 2 or 4. Raises TypeError for an argument of a
+        wrong type. Raises ValueError if `pattern_nbytes` is another number or does not divide the
+        size of `dst`, or if the pattern needs more bytes. Raises ValueError if `dst` is read-only
+        or closed.
         """
         a = buffer_of("dst", dst)
         width = within("fill: pattern_nbytes", pattern_nbytes, 1, 4)

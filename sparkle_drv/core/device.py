@@ -105,7 +105,10 @@ class Device(DeviceBase, Closing):
         return self._pending.epoch(self) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
-        """Returns a list of the children of class `kind`. Other threads may open more meanwhile."""
+        """Returns the existing objects of class `kind` that this device made.
+
+        `kind` is Storage, Queue or Kernel. Other threads may open more objects meanwhile.
+        """
         with self._lock:
             return [child for child in self._children if isinstance(child, kind)]
 
@@ -194,7 +197,7 @@ class Device(DeviceBase, Closing):
         With `exportable`, `Buffer.export` also works for Memory.DEVICE. On CUDA devices such memory
         takes 2 MiB at least, and the allocation is slow. Devices that cannot export memory raise
         NotImplementedError. Raises OutOfDeviceMemory if the memory does not suffice (the device
-        stays usable), TypeError, ValueError.
+        stays usable). Raises TypeError or ValueError for a wrong argument.
         """
         self._check_open()
         n = within("nbytes", nbytes, 0, 2**63 - 1)
@@ -219,7 +222,7 @@ class Device(DeviceBase, Closing):
         Any process may have exported Memory.SHARED. Only other processes can import an exported
         Memory.DEVICE; the exporter must keep the buffer as long as they use it. The caller still
         owns the descriptor `fd`. Raises ValueError if the memory is smaller or cannot be mapped,
-        OSError if `fd` is not a descriptor, TypeError.
+        OSError if `fd` is not a descriptor, TypeError if an argument is not a whole number.
         """
         self._check_open()
         n = within("nbytes", nbytes, 1, 2**63 - 1)
@@ -247,7 +250,8 @@ class Device(DeviceBase, Closing):
     def array(self, data: Any, layout: str | None = None) -> Array:
         """Returns a row-major copy of a numpy array (or CPU DLPack exporter) on the device.
 
-        The copy has the dtype and shape of `data`. Raises TypeError, OutOfDeviceMemory.
+        The copy has the dtype and shape of `data`. Raises TypeError for any other object, and
+        OutOfDeviceMemory.
         """
         self._check_open()
         host = host_array("data", data)
@@ -286,7 +290,7 @@ class Device(DeviceBase, Closing):
         take SPIR-V.
 
         Raises ImageError with the loader's message, ValueError (unknown name or type, invalid
-        plan), TypeError, FileNotFoundError.
+        plan), TypeError (an argument of a wrong type), FileNotFoundError.
         """
         self._check_open()
         if (name is None) == (image is None):
@@ -339,7 +343,7 @@ class Device(DeviceBase, Closing):
         """Returns whether `Queue.copy_peer` can copy from memory of `other` to this device.
 
         The two devices must have the same backend. They must both be on this machine, or both on
-        other machines. Raises TypeError.
+        other machines. Raises TypeError if `other` is not a Device.
         """
         if not isinstance(other, Device):
             raise TypeError(f"other: expected a Device, got {other!r}")
@@ -350,7 +354,7 @@ class Device(DeviceBase, Closing):
         """Returns how `Queue.copy_peer` copies from `other` to this device.
 
         The result is "direct", "staged" (through the host), or "" if no copy is possible. Raises
-        TypeError.
+        TypeError if `other` is not a Device.
         """
         if not self.is_peer(other):
             return ""
@@ -396,8 +400,8 @@ class Device(DeviceBase, Closing):
     def _made(self, spec: KernelSpec) -> tuple[KernelSpec, str]:
         """Returns `spec` with its generated code, and a note.
 
-        The note says why the code does not contain the plan's program. The note is "" if the code
-        contains the program, or if the plan has no program.
+        A TilePlan may have the map program of an expression (`plan.program`), which becomes part of
+        the generated code. If that is impossible, the note says why. Otherwise the note is "".
         """
         if spec.manifest is None or not self.info.language:
             return spec, ""
@@ -443,7 +447,8 @@ class Device(DeviceBase, Closing):
 
         Without `make` a slot has only an `index`. Without `queue` the pipeline opens a queue of its
         own. With `overlap` it opens a queue for each slot; the work of different slots is then not
-        ordered. Raises ValueError, TypeError.
+        ordered. Raises TypeError for an argument of a wrong type. Raises ValueError for a wrong
+        `depth`, for a `queue` with `overlap`, and if `make` returns the same slot twice.
         """
         self._check_open()
         return Pipeline(self, depth, make, queue, overlap)
@@ -519,7 +524,8 @@ class Device(DeviceBase, Closing):
 def _image(given: Any) -> dict[str, Any]:
     """Returns a user's image as {"path": ...} or {"image": ...}.
 
-    Raises TypeError, ValueError, FileNotFoundError, ImageError.
+    Raises TypeError unless `given` is a path or bytes, ValueError for an invalid path. Raises
+    FileNotFoundError if there is no such file, ImageError if it is not a regular file.
     """
     if isinstance(given, (bytes, bytearray, memoryview)):
         return {"image": bytes(given)}

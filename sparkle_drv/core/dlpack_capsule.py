@@ -123,7 +123,7 @@ def capsule(
     if code is None or not dtype.isnative:
         raise BufferError(f"DLPack has no elements like {dtype}")
     if readonly and not versioned:
-        raise BufferError("the array is read-only, which only DLPack 1 (max_version) can say")
+        raise BufferError("max_version: expected (1, 0) or later, because the array is read-only")
     n = len(shape)
     strides = (math.prod(shape[i + 1 :]) for i in range(n))
     sizes = (c_int64 * (2 * n))(*shape, *strides)

@@ -58,7 +58,7 @@ class Fence:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # implemented in C
+    if TYPE_CHECKING:  # native/hot/launch/fence.c implements these members
 
         def __init__(self, queue: Queue, value: int, /) -> None: ...
         @property
@@ -152,7 +152,7 @@ class Fence:
         """
         queue = self.queue
         if not queue.timing:
-            raise ValueError("time_ns: open the queue with timing=True")
+            raise ValueError("time_ns: expected a queue that was opened with timing=True")
         self.wait()
         times = queue._backend.times(queue._handle, self.value)
         if times is None:

@@ -124,7 +124,7 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
             )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"the array's __cuda_array_interface__ cannot be used: {error!r}") from None
-    # The interface does not say which device the memory is on, so ask the driver.
+    # The CUDA array interface does not say which device the memory is on, so ask the driver.
     if nbytes and not shares_of(queue.device).owns(address):
         raise ValueError(f"{address:#x} is not memory of {queue.device.uri}")
     if said.get("stream") is not None:
@@ -165,10 +165,10 @@ def export(
     versioned = max_version is not None and tuple(max_version) >= dlpack_capsule.VERSION
     if place == HOST:
         if copy is False:
-            raise BufferError(f"{device.uri} memory reaches the host as a copy, got copy=False")
+            raise BufferError(f"copy: expected None or True for memory of {device.uri}, got False")
         return export_host(array.numpy(), max_version=max_version)
     if copy:
-        raise BufferError(f"{device.uri} exports its memory without a copy, got copy={copy!r}")
+        raise BufferError(f"copy: expected None or False for memory of {device.uri}, got {copy!r}")
     if stream != NO_STREAM:
         handle = checked(OLD_DEFAULT if stream is None else stream)
         for queue in device._working():
@@ -212,7 +212,7 @@ def interface(array: Array) -> dict[str, Any]:
     device = array.device
     shares = device._abilities.shares_streams
     if shares is None or shares.dlpack[0] != 2:  # kDLCUDA
-        raise AttributeError(f"{device.uri} is not a CUDA device")
+        raise AttributeError(f"__cuda_array_interface__: expected a CUDA device, got {device.uri}")
     queue, working = device.default_queue, device._working()
     for other in working:
         if other is not queue:

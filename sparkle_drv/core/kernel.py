@@ -105,7 +105,7 @@ class Kernel(KernelBase, Closing):
 def triple(what: str, value: Any) -> tuple[int, int, int]:
     """Returns an int, or one to three ints, as (x, y, z); missing numbers are 1.
 
-    Raises TypeError, ValueError.
+    Raises TypeError for anything but whole numbers, ValueError if there are not one to three.
     """
     numbers = several(what, value, "a whole number or up to three")
     if not 1 <= len(numbers) <= 3:

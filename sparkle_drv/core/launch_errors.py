@@ -162,9 +162,9 @@ def refused_by_backend(
         tells = device._abilities.tells_refusal
         says = tells.refusal(record, rc) if tells is not None else ""
         if says:
-            raise ValueError(f"{kernel.name}: {says} ({device.uri})")
+            raise ValueError(f"{kernel.name}: the launch was refused: {says} ({device.uri})")
         check_told(device, rc, f"launch of {kernel.name}")
-    raise ValueError(f"{kernel.name}: refused without a known reason (code {rc})")
+    raise ValueError(f"{kernel.name}: the launch was refused without a known reason (code {rc})")
 
 
 def check_told(device: Device, rc: int, call: str) -> None:

@@ -166,8 +166,8 @@ class Queue(QueueBase, Closing):
         """Makes later submissions to this queue wait for the present work of a foreign `stream`.
 
         `stream` is a handle, 1 (the legacy default stream) or 2 (this thread's default stream). The
-        host does not wait. Raises TypeError, the ValueError of `Queue.stream`, and ValueError if
-        `stream` is out of range.
+        host does not wait. Raises TypeError if `stream` is not a whole number. Raises ValueError if
+        it is out of range, or if the device has no streams (see `Queue.stream`).
         """
         interop.with_stream(self, "wait_stream", stream)
 
@@ -187,14 +187,14 @@ class Queue(QueueBase, Closing):
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        # Without the ability TellsFailure, this wait reports the failure, so a later wait may not
-        # raise it.
+        # A backend without the ability TellsFailure reports a failure of the submission only once.
+        # This wait may be that report. Then a later wait does not raise the failure.
         return self._backend.wait(self._handle, value, 0) != 0
 
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
 
-        Raises TypeError. Raises ValueError for a value that this queue never returned.
+        Raises TypeError if `value` is not an int, ValueError if this queue never returned it.
         """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
@@ -240,9 +240,9 @@ class Queue(QueueBase, Closing):
         """Calls `submit` until the queue has room, and returns the result of `submit`.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
-        submitted. `value` is what a call of the backend before this method returned, or 0 if there
-        was none. `taken` is called with the new value at once, because Ctrl-C may interrupt the
-        code that follows.
+        submitted. `value` is the result of an earlier call of the backend for this submission, or
+        0 if there was none. `taken` is called with the new value at once, because Ctrl-C may
+        interrupt the code that follows.
         """
         if value in (0, -errno.ESTALE):
             value = submit()
@@ -309,7 +309,7 @@ class Queue(QueueBase, Closing):
             if _is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{where}: {error}") from error
+            raise kind(f"{where}: cannot use this array: {error}") from error
         raise TypeError(
             f"{where}: expected a Buffer or Array, got {type(given).__name__}; {device.uri} "
             "cannot read host arrays, so copy it with Device.array first"
@@ -383,9 +383,9 @@ class Queue(QueueBase, Closing):
         """Copies a numpy array (or any object with the buffer protocol, C order) to `buffer`.
 
         `buffer` is a Buffer or Array, which is written from its start. The copy runs after earlier
-        submissions. The array is staged, so it may change as soon as this call returns. Raises
-        TypeError. Raises ValueError for too many bytes, and if `buffer` is read-only, closed or of
-        another device.
+        submissions. The bytes of `array` are taken during this call, so `array` may change
+        afterwards. Raises TypeError for an argument of a wrong type. Raises ValueError for too many
+        bytes, and if `buffer` is read-only, closed or of another device.
         """
         self._check_open()
         data = _bytes("array", array)
@@ -399,8 +399,8 @@ class Queue(QueueBase, Closing):
         """Copies the start of `buffer`, a Buffer or Array, into `out` (writable, C order).
 
         The copy runs after earlier submissions; `out` is kept alive until the fence is reached.
-        Raises TypeError. Raises ValueError for too many bytes, if `out` is read-only or not
-        contiguous, and if `buffer` is closed or of another device.
+        Raises TypeError for an argument of a wrong type. Raises ValueError for too many bytes, if
+        `out` is read-only or not contiguous, and if `buffer` is closed or of another device.
         """
         self._check_open()
         data = _bytes("out", out)
@@ -417,8 +417,8 @@ class Queue(QueueBase, Closing):
         If the devices cannot copy directly, the bytes go through host memory. The call then waits
         up to `timeout_s` for the copy to the host, and raises the errors of `Fence.wait`.
 
-        Raises TypeError. Raises ValueError if the sizes differ, `dst` is read-only, the backends
-        differ, or a buffer is closed.
+        Raises TypeError unless both are Buffers or Arrays. Raises ValueError if the sizes differ,
+        `dst` is read-only, the backends differ, or a buffer is closed.
         """
         self._check_open()
         source = buffer_of("src", src)

@@ -40,7 +40,7 @@ def register(scheme: str, load: Callable[[], Any]) -> None:
     if not _URI.match(scheme) or ":" in scheme:
         raise ValueError(f"scheme: expected lower-case letters and digits, got {scheme!r}")
     if scheme in _builtin:
-        raise ValueError(f"scheme: {scheme!r} is built in")
+        raise ValueError(f"scheme: expected one that is not built in, got {scheme!r}")
     _registered[scheme] = load
 
 

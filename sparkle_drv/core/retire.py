@@ -49,7 +49,8 @@ class RetireList:
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
         self._foreign: list[_Point] = []  # other devices' work on memory of this device
         self._gone = False  # True once the Device object is gone
-        # before this time.monotonic(), the lists of other devices do not drain this list
+        # The retire lists of other devices drain this list too, but not before this time
+        # (time.monotonic()).
         self._next_s = 0.0
 
     def __len__(self) -> int:
@@ -203,8 +204,9 @@ def _leak(kept: object) -> None:
 
 @atexit.register
 def _leave() -> None:
-    # At exit, the finalizer of a device may run before this function, which then leaks the list in
-    # _unfinished. If the finalizer runs later, it finds _leaving set and leaks its list itself.
+    # At exit, the finalizer of a device may run before or after this function. If it ran before,
+    # its list is in _unfinished, and this function leaks the list. If it runs after, it finds
+    # _leaving set and leaks its list itself.
     _leaving.append(True)
     while _unfinished:
         _leak(_unfinished.pop())

@@ -46,8 +46,9 @@ class Anywhere(Protocol):
         """URIs of devices with a valid copy, the last written first."""
 
     def on(self, device: str) -> Array:
-        """Returns the copy on a device. The array is moved there first if necessary. Raises
-        ValueError.
+        """Returns the copy on a device. The array is moved there first if necessary.
+
+        Raises ValueError if the array is closed, or if its Context has no such device.
         """
 
     def wrote(self, device: str) -> None:
@@ -73,7 +74,7 @@ class Taken(dict[str, Array]):
             try:
                 self[uri] = x if isinstance(x, Array) else x.on(uri)
             except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{name}: cannot use this ContextArray: {error}") from error
             check_array(mesh, name, self[uri])
 
     def wrote(self) -> None:
@@ -206,7 +207,10 @@ def parts(
 
 
 def known(mesh: Mesh, name: str, given: Any) -> str:
-    """Returns the URI of a device of the mesh, given by any alias. Raises TypeError, ValueError."""
+    """Returns the URI of the mesh's device for which `given` is a URI or an alias.
+
+    Raises TypeError if `given` is not text, ValueError if the mesh has no such device.
+    """
     if not isinstance(given, str):
         raise TypeError(f"{name}: expected a URI, got {type(given).__name__}")
     for uri in (given, *registry.spellings(given)):
@@ -216,7 +220,11 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
-    """Returns the URI of the root of a broadcast. Raises TypeError, ValueError."""
+    """Returns the URI of the root of a broadcast.
+
+    Raises TypeError unless `given` is a URI or an array. Raises ValueError if it is neither a
+    device of the mesh nor one of `arrays`.
+    """
     if isinstance(given, str):
         return known(mesh, "root", given)
     for uri, array in arrays.items():
@@ -228,8 +236,10 @@ def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
 
 
 def nbytes(given: Any, itemsize: int = 1) -> int:
-    """Returns `given`, which must be a number of bytes and a multiple of `itemsize`. Raises
-    TypeError, ValueError.
+    """Returns `given`, a number of bytes.
+
+    Raises TypeError unless it is a whole number. Raises ValueError if it is out of range or not a
+    multiple of `itemsize`.
     """
     found = check.whole("nbytes", given, 0, MOST_NBYTES)
     if found % itemsize:

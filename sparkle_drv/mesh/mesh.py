@@ -136,7 +136,8 @@ class Mesh(Closing):
         """Returns the route with the least predicted seconds for `nbytes` between two devices
         (links/routes.py).
 
-        Raises ValueError (no such device, no route, a negative size), TypeError.
+        Raises ValueError (no such device, no route, a negative size) and TypeError (an argument of
+        a wrong type).
         """
         given = *self._ends(src, dst), arguments.nbytes(nbytes)
         return best_route(self.network, *given)
@@ -152,7 +153,8 @@ class Mesh(Closing):
     def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> Plan:
         """Returns the plan of all_reduce for arrays of `nbytes` each. Nothing is run.
 
-        Raises ValueError (a negative size, part of an element) and TypeError.
+        Raises ValueError (a negative size, part of an element) and TypeError (not a whole number, a
+        dtype that collectives cannot add).
         """
         itemsize = arguments.reduced("dtype", dtype).itemsize
         nbytes = arguments.nbytes(nbytes, itemsize)

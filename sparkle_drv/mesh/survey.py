@@ -22,7 +22,7 @@ from .links.probe import EACH, NoTimes, usable_points
 from .survey_result import Measured
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
-"""Bytes of the transfers that a line is fitted to. The last size exceeds most caches."""
+"""Bytes of the measured transfers of a link. The last size exceeds most caches."""
 PORT_SIZES = (1 << 18, 1 << 24)
 """Bytes in each direction when several transfers run at once."""
 ENOUGH_S = 0.1
@@ -33,8 +33,8 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     """Measures all links between `places`, by default all devices of `ways`. Raises what devices
     raise.
 
-    `clocked` has arguments of runner.run, as in `run_on_arrays`. Each direction of a link is
-    measured only once.
+    `clocked` is passed on to runner.run (lanes/runner.py). Each direction of a link is measured
+    only once.
     """
     places = places or tuple(ways.devices)
     one = _Survey(ways, clocked)
@@ -99,7 +99,7 @@ class _Survey:
             return usable_points(found)
         except NoTimes as error:
             named = (what if isinstance(what, str) else " to ".join(what) for what in whats)
-            raise NoTimes(f"{', '.join(named)}: {error}") from error
+            raise NoTimes(f"measurement of {', '.join(named)}: {error}") from error
 
     def _ran(self, whats: Sequence[What], nbytes: int) -> tuple[float, list[Ran]]:
         """Runs the copies and additions in `whats` at once, EACH + 1 times, on `nbytes` each.

@@ -84,7 +84,10 @@ INTO, BACK = f"{LINK}in", f"{LINK}out"
 
 
 def between(source: DeviceInfo) -> str:
-    """Returns the name of the link from `source` in its destination's entry of a profile."""
+    """Returns the name under which a profile stores the link from `source` to another device.
+
+    The profile stores it in the entry of that other device.
+    """
     return f"{LINK}from {slot_key(source)}"
 
 

@@ -1,7 +1,7 @@
 """Topology: the measured links of some devices, corrected by their transfers. Plain data.
 
-Each direction of a link has the line fitted to its points (links/line.py), and two averages over
-its transfers:
+Each direction of a link has the cost line that fits its points (links/line.py), and two averages
+over its transfers:
 
 * `pace`: seconds taken over seconds expected. There is one such average for the latency and one for
 the bytes. If most of a transfer's expected time is latency, it changes the average for the bytes
@@ -59,13 +59,15 @@ class _Average:
     reliability: float = 1.0
 
     def slowed(self, line: Line) -> Line:
-        """Returns the line with its latency multiplied by the average pace of latencies, and its
-        seconds per byte by the average pace of bytes.
+        """Returns the cost line of a link as recent transfers measured it.
+
+        The latency of `line` is multiplied by `latency`, its seconds per byte by `pace`. Both
+        factors are averages of seconds taken over seconds expected.
         """
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the line that planners use: that of `slowed`, divided by the reliability."""
+        """Returns the cost line that planners use: that of `slowed`, divided by `reliability`."""
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
@@ -159,8 +161,9 @@ class Topology:
             average.reliability -= WEIGHT * average.reliability
 
     def kept(self) -> Measured:
-        """Returns the measurements to store in the profile. The measured seconds of each link are
-        scaled by the average pace of its transfers.
+        """Returns the measurements to store in the profile.
+
+        The measured seconds of each link are corrected by its later transfers, as `slowed` says.
         """
         ways = {}
         for way, points in self.measured.ways.items():
@@ -174,7 +177,7 @@ class Topology:
 
 
 def _drifted(now: Line, assumed: Line) -> bool:
-    """Returns whether a line's latency or rate has changed by more than the factor DRIFT."""
+    """Returns whether a cost line's latency or rate has changed by more than the factor DRIFT."""
     parts = ((now.a, assumed.a), (now.b, assumed.b))
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 

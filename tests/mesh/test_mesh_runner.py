@@ -311,7 +311,7 @@ def test_a_clock_knows_which_lanes_run(seed):
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        ((Step(1, Lane("d"), "x"),), "expected number 0 for step 0, got 1"),
+        ((Step(1, Lane("d"), "x"),), r"steps\[0\].number: expected 0, got 1"),
         ((Step(0, Lane("d"), "x", (0,)),), "expected step 0 to wait"),
         ((Step(0, Lane("d"), "x"), Step(1, Lane("d"), "y", (2,))), "expected step 1 to wait"),
     ],

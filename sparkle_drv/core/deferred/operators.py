@@ -166,14 +166,16 @@ class Operators:
     def transpose(self, *axes: Any) -> Self:
         """Returns the array with its dimensions permuted: dimension i was dimension `axes[i]`.
 
-        Without `axes` the dimensions are reversed. Raises TypeError, ValueError.
+        Without `axes` the dimensions are reversed. Raises TypeError if `axes` are not whole
+        numbers, ValueError if they do not name each dimension once.
         """
         return provider(self._PROVIDER).transpose(self, axes)
 
     def astype(self, dtype: npt.DTypeLike) -> Self:
         """Returns a copy in another dtype; "bf16" stands for bfloat16.
 
-        `explain()` of the copy says whether the host converted it. Raises TypeError.
+        `explain()` of the copy says whether the host converted it. Raises TypeError if `dtype` is
+        not a dtype of numpy, or has no fixed size.
         """
         return provider(self._PROVIDER).astype(self, dtype)
 

@@ -45,7 +45,7 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     if any(pair not in network.direct for pair in permutations(places, 2)):
-        return 0.0  # some pairs do not share memory: no better bound is known
+        return 0.0  # some places do not share memory, so no better bound is known
     gets = [
         port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]
@@ -112,8 +112,9 @@ def moved_s(
 
 
 def port_rate(network: Network, place: str, links: Sequence[tuple[str, str]], way: str) -> float:
-    """Returns the bytes per second that a place can send or receive, by its port and its links
-    together.
+    """Returns the bytes per second that a place can send or receive over `links` together.
+
+    `way` is "send" or "receive". The port of the place limits the rate.
     """
     port = network.ports.get(place, Port())
     alone = 0.0

@@ -124,9 +124,10 @@ class _Ports:
     def share(self) -> None:
         """Sets the rate of each flow.
 
-        The port with the smallest share per flow comes first: its flows get that share. The shares
-        of the remaining ports only grow. So a heap entry may be too small, but never too large. It
-        is corrected when it is read.
+        A heap orders the ports by their share, the rate that is left for each of their flows. The
+        port with the smallest share comes first, and its flows get that share. Meanwhile the shares
+        of the other ports can only grow. So a share in the heap may be too small, but never too
+        large. It is corrected when it is read.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]

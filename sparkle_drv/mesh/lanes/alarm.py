@@ -1,4 +1,7 @@
-"""Alarm and Gate: threads wait for a change or for a time, on the run's real or virtual clock."""
+"""Alarm and Gate: the threads that run a program wait for a change or a time.
+
+The time is that of the real clock or of a simulation's virtual clock.
+"""
 
 from __future__ import annotations
 

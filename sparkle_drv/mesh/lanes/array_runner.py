@@ -1,8 +1,8 @@
 """Runs programs of copies and reductions on Arrays of several devices.
 
-Each place has two memories. "data" is its Array. "temp" is scratch memory, up to the furthest byte
-that the program uses there. transports.py makes copies; ops.map makes reductions, each in the queue
-of its device.
+A place has up to three memories. "data" is the Array that takes part, "out" an Array for the
+result. "temp" is scratch memory, up to the furthest byte that the program uses there. transports.py
+makes copies; ops.map makes reductions, each in the queue of its device.
 """
 
 from __future__ import annotations
@@ -97,11 +97,13 @@ def run_on_arrays(
     began: Event | None = None,
     **clocked: Any,
 ) -> list[runner.Ran]:
-    """Runs `program`. `arrays` are the memories "data" of its regions and `outs` the memories
-    "out". Both are dicts by URI, of one dtype. `op` is a key of EXPRESSIONS.
+    """Runs `program` on Arrays. `arrays` and `outs` are dicts: URI -> Array, of one dtype.
+
+    A region of the program names its memory "data", "out" or "temp". "data" means the Array in
+    `arrays`, "out" that in `outs`. `op` is a key of EXPRESSIONS.
 
     Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
-    before the first step begins. `clocked` has arguments of runner.run. Raises what the devices
+    before the first step begins. `clocked` is passed on to runner.run. Raises what the devices
     raise, with the name of the step that failed. The arrays then hold undefined data.
     """
     outs = outs or {}

@@ -97,7 +97,7 @@ class Program:
     def __post_init__(self) -> None:
         for at, step in enumerate(self.steps):
             if step.number != at:
-                raise ValueError(f"steps: expected number {at} for step {at}, got {step.number}")
+                raise ValueError(f"steps[{at}].number: expected {at}, got {step.number}")
             if any(not 0 <= before < at for before in step.after):
                 raise ValueError(
                     f"steps: expected step {at} to wait for earlier ones, got {step.after}"

@@ -1,4 +1,4 @@
-"""Turns a route into a program: chunks follow one another over its legs, and all legs work at once.
+"""Turns a route into a program: chunks follow one another over its links, which work at once.
 All functions are pure.
 
 A place in between has memory for SLOTS chunks, whatever the total size. Chunks use these slots in
@@ -20,7 +20,10 @@ most 256 for SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT (DeviceInfo.offset_alignment
 
 
 def route_program(route: Route, nbytes: int) -> Program:
-    """Returns the program that copies "data" of the first place to "data" of the last one."""
+    """Returns the program that copies `nbytes` bytes along `route`.
+
+    They go from the memory named "data" on the first place to that named "data" on the last one.
+    """
     chunk = -(-max(1, route.chunk_nbytes) // ALIGN) * ALIGN
     pairs = list(pairwise(route.places))
     steps: list[Step] = []

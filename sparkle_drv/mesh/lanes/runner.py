@@ -136,8 +136,9 @@ class _Work:
         self._asleep: dict[Lane, Step] = {}  # for each sleeping lane, the step that it begins next
         # The lanes that sleep until a step has ended, by the number of the step.
         self._waiting: dict[int, set[Lane]] = {}
-        self._claimed: set[Lane] = set()  # lanes that began, or that the interrupted caller claimed
-        # Lanes that the interrupted caller claimed: they never begin.
+        # Lanes that began, and those in `_never`. No other thread may begin them.
+        self._claimed: set[Lane] = set()
+        # Lanes that had not begun when an interrupt stopped the run: they never begin.
         self._never: set[Lane] = set()
         self._over: set[Lane] = set()  # lanes that have ended
         # `_await` sleeps on this lock. A lane that ends releases it, which wakes `_await`.

@@ -197,8 +197,8 @@ class Way(Closing):
     def stages(self, count: int, nbytes: int) -> list[Stage]:
         """Returns `count` Stages of at least `nbytes` of host memory each.
 
-        The Stages belong to the caller until it passes them to `keep`. An abandoned transfer never
-        does so, since a device may still use its Stages.
+        The calling transfer owns the Stages until it passes them to `keep`. A transfer that was
+        abandoned never passes them to `keep`, because a device may still use them.
         """
         with self._lock:
             kept, self._stages = self._stages, []
@@ -256,7 +256,10 @@ def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
 
 @dataclass(frozen=True)
 class Transport:
-    """A row of the table. `fits` says for which devices, `move` begins a transfer."""
+    """A row of TABLE: one transport.
+
+    `fits(source, to)` says whether these two devices can use it. `move` begins a transfer.
+    """
 
     fits: Callable[[Device, Device], bool]
     move: Callable[[Moving, Buffer, Buffer], Begun]

@@ -31,7 +31,7 @@ LEAST_AT_S = 1e-12
 
 @dataclass(frozen=True)
 class Line:
-    """A line in seconds: `a` fixed and `b` per unit of size; neither is negative."""
+    """A cost line: work takes `a` seconds and `b` more per unit of size; neither is negative."""
 
     a: float
     b: float
@@ -55,7 +55,9 @@ def sizes(points: Iterable[Point]) -> int:
 
 
 def fit(points: Sequence[Point]) -> Line:
-    """Returns the line through (size, seconds) points. Raises ValueError if none is `usable`.
+    """Returns the cost line that fits (size, seconds) points best.
+
+    Raises ValueError if none of the points is `usable`.
 
     From size 0 to the largest measured size, the line grows by at least FAR times its seconds at
     size 0. A smaller slope would be noise. The first guess of the line uses the median time of each
@@ -69,8 +71,9 @@ def fit(points: Sequence[Point]) -> Line:
 
 @lru_cache(maxsize=1024)
 def _fitted(good: tuple[Point, ...]) -> Line:
-    """Returns the line through usable points. Each Context of a process fits the points of the
-    profile again.
+    """Returns the cost line that fits the points `good` best.
+
+    The results are cached, because each Context of a process fits the same points of the profile.
     """
     ordered = sorted({size for size, _ in good})
     middles = [(size, median(t for at, t in good if at == size)) for size in ordered]

@@ -36,12 +36,12 @@ class Network:
     places: tuple[str, ...]
     """URIs of devices, and HOST."""
     links: Mapping[tuple[str, str], Line]
-    """For each (from, to), the line of seconds over bytes of a transfer that has the link alone. No
+    """For each (from, to), the cost line (by bytes) of a transfer that has the link alone. No
     entry means no link."""
     ports: Mapping[str, Port] = field(default_factory=dict)
     """The port of each place. A place without an entry is limited by its links alone."""
     adds: Mapping[str, Line] = field(default_factory=dict)
-    """For each place, the line of seconds over bytes to add one array to another. No entry means
+    """For each place, the cost line (by bytes) of adding one array to another. No entry means
     that additions take no time."""
     direct: frozenset[tuple[str, str]] = frozenset()
     """Links whose ends share memory: each end computes on the other's data in place."""
@@ -49,8 +49,8 @@ class Network:
     def carries(self, source: str, to: str) -> bool:
         """Returns whether there is a usable link.
 
-        A link is not usable if its line is infinite, negative or nan, or if a port at its ends has
-        rate 0.
+        A link is not usable if a or b of its cost line is infinite, negative or nan. It is not
+        usable either if a port at its ends has rate 0.
         """
         link = self.links.get((source, to))
         if link is None or source == to:
@@ -59,8 +59,9 @@ class Network:
         return sane and self.rate(source, to) > 0
 
     def rate(self, source: str, to: str) -> float:
-        """Returns the bytes per second of long transfers over a link alone, with its ports; 0 if no
-        link.
+        """Returns the bytes per second of long transfers over a link, while no other link is used.
+
+        The ports at both ends limit the rate. Returns 0 if there is no link.
         """
         link = self.links.get((source, to))
         if link is None:

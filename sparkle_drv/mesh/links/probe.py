@@ -94,7 +94,10 @@ def _host(nbytes: int) -> np.ndarray[Any, Any]:
 
 
 def usable_points(points: list[Point]) -> list[Point]:
-    """Returns the plausible points. Raises NoTimes if there are points and none is plausible."""
+    """Returns the points whose sizes and times are plausible.
+
+    Raises NoTimes if there are points and none is plausible.
+    """
     found = [point for point in points if usable(point)]
     if points and not found:
         raise NoTimes(f"expected a plausible time of a measurement, got {points[0][1]} s")

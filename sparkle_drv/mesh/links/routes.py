@@ -1,12 +1,13 @@
 """Finds the fastest route for some bytes between two places, over other places if that is faster.
 All functions are pure.
 
-A route of several legs passes its bytes on in m equal chunks of c bytes, and all legs work at once:
+A route of several links passes its bytes on in m equal chunks of c bytes. All links work at once,
+so the route takes this many seconds:
 
     T(m) = sum(a + b c) + (m - 1) max(a + b c; 2 c / both)
 
-`a + b c` is the time of a chunk on one leg, limited by the ports at its ends. `both` is the rate at
-which a place in between sends and receives together; it matters only for a link that is not full
+`a + b c` is the time of a chunk on one link, limited by the ports at its ends. `both` is the rate
+at which a place in between sends and receives together; it matters only for a link that is not full
 duplex. T is convex in m, since each term of the maximum is constant + k / m + l m with k, l >= 0.
 With m = 1 each place stores all bytes before it sends them.
 
@@ -25,7 +26,7 @@ from .line import Line
 from .network import Network, Port
 
 LEAST_CHUNK_NBYTES = 4096
-"""Bytes of the smallest chunk. Below a page, calls cost more than a line predicts."""
+"""Bytes of the smallest chunk. Below a page, calls cost more than a cost line predicts."""
 PREFERENCE = 1.05
 """A direct link is taken if it needs at most this many times the least time."""
 MOST_SHOWN = 3
@@ -38,7 +39,7 @@ class Route:
 
     places: tuple[str, ...]
     legs: tuple[Line, ...]
-    """Line of seconds over bytes for each leg alone, limited by the ports at its ends."""
+    """The cost line of each link of the route, limited by the ports at the ends of the link."""
     predicted_s: float
     chunk_nbytes: int
     """Bytes of a chunk; all bytes if nothing is pipelined."""
@@ -55,7 +56,8 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
     PREFERENCE times as long as that route.
 
     Of equally fast routes the one with the least sum of seconds per byte wins, then the one with
-    fewer legs. A link with an infinite or negative line, or with a port of rate 0, is not used.
+    fewer links. A link is not used if a or b of its cost line is infinite or negative, or if the
+    rate of one of its ports is 0.
 
     Raises ValueError if `src` or `dst` is unknown, both are the same, there is no route, or
     `nbytes` is negative.
@@ -127,7 +129,7 @@ class _Label:
     """(a, b) of each term a + b c of the maximum."""
 
     def onwards(self, network: Network, place: str) -> _Label | None:
-        """Returns this route with one more leg, or None if there is no link."""
+        """Returns this route, extended by the link to `place`, or None if there is no such link."""
         at = self.places[-1]
         leg = _leg(network, at, place)
         if leg is None:
@@ -167,7 +169,10 @@ class _Label:
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """Returns the line of a link, limited by its ports; None if the link carries no bytes."""
+    """Returns the cost line of a link. Its rate is limited by the ports of both places.
+
+    Returns None if the link carries no bytes.
+    """
     if not network.carries(source, to):
         return None
     return Line(network.links[source, to].a, 1 / network.rate(source, to))

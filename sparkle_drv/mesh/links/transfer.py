@@ -1,7 +1,7 @@
 """Predicts how long it takes to bring data to a place from the nearest place that has a copy. All
 functions are pure.
 
-The prediction uses the fitted lines of the links. A transfer uses the direct link, or goes by way
+The prediction uses the cost lines of the links. A transfer uses the direct link, or goes by way
 of the host if there is none. `same(place)` says whether a place's memory is the host's: no byte
 moves from there to HOST.
 """
@@ -14,7 +14,7 @@ from .line import Line
 from .network import HOST
 
 Lines = Mapping[tuple[str, str], Line]
-"""For each (from, to), the line of seconds over bytes. HOST may be an end."""
+"""For each (from, to), the cost line of a transfer in bytes. `from` or `to` may be HOST."""
 Same = Callable[[str], bool]
 
 

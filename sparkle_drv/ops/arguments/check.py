@@ -59,7 +59,7 @@ def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
 
 def same_dtype(name: str, given: Any, other: str, wanted: Any) -> None:
     if given != wanted:
-        raise TypeError(f"{name}: expected {wanted} because {other} is, got {given}")
+        raise TypeError(f"{name}: expected {wanted}, the dtype of {other}, got {given}")
 
 
 def shape(name: str, given: tuple[int, ...], wanted: tuple[int, ...], why: str) -> None:

@@ -35,7 +35,7 @@ from sparkle_drv.ops.shapes import space
 T = TypeVar("T", bound=_hot.CallableBase)
 call_key = _hot.call_key
 """Returns the key of a call by types and shapes alone (native/hot/calls/key.c), for sched."""
-# Sets in the table of a device, and in that of a constant. A set has four rows.
+# The numbers of sets in the call table of a device, and in that of a Constant. A set has four rows.
 SETS, SETS_OF_CONSTANT = 256, 8
 RESULT, BLOCK, _FIXED = -1, -2, -3  # enum hot_source of native/hot/calls/row.h
 _WRITTEN, _SAME_PLACE, _POINTER = 1, 2, 4  # enum hot_patch_flags
@@ -47,9 +47,10 @@ _BRIEF = 64e3
 
 
 def is_brief(m: int, n: int, k: int) -> bool:
-    """Returns whether a matrix product of this size keeps the GIL.
+    """Returns whether a call of a matrix product of this size keeps the GIL.
 
-    Releasing the GIL takes a tenth of the time of the smallest product.
+    A call with a small product keeps it, because the release of the GIL would take a tenth of the
+    time of the smallest product.
     """
     return m * n * k < _BRIEF
 
@@ -203,11 +204,12 @@ def remember(
     stage: staging.Stage, result: Any, site: object, values: tuple[Any, ...],
     sources: Sequence[int | None], *, arrays: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    """Returns `result`. If the call was one launch on numpy arrays, C repeats it from now on.
+    """Returns `result`, and adds a row to the call table so that C repeats such a call from now on.
 
-    With `arrays`, this holds for a call whose operands and `out` are Arrays. A row does not compare
-    the shapes of Arrays, so the caller must give a different `site` for different shapes. The other
-    arguments are those of Call.
+    Nothing is added unless the call was one launch. Its operands and `out` must be numpy arrays, or
+    with `arrays=True` Arrays of the device. `site` is a part of the row's key. A row does not
+    compare the shapes of Arrays, so the caller must give a different `site` for different shapes.
+    The other arguments are those of Call.
     """
     constants = [x for x in values if isinstance(x, Constant)]
     if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:

@@ -223,7 +223,7 @@ class Conv2dPlan(Plan):
     def bind(self, x: Any, out: Any) -> Any:
         """Returns a prepared launch for these Arrays or Buffers; a call returns a timeline value.
 
-        `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
+        `queue.fence(value)` gives the fence. Raises the errors of a call of the plan.
         """
         return self._prepare(x, out)
 
@@ -292,7 +292,7 @@ def packs(dev: Device) -> bool:
 def _packed(
     dev: Device, w: Constant, shape: Geometry, function: Kernel, tile: TilePlan | None
 ) -> tuple[Kernel, TilePlan | None, Array]:
-    """Returns the kernel, its plan, and the weights in the form that the algorithm reads."""
+    """Returns the kernel, its plan, and the weights: packed if the algorithm reads them packed."""
     depthwise = shape.groups == shape.c == shape.oc  # such a convolution reads unpacked weights
     if tile is None or tile.algo not in PACKED or depthwise or not packs(dev):
         return function, tile, w.array("w", dev)

@@ -191,7 +191,9 @@ def node(
     kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
     arrays: int,
 ) -> N | None:  # fmt: skip
-    """Returns an object of class `kind` that will compute `step`, or None if no map can.
+    """Returns an object of class `kind` that will compute `step` of an expression.
+
+    Returns None if no map can compute the step.
 
     `arrays` is the number of operands that are arrays, not numbers.
     """

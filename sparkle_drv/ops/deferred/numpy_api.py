@@ -33,8 +33,8 @@ def called(
 ) -> Any:  # fmt: skip
     """Computes a call of numpy's ufunc `given`.
 
-    `by` has the class of the arrays, then the functions that compute ufuncs, matmul and setitem for
-    this class.
+    `by` has four members: the class of the arrays, and for this class the functions that compute a
+    ufunc, a matrix product and an assignment to elements.
     """
     kind, ufunc, matmul, setitem = by
     name = str(given.__name__)

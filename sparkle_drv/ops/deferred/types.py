@@ -52,7 +52,7 @@ class Typed(NamedTuple):
 def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
     """Returns the step for numpy's ufunc `name` of operands of these kinds.
 
-    Raises numpy's TypeError.
+    Raises numpy's TypeError if the ufunc does not take these kinds.
     """
     ufunc = getattr(np, name)
     samples = [np.empty(0, k) if isinstance(k, np.dtype) else k(1) for k in kinds]

@@ -83,7 +83,7 @@ class Graph:
         """Raises `kind` with the text `what` and the position of `node`."""
         at = node.at if node else 0
         if isinstance(at, str):
-            raise kind(f"{self.called}: {what}\n    {at}")
+            raise kind(f"{self.called}: {what}\n    at {at}")
         raise kind(placed(self.text, at, what) if self.text else f"{self.called}: {what}")
 
 

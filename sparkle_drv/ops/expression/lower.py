@@ -47,7 +47,11 @@ class Lowered:
     operations: tuple[tuple[tuple[str, str], int], ...]
 
     def constants(self, graph: Graph, values: dict[int, Any]) -> npt.NDArray[np.uint64]:
-        """Returns `cells`, the 64-bit words of constants and scalars, with the scalars' values."""
+        """Returns the program's 64-bit words of constants and scalars.
+
+        They are `self.cells`, in which the words of scalars are replaced by those of `values`, a
+        dict: node -> value.
+        """
         cells: npt.NDArray[np.uint64] = self.cells.copy() if self.filled else self.cells
         for cell, node, kind in self.filled:
             cells[cell] = _cell(promote.fitted(graph, node, values[node], kind), kind)

@@ -19,7 +19,7 @@ _MOST_BITS = 2048  # bits of the largest intermediate Python integer
 def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
     """Returns a dict: number of a scalar node -> its value. `named` has the values of names.
 
-    Raises ValueError, TypeError.
+    Raises ValueError or TypeError for an operation that the values do not allow.
     """
     found: dict[int, Any] = {}
     for i, node in enumerate(graph.nodes):

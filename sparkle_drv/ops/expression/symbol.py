@@ -23,8 +23,8 @@ from .graph import Builder
 _BY_NUMPY = {f: op for op, f in ELEMENTWISE.items() if isinstance(f, np.ufunc)}
 _BY_NUMPY[np.fabs] = "abs"
 _OPERATORS = "+ - * / ** < <= > >= == !=, and & | ^ ~ of comparisons"
-# Methods that would need the value of a symbol -> the words by which an error names the use that
-# called the method.
+# Python calls one of these methods when a function needs the value of a symbol, which has none. The
+# text names that use of the symbol in the error.
 _NO_VALUE = {
     "__bool__": "bool() (if, and, or, not, a < b < c, min, max)", "__float__": "float()",
     "__int__": "int()", "__index__": "a whole number (range, an index)", "__complex__": "complex()",
@@ -141,7 +141,7 @@ def where_called() -> str:
 
 def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> NoReturn:
     """Raises `kind` with the function's name, `what`, and the line of the refused operation."""
-    raise kind(f"{builder.called}: {what}\n    {where_called()}")
+    raise kind(f"{builder.called}: {what}\n    at {where_called()}")
 
 
 def _is_truth(x: Any) -> bool:

@@ -129,8 +129,9 @@ class Typed:
     def operand(self, i: int, kind: str) -> int:
         """Returns the value of node i as an operand of a step that computes in `kind`.
 
-        The node is an element, a number of the expression, or a scalar of each call. If `kind` is
-        in promote.COMPUTED_IN, the value has the wider type in which `kind` is computed.
+        The node is computed for each element, a number that the expression contains, or a scalar
+        that each call gives. If `kind` is in promote.COMPUTED_IN, the value has the wider type in
+        which `kind` is computed.
         """
         found = self.number.get(i)
         if found is not None:

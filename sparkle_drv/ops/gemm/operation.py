@@ -212,7 +212,7 @@ class GemmPlan(Plan):
     def bind(self, a: Any, b: Any, out: Any, bias: Any = None) -> Any:
         """Returns a prepared launch for these Arrays or Buffers; a call returns a timeline value.
 
-        `queue.fence(value)` gives the fence. Raises TypeError, ValueError.
+        `queue.fence(value)` gives the fence. Raises the errors of a call of the plan.
         """
         return self._prepare(a, b, out, bias)
 

@@ -105,7 +105,8 @@ def layout(
 
     With a numpy array a call is synchronous and returns a new numpy array. With an Array it is
     asynchronous and returns a new Array with `.layout`. If `out` is given, the call fills and
-    returns `out`, which may overlap `a`. Raises TypeError and ValueError.
+    returns `out`, which may overlap `a`. Raises TypeError for an argument or dtype that it does not
+    take, ValueError for an unknown layout or a shape that does not fit the layout.
 
     >>> x = np.zeros((1, 3, 8, 8), np.float32)
     >>> sp.ops.layout(dev, x, "NHWC").shape
@@ -174,7 +175,7 @@ class Change:
 def outline(
     a: Any, target: Any, source: Any, channels: Any, takes: tuple[str, ...] = ("f32",)
 ) -> Change:
-    """Returns the Change for an array with the shape, dtype and layout (if any) of `a`.
+    """Returns the conversion of an array with the shape, dtype and layout (if any) of `a`.
 
     Raises the errors of `layout`.
     """

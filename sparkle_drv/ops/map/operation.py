@@ -412,7 +412,7 @@ def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
     kind = promote.kind_of(value)
     if kind not in (*promote.WEAK, tag):
         raise TypeError(
-            f"out: expected {promote.dtype_name(kind)} because the result is, got {like.dtype}"
+            f"out: expected {promote.dtype_name(kind)}, the result's dtype, got {like.dtype}"
         )
     value = promote.fitted(graph, last, value, tag)
     return staging.Stage(dev, {}, out).copy(np.full(like.shape, value, like.dtype))

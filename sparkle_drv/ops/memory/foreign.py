@@ -60,9 +60,11 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
     try:
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{short(name)}: {error}") from error
+        raise type(error)(f"{short(name)}: cannot use this array: {error}") from error
     if found is None:  # `given` named another device in this export
-        raise TypeError(f"{short(name)}: expected one DLPack device, got another in the next call")
+        raise TypeError(
+            f"{short(name)}: expected the same DLPack device from each call, got another one"
+        )
     buffer, memory = found
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
 

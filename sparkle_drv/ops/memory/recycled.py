@@ -40,7 +40,9 @@ def limit(nbytes: int | None = None) -> int:
     nbytes sets the limit: 0 keeps nothing, and memory beyond the limit is freed at once. None only
     returns the limit. The first limit is SPARKLE_RECYCLE_MIB, which is read once per process: here,
     or at the latest by the first large result. Without that variable the first limit is a sixteenth
-    of the memory that this process may use, 1 GiB at most. Raises TypeError, ValueError.
+    of the memory that this process may use, 1 GiB at most.
+
+    Raises TypeError if nbytes is not a whole number, ValueError if it is out of range.
 
     >>> before = recycled.limit()
     >>> recycled.limit(64 << 20)

@@ -125,11 +125,11 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
         raise ValueError(f"{what}, more than can be addressed: expected less than 2**63")
     most = dev.info.memory_nbytes
     if most and nbytes > most:  # the system might grant memory that it does not have
-        raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most}")
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most} bytes of memory")
     try:
         return recycled.empty(shape, dtype, nbytes)
     except MemoryError:
-        raise OutOfDeviceMemory(f"{dev.uri}: {what}, and there is no memory for it") from None
+        raise OutOfDeviceMemory(f"{dev.uri}: {what}, which the host cannot allocate") from None
 
 
 class Stage:
@@ -200,7 +200,7 @@ class Stage:
         return x if self.unified else self.moved(x)
 
     def copy(self, x: Operand, layout: str | None = None) -> Any:
-        """Returns a copy of `x`, in `out` or in new memory."""
+        """Returns a copy of `x`, in the `out` of the caller or, without `out`, in new memory."""
         if self.on_device:
             layout = layout or getattr(x, "layout", None)
             target = self.target(tuple(x.shape), x.dtype, layout=layout)

@@ -87,5 +87,8 @@ def kept(dev: Device, name: str, w: Any) -> Constant:
 def packed(
     dev: Device, w: Constant, key: Hashable, name: str, plan: TilePlan, *scalars: int
 ) -> Array:
-    """Returns the blob of `w` for this key; the pack_* kernel `name` makes it at the first call."""
+    """Returns the packed copy (blob) of `w` that is kept under `key`.
+
+    At the first call with this key, the pack_* kernel `name` makes the blob.
+    """
     return w.packed(key, lambda x: blob(dev, staging.kernel(dev, name, plan), x, *scalars))

@@ -102,7 +102,11 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Returns the axes to reduce as sorted numbers from 0 on. Raises TypeError, ValueError."""
+    """Returns the axes to reduce as sorted numbers from 0 on.
+
+    Raises TypeError unless `axis` is None, a whole number or several. Raises ValueError if an axis
+    does not exist or is given twice.
+    """
     if axis is None:
         return tuple(range(ndim))
     found: set[int] = set()

@@ -106,8 +106,8 @@ def reduce(
     expression while it reduces, in one pass over arrays of any strides. The same input gives the
     same bits for any number of threads.
 
-    Raises TypeError. Raises ValueError if an axis does not exist or is given twice, and for max or
-    min of no elements.
+    Raises TypeError for an argument or dtype that it does not take. Raises ValueError if an axis
+    does not exist or is given twice, and for max or min of no elements.
 
     >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> sp.ops.reduce(dev, x, "max", axis=1)

@@ -19,7 +19,7 @@ INPUTS = 8
 DIMS = 8
 _TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
 FOLDS = {"": 0, "sum": 1, "max": 2, "min": 3, "mean": 4}
-STREAM = 5  # index of `stream` in the geometry
+STREAM = 5  # index of the field `stream` in struct sp_map_geometry
 
 
 class Space:

@@ -19,7 +19,7 @@ from sparkle_drv.ops.shapes.view import View
 DIMS = 4
 """The number of dimensions of the kernels."""
 _WIDTHS = 8, 4, 2, 1
-_MOST_WORK: Any = 10_000  # Any, as numpy's stubs allow only two symbolic values
+_MOST_WORK: Any = 10_000  # Any: numpy's type stubs reject such a number
 """The limit of numpy's search for a shared byte, a few ms. Beyond it `share` returns True."""
 
 

@@ -54,9 +54,10 @@ WORTH_COMPILING = 1 << 14
 
 
 def gemm(info: DeviceInfo, m: int, n: int, k: int, itemsize: int, algo: str) -> TilePlan:
-    """Returns the plan of c[m, n] = a[m, k] @ b[k, n]; with algo "auto" the model chooses.
+    """Returns the plan of c[m, n] = a[m, k] @ b[k, n].
 
-    Raises ValueError if a software device cannot add up `k` terms.
+    algo "auto" stands for "blocked" on software OpenGL and for "shared" on a GPU. Raises ValueError
+    if a software device cannot add up `k` terms.
     """
     if info.software:
         bk = _terms_a_round(k, algo)
@@ -112,7 +113,8 @@ def _check_sums(shape: Geometry, algo: str) -> None:
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str) -> TilePlan:
     """Returns the plan of a convolution, a product of channels x pixels x terms.
 
-    With algo "auto" the model chooses.
+    With algo "auto" this function chooses between direct convolution (on software OpenGL) and
+    im2col (on a GPU).
 
     Raises ValueError if a sum has more terms than the loops of a shader may add.
     """
@@ -160,7 +162,7 @@ def _registers(
 
 
 def reduce(info: DeviceInfo) -> TilePlan:
-    """Returns the plan of a reduction: one group reduces a whole column.
+    """Returns the plan of a reduction: all elements of one result are reduced by the same group.
 
     On hardware a larger group has more loads in flight.
 

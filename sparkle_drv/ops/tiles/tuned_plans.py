@@ -30,7 +30,10 @@ def gemm_shape(m: int, n: int, k: int) -> str:
 
 
 def conv2d_shape(shape: Geometry) -> str:
-    """Returns the name of a convolution's shape in tuned.json: its scalars in kernel order."""
+    """Returns the name of a convolution's shape in tuned.json.
+
+    The name has the layout, then the other scalar arguments of a launch in their order.
+    """
     return f"{shape.layout} " + ",".join(str(v) for v in shape.arguments()[:-1])
 
 

@@ -139,7 +139,7 @@ def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     patch = 4 * frequencies(shape, m) * shape.c
     group = max(own(caches, 2) // 2 // patch // rows, least) * rows
     if group < tiles < 3 * group // 2:
-        return tiles  # one group: a small second one would read all weights again
+        return tiles  # one group of tiles: a small second group would read all weights again
     return min(group, tiles)
 
 

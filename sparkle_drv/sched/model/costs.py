@@ -96,7 +96,7 @@ class Costs:
     speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     """The speed of each operation on each device, by (operation, URI)."""
     links: dict[tuple[str, str], Line] = field(default_factory=dict)
-    """For each (from, to), the line of seconds over bytes. HOST may be an end."""
+    """For each (from, to), the cost line of a transfer in bytes. `from` or `to` may be HOST."""
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """For each predicted operation, the operations that its speed is predicted from."""
     unmeasured: dict[tuple[str, str], Unmeasured] = field(default_factory=dict)
