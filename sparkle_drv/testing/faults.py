@@ -100,7 +100,7 @@ class Fault:
     @classmethod
     def parse(cls, line: str) -> Fault:
         """Parses a line that `str` made; parameters with default values may be missing. Raises
-        ValueError.
+        ValueError if `str` cannot have made the line.
         """
         when, colon, rest = line.partition(":")
         words, (what, *pairs) = when.split(), rest.split() or [""]
@@ -200,7 +200,7 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """Parses a text that `str` made. Ignores empty lines and text after a #. Raises
-        ValueError.
+        ValueError if `str` cannot have made the rest.
         """
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         head, *rest = [line for line in lines if line] or [""]
@@ -211,7 +211,7 @@ class Schedule:
 
 
 def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
-    """Draws one fault. Small numbers are more likely than large ones."""
+    """Draws one fault of kind `what`. Early calls and jobs are hit more often than late ones."""
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":

@@ -212,13 +212,13 @@ class Clock:
 
 
 class Waker:
-    """A wait that ends by another thread or at a time, whichever is first."""
+    """Lets one thread wait until another thread calls `set`, or until a given time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._event = clock, Event()
 
     def set(self) -> None:
-        """Ends the wait now."""
+        """Makes `wait` return now, also if it is called later."""
         with self._clock.lock:
             if self._event.at_s is None:
                 self._event.known(self._clock.now_s)

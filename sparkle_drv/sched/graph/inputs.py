@@ -1,5 +1,5 @@
 """Inputs and `out` arrays of a graph: their kind, and whether the graph can take them. Only their
-metadata is read. The exceptions are those of `ops`.
+metadata is read. A function here raises the same errors as `ops` for the same array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from sparkle_drv.sched.run.local import LocalExecutor
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
     """Returns the kind of an array from outside the graph (Value.kind): "numpy", "context",
-    "constant", or the URI of its device. Raises TypeError, ValueError.
+    "constant", or the URI of its device. Raises TypeError if `given` is no array. Raises ValueError
+    if it is closed, or belongs to another Context.
     """
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):

@@ -93,14 +93,15 @@ class GraphRun:
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
         self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
-        self._asked: dict[int, _Asked] = {}  # answers by the id of a Fold
+        # For each Fold, by its id(): its operands after folding, or that it cannot be applied.
+        self._asked: dict[int, _Asked] = {}
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """For each (devices, places of operands), the plan, and the journal that contains its
         decision."""
         self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        # Intermediate results by (number of the value, URI). They are parts of `_arenas`, which has
-        # a buffer for each device.
+        # Intermediate results by (`number` of their Value, URI). They are parts of `_arenas`, which
+        # has a buffer for each device.
         self._held: dict[tuple[int, str], Array] = {}
         # `uri`: the device that this thread called last. Each lane is a thread.
         self._asking = threading.local()
@@ -240,8 +241,8 @@ class GraphRun:
         return decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Returns whether to place the graph again. The costs are looked at every LOOK runs. The
-        graph is also placed again for a new journal, which must contain the decision.
+        """Returns whether to place the graph again: for a new journal, which must contain the
+        decision, and if `known` is outdated. The latter is tested only in one of LOOK runs.
         """
         if self.executor.journal not in (None, journal):
             return True

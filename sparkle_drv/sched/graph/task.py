@@ -53,7 +53,7 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
         made = ops.reduce(device, a, **task.options)
     if isinstance(made, Array):
         return made
-    # The result of a reduction of a host array is on the host.
+    # A reduction of a host array returned its result on the host: copy it to the device.
     return device.array(np.asarray(made))
 
 

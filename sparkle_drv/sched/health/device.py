@@ -42,7 +42,7 @@ class Health:
         if not heartbeat_s > 0:
             raise ValueError(f"expected heartbeat_s above 0, got {heartbeat_s}")
         if missed < 1:
-            raise ValueError(f"expected missed of 1 or more, got {missed}")
+            raise ValueError(f"missed: expected 1 heartbeat or more, got {missed}")
         self.uri, self.heartbeat_s, self.missed = uri, heartbeat_s, missed
         self.state = State.HEALTHY
         self.staging = False
@@ -215,8 +215,8 @@ class Health:
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            # A device that was silent becomes slow. If it was tried since it was healthy, it
-            # becomes BACK instead, where it regains its share piece by piece.
+            # A device that was silent becomes SLOW. If it was lost and tried again since it was
+            # healthy, it becomes BACK instead, where it regains its share piece by piece.
             slow = self.staging or (silent and not self._tries)
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)

@@ -177,8 +177,9 @@ class Costs:
     def why_not(self, *what: str, device: str) -> str:
         """Returns why a probe on the device failed, or "" if none did.
 
-        The operations or links `what` and their parts are looked up in order, and the first failure
-        counts.
+        `what` names operations or links. An operation may consist of parts that are probed one by
+        one (`self.parts`). Each name and its parts are looked up in order. The first failure found
+        is returned.
         """
         parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
         found = (self.unmeasured.get((one, device)) for one in parts)

@@ -342,7 +342,7 @@ class ContextArray(Shaped, Operators):
         """Returns a copy in another shape of the same size. One dimension may be -1: its length
         follows from the others.
 
-        Raises ValueError (another size, closed), TypeError.
+        Raises ValueError (another size, closed), TypeError (a shape that is not of integers).
         """
         array = self._nearest()
         return ContextArray(self._executor, array.device.uri, copy(array.reshape(*shape)))

@@ -72,7 +72,9 @@ def kept_plan(
 def idle_plan(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> Plan:
-    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible."""
+    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible if no
+    device can do the call.
+    """
     work, _ = _known(executor, call, uris, barred)
     with executor.deciding:
         return choose(executor.costs, work, uris, barred)

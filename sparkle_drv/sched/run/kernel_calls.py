@@ -204,8 +204,8 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # The probe failed because of wrong arguments. Only a device without the kernel is to be in
-        # `lacks`.
+        # On the devices in `wrong`, wrong arguments made the probe fail. They have the kernel, so
+        # `lacks`, which lists what a device has no kernel for, must not contain it.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)

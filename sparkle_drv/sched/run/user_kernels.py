@@ -121,7 +121,7 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
         for name in (*given, *names):
             if name not in names or name not in given:
                 got = ", ".join(map(str, given)) or "none"
-                raise ValueError(f"args: expected {', '.join(names)}, got {got}")
+                raise ValueError(f"args: expected the names {', '.join(names)}, got {got}")
         given = [given[name] for name in names]
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise TypeError(f"args: expected a list, or a mapping by name, got {given!r}")
@@ -216,7 +216,7 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
     for at, axis in axes.items():
         ndim = 0 if given[at] is None else given[at].ndim
         if not 0 <= axis < ndim:
-            of = f"0 to {ndim - 1}" if ndim else "an array that has one"
+            of = f"from 0 to {ndim - 1}" if ndim else "which has no axes"
             raise ValueError(f"cut: expected an axis of {names[at]}, {of}, got {axis}")
         found[names[at]] = given[at].shape[axis]
     if len(set(found.values())) != 1 or 0 in found.values():

@@ -59,8 +59,8 @@ class Batch:
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
-        """Returns the task for rows [begin, end) of the arrays that are cut. `numbers` has the new
-        number of each such array.
+        """Returns the task for rows [begin, end) of the arrays that are cut. `numbers` maps
+        the `Value.number` of such an array to the number of its part.
         """
 
         def part(value: Value) -> Value:
@@ -129,7 +129,10 @@ def _refused(why: str) -> ValueError:
 
 
 def _along(task: Task, name: str) -> list[str]:
-    """Returns the operands whose axis 0 is that of the result. Raises ValueError."""
+    """Returns the names of the operands whose axis 0 is that of the result.
+
+    Raises ValueError if the result has no axis 0, or if the task reduces axis 0 of its operand.
+    """
     if task.op in _LEFT:
         return [_LEFT[task.op]]
     shape = task.reads["a"].shape if task.expression is None else task.common

@@ -55,7 +55,7 @@ def check_queue_write_and_read_are_ordered_and_staged(dev: sp.Device) -> None:
     data, out = np.arange(500, dtype=np.int32), np.zeros(500, np.int32)
     with dev.buffer(data.nbytes) as buffer:
         queue.write(buffer, data)
-        data += 1  # the write has already copied the array's old content
+        data += 1  # `queue.write` has already copied the old content of `data`
         first = queue.read(buffer, out)
         queue.write(buffer, data).wait()
         assert first.done

@@ -148,7 +148,7 @@ def test_a_plan_says_what_it_does():
         ([], 1, {}, "devices: expected a device or more, got none"),
         ([FAST, FAST], 1, {}, "devices: expected each device once, got fast, fast"),
         ([FAST], 0, {}, "expected work of 1 unit or more, got 0"),
-        ([FAST], 1, {"tail": 1}, "tail: expected a part from 0 to below 1, got 1"),
+        ([FAST], 1, {"tail": 1}, "tail: expected a fraction of the work, from 0 to below 1, got 1"),
         ([Site("x", Line(0.0, 0.0))], 1, {}, "x: expected a compute time that is finite"),
         ([Site("x", FAST.compute, weight=0)], 1, {}, "x: expected a weight above 0, got 0"),
         (
