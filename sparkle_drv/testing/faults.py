@@ -31,7 +31,7 @@ MASK = 0x4000_0000
 KINDS: dict[str, dict[str, int | str]] = {
     # a call fails, and so do the next count - 1 calls of the same kind
     "fail": {"error": "ENOMEM", "count": 1},
-    # the device resets before the call or job; 1: the contents of VRAM are lost
+    # the device resets before the call or job; vram_lost 1: it loses the contents of VRAM
     "reset": {"vram_lost": 0},
     "unplug": {},  # the device is removed before the call or job: all calls return ENODEV
     "hang": {"recovery": "ring"},  # the job never ends; `recovery` is what the driver does then

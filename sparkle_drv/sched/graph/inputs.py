@@ -45,8 +45,9 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
 
 
 def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`. Raises
-    TypeError, ValueError.
+    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`.
+
+    Raises TypeError or ValueError if `given` is not an array that the input can take.
     """
     name = f"input {value.number}"
     kind = kind_of(executor, name, given)

@@ -109,7 +109,7 @@ class TaskGraph:
         self._tasks: list[Task] = []
         self._values: list[Value] = []
         self._given: dict[int, Any] = {}  # the operands' arrays, by the numbers of their Values
-        self._kept: list[Any] = []  # the objects that the caller passed as these operands
+        self._kept: list[Any] = []  # the caller's arrays: operands of the graph
         self._known: dict[int, Value] = {}  # the Value of each object in _kept, by the object's id
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []

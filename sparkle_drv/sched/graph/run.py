@@ -1,4 +1,4 @@
-"""Runs a recorded graph once or many times: fuses, places, moves, launches.
+"""Runs a recorded graph once or many times: fuses tasks, places them, moves arrays, launches tasks.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
 operands are in other places, when a device fails, and when a device's speed has changed. It is also
@@ -74,7 +74,7 @@ class _Asked:
 
 class GraphRun:
     """A recorded graph, and what its runs keep: the plan, memory, and the last results. `results`
-    maps the numbers of outputs to the last run's arrays.
+    maps the `Value.number` of each output to its array from the last run.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class GraphRun:
         # Intermediate results by (`number` of their Value, URI). They are parts of `_arenas`, which
         # has a buffer for each device.
         self._held: dict[tuple[int, str], Array] = {}
-        # `uri`: the device that this thread called last. Each lane is a thread.
+        # Its attribute `uri` is the device that the current thread called last (see `_at`).
         self._asking = threading.local()
 
     def run(self) -> dict[int, ContextArray]:

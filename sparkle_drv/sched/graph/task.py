@@ -109,7 +109,9 @@ class Watch:
             runner.wait(begun, timeout_s + self.limit_s, self.stopped)
 
     def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
-        """Runs a task and checks its result if a check is due. Raises WrongResult."""
+        """Runs a task and checks its result if a check is due. Raises WrongResult if the result is
+        wrong.
+        """
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()

@@ -59,14 +59,14 @@ def map(
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:
-    """Raises if a reduction is not valid."""
+    """Raises TypeError or ValueError, as `ops.reduce` does, if an argument is not valid."""
     _arrays(a=a)
     outline.reduce(a, op, axis, False)
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """Raises if a change of layout is not valid. Its result has the given shape and the layout
-    `target`.
+    """Raises TypeError or ValueError, as `ops.layout` does, if an argument is not valid. `shape` is
+    the shape of the result, and `target` is its layout.
     """
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})

@@ -379,8 +379,10 @@ class ContextArray(Shaped, Operators):
 def empty(
     executor: LocalExecutor, dev: Device, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """Returns a new array of zeros on one device. Raises TypeError, ValueError,
-    OutOfDeviceMemory.
+    """Returns a new array of zeros on one device.
+
+    Raises TypeError or ValueError for a bad shape, dtype or layout. Raises OutOfDeviceMemory if the
+    device has no room.
     """
     extents = shape_of(shape)
     if layout is not None:

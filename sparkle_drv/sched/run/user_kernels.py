@@ -57,8 +57,11 @@ class UserKernel:
 
 
 def kernel_of(given: Any) -> UserKernel:
-    """Returns the kernel that a caller names. Raises TypeError, ValueError, OSError (no
-    such file).
+    """Returns the kernel that a caller names.
+
+    Raises TypeError if `given` is neither a name nor a mapping from backends to images. Raises
+    ValueError for a name that is not in the manifest, and for args that differ between backends.
+    Raises OSError if the file of an image does not exist.
     """
     if isinstance(given, str):
         entry = assets.entry(given)
@@ -107,13 +110,13 @@ class Arguments:
 
     @property
     def arrays(self) -> list[int]:
-        """Positions of the arrays."""
+        """Positions of the arrays among the arguments."""
         return [at for at, x in enumerate(self.given) if x is not None and self.args[at].is_pointer]
 
 
 def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
-    """Returns the checked arguments of a call in the kernel's order. Raises TypeError,
-    ValueError.
+    """Returns the checked arguments of a call in the kernel's order. Raises TypeError or ValueError
+    if `given`, `cut` or `out` does not fit the kernel.
     """
     args = kernel.args
     names = [arg.name for arg in args]
@@ -227,7 +230,7 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
     """Returns a function that maps the number of elements of a piece to its number of workgroups.
-    Raises TypeError, ValueError.
+    Raises TypeError or ValueError if `groups` is no function and no numbers of at least 1.
     """
     if groups is None or callable(groups):
         return groups or (lambda count: None)

@@ -165,8 +165,9 @@ def balanced(
     `least` units.
 
     Pieces are as long as in a call of `long` seconds. If `long` is 0, `low` takes its place, a
-    lower bound of the seconds of this call. With `queued`, devices get the operands that all shards
-    read whole one after another. `begin` may have a first guess of the units of each device.
+    lower bound of the seconds of this call. With `queued`, the devices take turns to
+    receive the operands that every shard reads whole. `begin` may have a first guess of the units
+    of each device.
     """
     its = [paces[at] for at in members]
     if begin:

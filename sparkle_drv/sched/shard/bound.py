@@ -43,7 +43,7 @@ def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
 
 
 def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
-    """Returns the least seconds of any schedule; inf if the memory holds less than `count`
+    """Returns the least seconds of any schedule; inf if the devices' memory holds less than `count`
     units.
     """
     if sum(pace.most for pace in paces) < count:
@@ -123,9 +123,10 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
     """Returns the most units in t seconds if devices wait only for the operands that all shards
     read whole. The host's port sends these operands.
 
-    At best the operands arrive one after another, the fastest device's first. Each operand counts
-    as if it were as small as the smallest one. Source: W. Smith, Various optimizers for
-    single-stage production, Naval Research Logistics Quarterly 3, 1956.
+    At best the host sends to one device after another, to the fastest device first. The bytes for
+    each device count as if they were as few as those for the device that needs the fewest. Source:
+    W. Smith, Various optimizers for single-stage production, Naval Research Logistics Quarterly 3,
+    1956.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]

@@ -32,8 +32,8 @@ class Batch:
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """Returns the tasks of one micro-batch of `rows` rows, to predict its cost. Arrays keep
-        their numbers.
+        """Returns the tasks of one micro-batch of `rows` rows, to predict its cost. Each
+        Value keeps its `number`.
         """
         return [self._task(task, {}, (0, rows)) for task in self.tasks]
 

@@ -68,7 +68,8 @@ def proportioned(
         units.append(round(passed * count / total) - begin)
         if units[-1] > pace.most:
             raise Impossible(
-                f"shards: expected a share that fits, got {units[-1]} units for {memory(pace)}"
+                "shards: expected a share that fits the device's memory, "
+                f"got {units[-1]} units for {memory(pace)}"
             )
     seconds = max(pace.each * its for pace, its in zip(paces, units, strict=True))
     return played([Cutter(pace, seconds) for pace in paces], units, host)

@@ -57,7 +57,7 @@ def ends(
     """Returns the seconds at which each device's last result is on the host; 0 for a device without
     a part.
 
-    The devices in `order` get the operands that all shards read whole one after another. Pieces
+    The devices in `order` take turns to receive the operands that every shard reads whole. Pieces
     after the first `planned` ones are chunks of the tail: a device takes one when it launches the
     one before.
     """

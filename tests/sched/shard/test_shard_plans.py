@@ -176,7 +176,7 @@ def test_work_that_fits_nowhere_is_impossible():
     with pytest.raises(Impossible, match="expected memory for 6 units, got small: 55 bytes"):
         plan_shares([small], 6)
     assert plan_shares([small], 5).units("small") == 5
-    with pytest.raises(Impossible, match="expected a share that fits, got 8 units for small"):
+    with pytest.raises(Impossible, match="that fits the device's memory, got 8 units for small"):
         plan_shares([small, FAST], 10, given={"small": 4, "fast": 1})
     none = Site("none", FAST.compute, fixed_nbytes=60, memory_nbytes=55)
     with pytest.raises(

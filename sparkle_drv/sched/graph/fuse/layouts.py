@@ -90,7 +90,9 @@ def _images(task: Task) -> dict[str, Value]:
 
 
 def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
-    """Yields connected groups of tasks in one layout: tasks that read or make the same images."""
+    """Yields connected groups of tasks in one layout: tasks that read or make the same images, the
+    arrays with a layout.
+    """
     group: dict[int, set[int]] = {}
     by_value: dict[int, int] = {}
     for i, task in enumerate(tasks):

@@ -38,13 +38,15 @@ def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int
 
 
 def unused(tasks: Sequence[Task]) -> int:
-    """Returns the first number above the numbers of all values of these tasks."""
+    """Returns the least `Value.number` above those of all arrays that these tasks read or make."""
     numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
     return max(numbers, default=0) + 1
 
 
 def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """Returns the unmerged tasks that `outputs` need. Equal expressions get equal graphs."""
+    """Returns the unmerged tasks that `outputs` need. Rewrites their expressions so that equal ones
+    compare equal, whatever names their operands had.
+    """
     return needed([_plain(task) for task in tasks], outputs)
 
 

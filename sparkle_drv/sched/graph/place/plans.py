@@ -157,7 +157,9 @@ def one_way(
             )  # fmt: skip
             return made, noted
         lacking.append(short)
-    raise Impossible(f"graph: the memory does not suffice: {'; or '.join(dict.fromkeys(lacking))}")
+    raise Impossible(
+        f"graph: its arrays do not fit the devices' memory: {'; or '.join(dict.fromkeys(lacking))}"
+    )
 
 
 def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
