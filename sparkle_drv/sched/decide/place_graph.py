@@ -54,7 +54,7 @@ class Placed:
 
     @property
     def order(self) -> tuple[Schedule, ...]:
-        """All schedules, in the order in which they are tried until one fits the devices' memory."""
+        """All schedules. They are tried in this order until one fits the devices' memory."""
         return self.schedules if self.look is None else (self.look, *self.schedules)
 
 

@@ -1,11 +1,11 @@
-"""One device's health as a state machine that keeps the history of its transitions. Pure.
+"""One device's health as a state machine that keeps the history of its transitions.
 
 The caller reports progress of the device's pieces. While there is no progress, the caller submits
 heartbeats (NOPs) when `due`, and reports their answers. Silence does not count while a submission
 is within its deadline. A device that answers heartbeats is slow at worst, never lost.
 
-The class has no lock. Threads that share a Health must hold a lock of their own around each call,
-and read a monotonic clock while they hold it.
+The class reads no clock, calls no device and has no lock. Threads that share a Health must hold a
+lock of their own around each call, and read a monotonic clock while they hold it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Computes the most units that one device can do in some seconds, however they are cut into pieces.
-Pure.
+The module reads no clock and calls no device.
 
 Let T be the seconds, x the units and n the number of pieces. Two stages run the pieces one after
 another. They take p and c seconds per unit, and a and b per piece. A piece enters the second stage

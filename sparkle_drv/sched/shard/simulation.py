@@ -1,4 +1,4 @@
-"""Predicts when each device ends if parts run together: an event simulation of their steps. Pure.
+"""Predicts when each device ends if parts run together: an event simulation of their steps.
 
 Each device first copies in the operands that all shards read whole. Then it copies its pieces in,
 launches them in order, and copies each result out. One direction between host and device carries

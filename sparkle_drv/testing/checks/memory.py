@@ -131,7 +131,7 @@ def check_too_much_memory_is_an_error_and_no_end(dev: sp.Device) -> None:
 @check("memory")
 def check_wrapped_host_memory_is_shared_both_ways(dev: sp.Device) -> None:
     if not dev.info.unified:
-        raise NotProvided("this device cannot use host memory in place")
+        raise NotProvided("expected a device that can use host memory in place, this one cannot")
     host = np.arange(100, dtype=np.float32)
     with sp.wrap(dev, host) as x, dev.buffer(400) as y, kernel(dev, "copy_f32") as copy:
         assert x.nbytes == 400
