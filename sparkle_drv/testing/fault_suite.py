@@ -198,8 +198,8 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
 def _is_typed(error: BaseException | None) -> bool:
     """Returns whether the error, or a cause of it, is a SparkleError.
 
-    A check that meets an unexpected SparkleError raises an AssertionError. The SparkleError is then
-    the cause of the AssertionError.
+    A check that expected another error raises an AssertionError. The SparkleError that it got
+    instead is then the cause of the AssertionError.
     """
     while error is not None and not isinstance(error, sp.SparkleError):
         error = error.__cause__

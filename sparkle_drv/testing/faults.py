@@ -100,7 +100,7 @@ class Fault:
     @classmethod
     def parse(cls, line: str) -> Fault:
         """Parses a line that `str` made; parameters with default values may be missing. Raises
-        ValueError if `str` cannot have made the line.
+        ValueError for a line of another form.
         """
         when, colon, rest = line.partition(":")
         words, (what, *pairs) = when.split(), rest.split() or [""]
@@ -200,7 +200,7 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """Parses a text that `str` made. Ignores empty lines and text after a #. Raises
-        ValueError if `str` cannot have made the rest.
+        ValueError for a text of another form.
         """
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         head, *rest = [line for line in lines if line] or [""]

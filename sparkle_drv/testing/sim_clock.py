@@ -218,7 +218,7 @@ class Waker:
         self._clock, self._event = clock, Event()
 
     def set(self) -> None:
-        """Makes `wait` return now, also if it is called later."""
+        """Makes `wait` return now. A later call of `wait` returns at once."""
         with self._clock.lock:
             if self._event.at_s is None:
                 self._event.known(self._clock.now_s)

@@ -141,7 +141,7 @@ class TaskGraph:
     def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
         """Returns a node for an array of this shape and dtype, which each `run` may bind anew.
 
-        `layout` is the layout of the array, such as "nchw". Raises TypeError or ValueError for a
+        `layout` is the layout of the array, such as "NCHW". Raises TypeError or ValueError for a
         bad shape, dtype or layout.
         """
         self._writable()

@@ -93,7 +93,7 @@ class GraphRun:
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
         self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
-        # For each Fold, by its id(): its operands after folding, or that it cannot be applied.
+        # By the id() of a Fold: whether it can be applied, and the folded weights and bias.
         self._asked: dict[int, _Asked] = {}
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """For each (devices, places of operands), the plan, and the journal that contains its

@@ -27,7 +27,7 @@ def plan(kept: KeptPlan | None) -> str:
 
 
 def text(plan: Plan) -> str:
-    """Describes a Plan in the form of `plan`, but without measured times."""
+    """Describes a Plan: its work, a line per candidate, and the times of a run if it has them."""
     work = plan.work
     moved = sum(x.nbytes for x in work.operands)
     lines = [

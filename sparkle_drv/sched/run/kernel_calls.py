@@ -204,8 +204,8 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # On the devices in `wrong`, wrong arguments made the probe fail. They have the kernel, so
-        # `lacks`, which lists what a device has no kernel for, must not contain it.
+        # On the devices in `wrong`, wrong arguments made the probe fail. They may have the kernel,
+        # so this class must not stay in `lacks`, the classes of which a device can do no call.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)

@@ -230,7 +230,8 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
     """Returns a function that maps the number of elements of a piece to its number of workgroups.
-    Raises TypeError or ValueError if `groups` is no function and no numbers of at least 1.
+    Raises TypeError or ValueError unless `groups` is None, a function, or up to three integers of
+    at least 1.
     """
     if groups is None or callable(groups):
         return groups or (lambda count: None)

@@ -74,8 +74,8 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Drops a limit from a list of `pairs` if another limit of the list allows more units at
-        every t from `low` to `high`.
+        """Drops a limit from a list of `pairs` if another limit of the list allows as many
+        units or more at every t from `low` to `high`.
 
         The units that a limit allows are linear in t. So a limit that allows fewer than another one
         at both ends also does so between them.

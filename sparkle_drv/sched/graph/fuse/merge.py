@@ -60,9 +60,9 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Returns the tasks whose operation is one of `ops`, such as "map", and whose result only one
-    task reads and is no output. The dict maps the number of the result to the indices of the task
-    and its reader.
+    """Returns the tasks whose operation is one of `ops`, such as "map", if their result is no
+    output and only one task reads it. The dict maps the number of the result to the indices of the
+    task and its reader.
     """
     reading = readers(tasks)
     return {
