@@ -91,7 +91,7 @@ def is_stream(path: Path) -> bool:
     """Returns whether `path` is a pipe, a device, or the file of stdout or stderr.
 
     Such a target cannot be replaced, only written to. The result is False for a file that does not
-    exist. Raises OSError.
+    exist. Raises OSError if `path` cannot be looked up for another reason.
     """
     try:
         found = os.stat(path)
@@ -130,8 +130,9 @@ def _write_directly(path: Path, content: bytes) -> None:
 def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
     """Holds the lock of the file at `path` against other threads and processes.
 
-    The lock is a second file in the same folder. Raises OSError. Raises TimeoutError if another
-    thread or process holds the lock for longer than `timeout_s` seconds.
+    The lock is a second file in the same folder. Raises OSError if that file cannot be opened or
+    locked. Raises TimeoutError if another thread or process holds the lock for longer than
+    `timeout_s` seconds.
     """
     name = path.with_name(f".{path.stem}.lock")
     with os.fdopen(_opened(name, os.O_RDWR | os.O_CREAT), "r+") as lock:

@@ -1,4 +1,7 @@
-"""Trace: spans on tracks, and flows between spans. Threads only append to a trace that runs."""
+"""Trace: spans on tracks, and flows between spans.
+
+While a trace is being recorded, threads only append to it.
+"""
 
 from __future__ import annotations
 

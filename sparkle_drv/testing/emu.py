@@ -2,8 +2,9 @@
 cards, registered when `sparkle_drv.testing` is imported.
 
 All cards of a process are in one machine, four of each chip, so that any two are peers. gfx1100 and
-gfx1036 are there from the beginning. Another chip is added when a URI first names it. For each
-card text with options (native/emu/README.md), a further machine has four such cards.
+gfx1036 are there from the beginning. Another chip is added when a URI first names it. A URI
+may add options to a chip, such as ":kms-3.42" (native/emu/README.md). For each chip with options, a
+further machine has four such cards.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ def on(other: Machine) -> Iterator[Machine]:
 
 
 def open_card(machine: Machine, card: int, uri: str, *, name: str = "") -> AmdgpuBackend:
-    """Opens a card of any emulated machine as a backend. Raises DeviceNotFound if its node does not
-    open.
+    """Opens a card of any emulated machine as a backend. Raises DeviceNotFound if the
+    card's render node cannot be opened.
     """
     fd = lib.sp_emu_open(machine.handle, card)
     if fd < 0:

@@ -16,7 +16,7 @@ __all__ = ["apply", "happened"]
 ACTIONS = {k: v for k, v in words("sp_emu_action", "SP_EMU_DO_").items() if v < lib.SP_EMU_ACTIONS}
 _WORDS = {"pagefault": "fault"}  # words of faults.py whose name in the C enum differs
 
-# The ioctls that a kind of call makes, by DRM_IOCTL_ name.
+# For each kind of call that a fault can hit ("submit"), the DRM_IOCTL_ names of its ioctls.
 _CALLS = {
     "alloc": ("AMDGPU_GEM_CREATE", "AMDGPU_GEM_USERPTR", "PRIME_FD_TO_HANDLE"),
     "map": ("AMDGPU_GEM_VA", "AMDGPU_GEM_MMAP"),

@@ -42,7 +42,8 @@ def _forget(kept: _Kept) -> None:
 
 class Gpu(gpu.Gpu):
     """One context on a node. Its finalizer frees the context and the IBs. A buffer that nobody
-    frees lives as long as its node, since arrays over `map` may still use it.
+    frees lives as long as its node, since numpy arrays over the bytes that `Buffer.map` returns may
+    still use it.
     """
 
     node: Node
@@ -72,8 +73,8 @@ class Gpu(gpu.Gpu):
         self._kept.ibs.append((job, ib))
 
     def wait(self, job: Job, timeout_s: float = 10.0) -> None:
-        """Waits for the job. Raises Late, or OSError with the card's last fault if the
-        job failed.
+        """Waits for the job. Raises Late if it has not ended after `timeout_s`. Raises OSError with
+        the card's last fault if it failed.
         """
         try:
             super().wait(job, timeout_s)

@@ -196,9 +196,10 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
 
 
 def _is_typed(error: BaseException | None) -> bool:
-    """Returns whether the error, or a cause of it, is a SparkleError. If a check expected another
-    error than a SparkleError that was raised, it raises AssertionError with that error as its
-    cause.
+    """Returns whether the error, or a cause of it, is a SparkleError.
+
+    A check that expected another error raises an AssertionError. The SparkleError that it got
+    instead is then the cause of the AssertionError.
     """
     while error is not None and not isinstance(error, sp.SparkleError):
         error = error.__cause__

@@ -31,7 +31,7 @@ MASK = 0x4000_0000
 KINDS: dict[str, dict[str, int | str]] = {
     # a call fails, and so do the next count - 1 calls of the same kind
     "fail": {"error": "ENOMEM", "count": 1},
-    # the device resets before the call or job; 1: the contents of VRAM are lost
+    # the device resets before the call or job; vram_lost 1: it loses the contents of VRAM
     "reset": {"vram_lost": 0},
     "unplug": {},  # the device is removed before the call or job: all calls return ENODEV
     "hang": {"recovery": "ring"},  # the job never ends; `recovery` is what the driver does then
@@ -100,7 +100,7 @@ class Fault:
     @classmethod
     def parse(cls, line: str) -> Fault:
         """Parses a line that `str` made; parameters with default values may be missing. Raises
-        ValueError.
+        ValueError for a line of another form.
         """
         when, colon, rest = line.partition(":")
         words, (what, *pairs) = when.split(), rest.split() or [""]
@@ -200,7 +200,7 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """Parses a text that `str` made. Ignores empty lines and text after a #. Raises
-        ValueError.
+        ValueError for a text of another form.
         """
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         head, *rest = [line for line in lines if line] or [""]
@@ -211,7 +211,7 @@ class Schedule:
 
 
 def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
-    """Draws one fault. Small numbers are more likely than large ones."""
+    """Draws one fault of kind `what`. Early calls and jobs are hit more often than late ones."""
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":

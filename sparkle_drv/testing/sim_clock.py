@@ -52,7 +52,7 @@ class Event:
             call(self.at_s)
 
     def forget(self, call: Callable[[float], object]) -> None:
-        """Removes `call` if it was not called yet."""
+        """Takes back `then(call)`, unless `call` was called already."""
         if call in self._then:
             self._then.remove(call)
 
@@ -124,7 +124,7 @@ class Clock:
                 self._asleep[sleeper.lane] -= 1
 
     def waker(self) -> Waker:
-        """Returns a Waker, for a wait that ends by another thread or at a time."""
+        """Returns a Waker, which lets a thread wait for another thread or for a time."""
         return Waker(self)
 
     # Time
@@ -212,13 +212,13 @@ class Clock:
 
 
 class Waker:
-    """A wait that ends by another thread or at a time, whichever is first."""
+    """Lets one thread wait until another thread calls `set`, or until a given time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._event = clock, Event()
 
     def set(self) -> None:
-        """Ends the wait now."""
+        """Makes `wait` return now. A later call of `wait` returns at once."""
         with self._clock.lock:
             if self._event.at_s is None:
                 self._event.known(self._clock.now_s)

@@ -210,7 +210,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
     assert sparkle("replay", tmp_path / "nowhere") == 1
     for asked in (["--without", "cuda:9"], ["--rate", "cuda:9=2"]):
         assert sparkle("replay", saved, *asked) == 2
-        assert "expected one of cpu, egl:0, got cuda:9" in capsys.readouterr().err
+        assert "expected one of its devices cpu, egl:0, got cuda:9" in capsys.readouterr().err
 
 
 def damaged(saved, change):
@@ -266,7 +266,7 @@ def test_from_python(saved):
         ({"rate": [1]}, TypeError, "rate: expected a dict of factors by URI"),
         ({"without": "cpu"}, TypeError, "without: expected a list of URIs, got 'cpu'"),
         ({"without": None}, TypeError, "without: expected a list"),
-        ({"without": ["tpu"]}, ValueError, "expected one of cpu, egl:0, got tpu"),
+        ({"without": ["tpu"]}, ValueError, "expected one of its devices cpu, egl:0, got tpu"),
     ):
         with pytest.raises(error, match=said):
             sp.replay(saved, **more)

@@ -38,10 +38,10 @@ JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
     """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
 
-    A device computes each step in one of `dtypes`: floating-point types, and signed integer types
-    if there are any. A bound is the largest error that the device may then make. `values` maps
-    names to arrays [n] and numbers. A step of numbers alone is computed in the type of those
-    numbers, as in a map.
+    A device computes each step in one of `dtypes`. These are one or more floating-point types, and
+    may be signed integer types besides. A bound is the largest error that the device may then make.
+    `values` maps names to arrays [n] and numbers. A step of numbers alone is computed in the type
+    of those numbers, as in a map.
     """
     graph = grammar.parse(text)
     length = max((np.size(v) for v in values.values()), default=1)

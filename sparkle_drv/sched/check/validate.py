@@ -169,8 +169,8 @@ def map(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any],
 ) -> str:  # fmt: skip
-    """Checks some elements of a map. `given` holds the arrays of `names`, which broadcast to the
-    shape of the result.
+    """Checks some elements of a map. `given` holds the arrays, which broadcast to the shape of the
+    result. `names` are their names in the expression, in the same order.
     """
     values = {**numbers, **dict(zip(names, given, strict=True))}
     arrays, single, steps, way = _outline(expression, values, got.dtype)
@@ -253,8 +253,8 @@ def fold(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
     names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
-    """Checks some results of a reduction of an expression. `given` holds the arrays of `names`,
-    which broadcast to one shape.
+    """Checks some results of a reduction of an expression. `given` holds the arrays, which
+    broadcast to one shape. `names` are their names in the expression, in the same order.
     """
     result = np.asarray(got).reshape(-1)
     values = {**numbers, **dict(zip(names, given, strict=True))}

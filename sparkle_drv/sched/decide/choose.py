@@ -168,8 +168,8 @@ def too_large(work: Work, memory_nbytes: int) -> str:
 
 
 def stranded(costs: Costs, work: Work, device: str) -> str:
-    """Returns why the operands cannot reach a device, or why the result cannot return to
-    the host.
+    """Returns why the operands cannot reach the device or the result cannot return to the host. The
+    caller knows that one of these is so.
     """
     places = sorted({place for x in work.operands for place in x.places} - {device})
     why = costs.why_not(HOST, *places, device=device)

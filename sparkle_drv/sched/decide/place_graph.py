@@ -35,8 +35,8 @@ alone 28.7 ms were predicted (benchmarks/mesh.py, graphs)."""
 
 @dataclass(frozen=True)
 class Placed:
-    """A placement problem, and the schedules that solve it, in the order in which they are
-    tried.
+    """A placement problem, and the schedules that solve it. They are tried in order until one fits
+    the devices' memory.
     """
 
     problem: Problem
@@ -54,7 +54,7 @@ class Placed:
 
     @property
     def order(self) -> tuple[Schedule, ...]:
-        """All schedules in the order in which they are tried."""
+        """All schedules. They are tried in this order until one fits the devices' memory."""
         return self.schedules if self.look is None else (self.look, *self.schedules)
 
 

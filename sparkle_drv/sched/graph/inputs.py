@@ -1,5 +1,5 @@
 """Inputs and `out` arrays of a graph: their kind, and whether the graph can take them. Only their
-metadata is read. The exceptions are those of `ops`.
+metadata is read. A function here raises the same errors as `ops` for the same array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from sparkle_drv.sched.run.local import LocalExecutor
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
     """Returns the kind of an array from outside the graph (Value.kind): "numpy", "context",
-    "constant", or the URI of its device. Raises TypeError, ValueError.
+    "constant", or the URI of its device. Raises TypeError if `given` is no array. Raises ValueError
+    if it is closed, or belongs to another Context.
     """
     if isinstance(given, (ContextArray, ContextConstant)):
         if not given.of(executor):
@@ -44,8 +45,9 @@ def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
 
 
 def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`. Raises
-    TypeError, ValueError.
+    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`.
+
+    Raises TypeError or ValueError if `given` is not an array that the input can take.
     """
     name = f"input {value.number}"
     kind = kind_of(executor, name, given)

@@ -64,8 +64,8 @@ def _lane(step: Bring | Do) -> Lane:
 
 
 def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]]:
-    """Returns what the step reads and what it writes, each as keys (number of a value, URI of the
-    device that has it).
+    """Returns what the step reads and what it writes, each as keys: (`number` of a Value of
+    the graph, URI of the device that holds it).
     """
     if isinstance(step, Do):
         task = tasks[step.task]
@@ -76,8 +76,8 @@ def _keys(tasks: Sequence[Task], step: Bring | Do) -> tuple[list[Key], list[Key]
 
 
 def _region(steps: Steps, key: Key) -> Region | None:
-    """Returns where a value lies in the memory that results share. Returns None if the value has
-    memory of its own, or no bytes.
+    """Returns where the array of `key` lies in the memory that results share. Returns None if the
+    array has memory of its own, or no bytes.
     """
     begin, nbytes = steps.offsets.get(key), steps.values[key[0]].nbytes
     return None if begin is None or not nbytes else (key[1], begin, begin + nbytes)

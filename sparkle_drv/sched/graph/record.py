@@ -109,7 +109,7 @@ class TaskGraph:
         self._tasks: list[Task] = []
         self._values: list[Value] = []
         self._given: dict[int, Any] = {}  # the operands' arrays, by the numbers of their Values
-        self._kept: list[Any] = []  # the objects that the caller passed as these operands
+        self._kept: list[Any] = []  # the caller's arrays: operands of the graph
         self._known: dict[int, Value] = {}  # the Value of each object in _kept, by the object's id
         self._outs: dict[int, Any] = {}
         self._outputs: list[Value] = []
@@ -141,7 +141,8 @@ class TaskGraph:
     def input(self, shape: Any, dtype: Any = np.float32, *, layout: str | None = None) -> Node:
         """Returns a node for an array of this shape and dtype, which each `run` may bind anew.
 
-        `layout` is the layout of the array, if its type has one. Raises TypeError, ValueError.
+        `layout` is the layout of the array, such as "NCHW". Raises TypeError or ValueError for a
+        bad shape, dtype or layout.
         """
         self._writable()
         made = outline.input(shape, dtype, layout)
@@ -201,7 +202,10 @@ class TaskGraph:
     def reduce(
         self, a: Any, op: str = "sum", axis: Axis = None, *, keepdims: bool = False, **names: Any
     ) -> Node:
-        """Records `sparkle_drv.ops.reduce` of an array, or of an expression of `names`."""
+        """Records `sparkle_drv.ops.reduce` of an array, or of an expression.
+
+        `names` has the operands of the expression, by the names that it uses for them.
+        """
         self._writable()
         options = {"op": op, "axis": axis, "keepdims": bool(keepdims)}
         if isinstance(a, (str, Lazy)) or (callable(a) and not isinstance(a, (Array, Node))):
@@ -233,8 +237,10 @@ class TaskGraph:
         """Makes these nodes outputs, in this order, after those of earlier calls.
 
         Without a call, the outputs are the nodes that no operation reads and those with an `out`.
-        An operation that no output and no `out` needs is not computed. Raises TypeError,
-        ValueError.
+        An operation that no output and no `out` needs is not computed.
+
+        Raises TypeError for an argument that is no node. Raises ValueError for an input, for a node
+        of another graph, and if the graph is closed or complete.
         """
         self._writable()
         for node in nodes:
@@ -288,8 +294,8 @@ class TaskGraph:
         return found[0] if len(found) == 1 else found
 
     def _bind(self, inputs: Mapping[Node, Any]) -> bool:
-        """Binds all inputs, or none of them if one is wrong. Returns whether the array of an input
-        has another kind than before.
+        """Binds all inputs, or none of them if one is wrong. Returns whether an input now
+        has a kind of array (`input_kind`) that differs from the one before.
         """
         if not isinstance(inputs, Mapping):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Runs a recorded graph once or many times: fuses, places, moves, launches.
+"""Runs a recorded graph once or many times: fuses tasks, places them, moves arrays, launches tasks.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
 operands are in other places, when a device fails, and when a device's speed has changed. It is also
@@ -74,7 +74,7 @@ class _Asked:
 
 class GraphRun:
     """A recorded graph, and what its runs keep: the plan, memory, and the last results. `results`
-    maps the numbers of outputs to the last run's arrays.
+    maps the `Value.number` of each output to its array from the last run.
     """
 
     def __init__(
@@ -93,16 +93,17 @@ class GraphRun:
         self.outputs = frozenset(value.number for value in outputs)
         self.results: dict[int, ContextArray] | None = None
         self._choices: list[list[Task]] = []  # equivalent task lists; `decide` picks one
-        self._asked: dict[int, _Asked] = {}  # answers by the id of a Fold
+        # By the id() of a Fold: whether it can be applied, and the folded weights and bias.
+        self._asked: dict[int, _Asked] = {}
         self._plans: dict[object, tuple[Decided, Journal | None]] = {}
         """For each (devices, places of operands), the plan, and the journal that contains its
         decision."""
         self._now: Decided | None = None  # the plan that memory is reserved for
         self._arenas: dict[str, Buffer] = {}
-        # Intermediate results by (number of the value, URI). They are parts of `_arenas`, which has
-        # a buffer for each device.
+        # Intermediate results by (`number` of their Value, URI). They are parts of `_arenas`, which
+        # has a buffer for each device.
         self._held: dict[tuple[int, str], Array] = {}
-        # `uri`: the device that this thread called last. Each lane is a thread.
+        # Its attribute `uri` is the device that the current thread called last (see `_at`).
         self._asking = threading.local()
 
     def run(self) -> dict[int, ContextArray]:
@@ -240,8 +241,8 @@ class GraphRun:
         return decide(*what) if self.micro == 1 else decide_cut(*what, self.micro)
 
     def _outdated(self, known: Decided, journal: Journal | None, uris: tuple[str, ...]) -> bool:
-        """Returns whether to place the graph again. The costs are looked at every LOOK runs. The
-        graph is also placed again for a new journal, which must contain the decision.
+        """Returns whether to place the graph again: for a new journal, which must contain the
+        decision, and if `known` is outdated. The latter is tested only in one of LOOK runs.
         """
         if self.executor.journal not in (None, journal):
             return True

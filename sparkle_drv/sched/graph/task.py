@@ -53,7 +53,7 @@ def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None)
         made = ops.reduce(device, a, **task.options)
     if isinstance(made, Array):
         return made
-    # The result of a reduction of a host array is on the host.
+    # A reduction of a host array returned its result on the host: copy it to the device.
     return device.array(np.asarray(made))
 
 
@@ -109,7 +109,9 @@ class Watch:
             runner.wait(begun, timeout_s + self.limit_s, self.stopped)
 
     def looked(self, task: Task, uri: str, reads: Mapping[str, Any], call: Call) -> Array:
-        """Runs a task and checks its result if a check is due. Raises WrongResult."""
+        """Runs a task and checks its result if a check is due. Raises WrongResult if the result is
+        wrong.
+        """
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()

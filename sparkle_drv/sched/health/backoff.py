@@ -1,5 +1,5 @@
 """Computes how long a device is left alone before it is tried: exponential backoff with jitter.
-Pure.
+The function is pure.
 """
 
 from __future__ import annotations

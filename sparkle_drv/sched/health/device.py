@@ -1,11 +1,11 @@
-"""One device's health as a state machine that keeps the history of its transitions. Pure.
+"""One device's health as a state machine that keeps the history of its transitions.
 
 The caller reports progress of the device's pieces. While there is no progress, the caller submits
 heartbeats (NOPs) when `due`, and reports their answers. Silence does not count while a submission
 is within its deadline. A device that answers heartbeats is slow at worst, never lost.
 
-The class has no lock. Threads that share a Health must hold a lock of their own around each call,
-and read a monotonic clock while they hold it.
+The class reads no clock, calls no device and has no lock. Threads that share a Health must hold a
+lock of their own around each call, and read a monotonic clock while they hold it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Health:
         if not heartbeat_s > 0:
             raise ValueError(f"expected heartbeat_s above 0, got {heartbeat_s}")
         if missed < 1:
-            raise ValueError(f"expected missed of 1 or more, got {missed}")
+            raise ValueError(f"missed: expected 1 heartbeat or more, got {missed}")
         self.uri, self.heartbeat_s, self.missed = uri, heartbeat_s, missed
         self.state = State.HEALTHY
         self.staging = False
@@ -215,8 +215,8 @@ class Health:
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            # A device that was silent becomes slow. If it was tried since it was healthy, it
-            # becomes BACK instead, where it regains its share piece by piece.
+            # A device that was silent becomes SLOW. If it has had a try (`tries`) since it was
+            # healthy, it becomes BACK instead, where it regains its share piece by piece.
             slow = self.staging or (silent and not self._tries)
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)

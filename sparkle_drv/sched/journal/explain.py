@@ -27,7 +27,7 @@ def plan(kept: KeptPlan | None) -> str:
 
 
 def text(plan: Plan) -> str:
-    """Describes a Plan, as `plan` does."""
+    """Describes a Plan: its work, a line per candidate, and the times of a run if it has them."""
     work = plan.work
     moved = sum(x.nbytes for x in work.operands)
     lines = [
@@ -144,8 +144,8 @@ def _unit(op: str) -> str:
 
 
 def _measured(uri: str, costs: Costs) -> str:
-    """Describes the best measured rate in GFLOPS, in GB/s and in Gelements/s, as far as classes
-    with this unit were measured. Also describes the least time of any call.
+    """Describes the device's best measured rate in each unit: GFLOPS, GB/s and Gelements/s. Leaves
+    out a unit in which no class of work was measured. Adds the least latency of all classes.
     """
     best: dict[str, float] = {}
     known = list(costs.speeds.items())  # a copy, because another thread may add an entry meanwhile

@@ -85,7 +85,9 @@ def replay(
     def change(costs: Costs) -> None:
         for uri in (*without, *factors):
             if uri not in costs.nodes:
-                raise NotInJournal(f"journal: expected one of {', '.join(costs.nodes)}, got {uri}")
+                raise NotInJournal(
+                    f"journal: expected one of its devices {', '.join(costs.nodes)}, got {uri}"
+                )
         for uri in without:
             costs.nodes[uri].lost = "it is left out"
         for (_, uri), speed in costs.speeds.items():

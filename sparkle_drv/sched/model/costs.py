@@ -162,7 +162,7 @@ class Costs:
         """Records that a probe of the device, or of a link to it, failed; see `unmeasured`."""
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        if what not in self.nodes:  # a link from a device may fail because of that device
+        if what not in self.nodes:  # not a link from a device: that device may be at fault
             self.nodes[device].failed_probes += 1
 
     def to_probe(self, what: str, device: str) -> bool:
@@ -177,8 +177,9 @@ class Costs:
     def why_not(self, *what: str, device: str) -> str:
         """Returns why a probe on the device failed, or "" if none did.
 
-        The operations or links `what` and their parts are looked up in order, and the first failure
-        counts.
+        `what` names operations or links. An operation may consist of parts that are probed one by
+        one (`self.parts`). Each name and its parts are looked up in order. The first failure found
+        is returned.
         """
         parts = [part for one in what for part in (one, *self.parts.get(one, ()))]
         found = (self.unmeasured.get((one, device)) for one in parts)

@@ -65,7 +65,8 @@ def task_class(
     """Returns the class of a map, or of a reduction of an expression, that reads and writes
     `nbytes` bytes for each element.
 
-    Expressions with equally many operations of each group are one class. `op` is "map" or "reduce".
+    Expressions with equally many operations of each group (arithmetic, functions, powers) are one
+    class. `op` is "map" or "reduce".
     """
     kinds = {name: check.tag_of(value.dtype) for name, value in values.items()}
     code, found = fused.program(graph, kinds, dict(numbers))
@@ -105,8 +106,8 @@ def _predicted(
 
 
 def _groups(code: Lowered) -> Counter[tuple[str, str]]:
-    """Returns the number of operations for each element, by (group, type whose measured rates are
-    used).
+    """Returns the number of operations for each element. The keys are (group of operations that
+    are measured together, type whose measured rates are used).
     """
     times: Counter[tuple[str, str]] = Counter()
     for (op, tag), count in code.operations:

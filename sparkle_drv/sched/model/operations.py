@@ -48,9 +48,9 @@ class Class:
     def lacking(self, devices: Iterable[Device]) -> dict[str, str]:
         """Returns, by URI, why a device has no kernel for the call that this class was made for.
 
-        Only a predicted class can say so in advance, and only for this call. The device may have a
-        kernel for another call of the class. The result is {} for a probed class, since its probe
-        finds out.
+        Only for a predicted class is that known before the call runs. It holds only for this call:
+        the device may have a kernel for another call of the class. The result is {} for a probed
+        class, whose probe fails on a device without a kernel.
         """
         if self.predicted is None:
             return {}
@@ -178,8 +178,8 @@ def stored(
 
 
 def _values(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Returns random values between 0.5 and 1.5, in a block that repeats. Zeros could compute
-    faster.
+    """Returns random values between 0.5 and 1.5, in a block that repeats. Work on zeros could be
+    faster than real work.
     """
     block = (np.random.default_rng(shape).random(4099) + 0.5).astype(kind)
     return np.resize(block, shape)

@@ -78,5 +78,7 @@ def _sane(entry: Any) -> bool:
 
 
 def _points(given: Any) -> list[Point]:
-    """Returns measured points, (size, seconds), as floats. Raises TypeError, ValueError."""
+    """Returns measured points, (size, seconds), as floats. Raises TypeError or ValueError if
+    `given` is not a list of pairs of numbers.
+    """
     return [(float(size), float(seconds)) for size, seconds in given]

@@ -35,7 +35,7 @@ class Value:
 
     @property
     def whole(self) -> int:
-        """The number of this array, or of the array that it is a part of."""
+        """The `number` of this Value, or of the Value that it is a part of."""
         return self.number if self.part is None else self.part[0]
 
     @property

@@ -28,14 +28,14 @@ from .constants import ContextConstant
 
 
 def gemm(a: Any, b: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """Raises if a product is not valid."""
+    """Raises TypeError or ValueError, as `ops.gemm` does, if an argument is not valid."""
     _arrays(a=a, b=b, bias=bias)
     activation, algo = options.get("activation"), options.get("algo", "auto")
     _out(out, outline.gemm(a, b, bias, activation, algo), {"a": a, "b": b, "bias": bias})
 
 
 def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> None:
-    """Raises if a convolution is not valid."""
+    """Raises TypeError or ValueError, as `ops.conv2d` does, if an argument is not valid."""
     _arrays(x=x, w=w, bias=bias)
     how: dict[str, Any] = {**FORM, **options}
     activation, algo = how.pop("activation", None), how.pop("algo", "auto")
@@ -47,7 +47,9 @@ def conv2d(x: Any, w: Any, bias: Any, out: Any, options: Mapping[str, Any]) -> N
 def map(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
 ) -> tuple[Lowered, dict[int, Any]]:
-    """Raises if a map is not valid. Returns the map's program, and the scalars by node."""
+    """Raises TypeError or ValueError, as `ops.map` does, if an argument is not valid. Returns the
+    map's program, and the scalars by node.
+    """
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
     shape, kinds, layout = map_outline("map", dict(arrays))
     code, found = fused.program(graph, kinds, scalars)
@@ -57,14 +59,14 @@ def map(
 
 
 def reduce(a: Any, op: Any, axis: Any) -> None:
-    """Raises if a reduction is not valid."""
+    """Raises TypeError or ValueError, as `ops.reduce` does, if an argument is not valid."""
     _arrays(a=a)
     outline.reduce(a, op, axis, False)
 
 
 def layout(a: Any, shape: tuple[int, ...], target: str, out: Any) -> None:
-    """Raises if a change of layout is not valid. Its result has the given shape and the layout
-    `target`.
+    """Raises TypeError or ValueError, as `ops.layout` does, if an argument is not valid. `shape` is
+    the shape of the result, and `target` is its layout.
     """
     _arrays(a=a)
     _out(out, (shape, a.dtype, target), {"a": a})
@@ -77,7 +79,7 @@ def _arrays(**given: Any) -> None:
 
 
 def _out(out: Any, made: Made, operands: Mapping[str, Any]) -> None:
-    """Raises if `out` cannot take the result."""
+    """Raises TypeError or ValueError if the result cannot be stored in `out`."""
     if out is None:
         return
     if not isinstance(out, ContextArray):

@@ -342,7 +342,7 @@ class ContextArray(Shaped, Operators):
         """Returns a copy in another shape of the same size. One dimension may be -1: its length
         follows from the others.
 
-        Raises ValueError (another size, closed), TypeError.
+        Raises ValueError (another size, closed), TypeError (a shape that is not of integers).
         """
         array = self._nearest()
         return ContextArray(self._executor, array.device.uri, copy(array.reshape(*shape)))
@@ -379,8 +379,10 @@ class ContextArray(Shaped, Operators):
 def empty(
     executor: LocalExecutor, dev: Device, shape: Any, dtype: Any, layout: str | None
 ) -> ContextArray:
-    """Returns a new array of zeros on one device. Raises TypeError, ValueError,
-    OutOfDeviceMemory.
+    """Returns a new array of zeros on one device.
+
+    Raises TypeError or ValueError for a bad shape, dtype or layout. Raises OutOfDeviceMemory if the
+    device has no room.
     """
     extents = shape_of(shape)
     if layout is not None:

@@ -53,7 +53,8 @@ def kept_plan(
     before: KeptPlan | None,
 ) -> KeptPlan:
     """Returns the best plan on idle devices, and keeps it in `executor.plans` under `key`. `before`
-    is the previous plan under this key, if there is one. Raises Impossible.
+    is the previous plan under this key, if there is one. Raises Impossible if no device can do the
+    call.
     """
     work, arrays = _known(executor, call, uris, barred)
     kept = _decided(executor, work, arrays, uris, barred)
@@ -72,7 +73,9 @@ def kept_plan(
 def idle_plan(
     executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
 ) -> Plan:
-    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible."""
+    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible if no
+    device can do the call.
+    """
     work, _ = _known(executor, call, uris, barred)
     with executor.deciding:
         return choose(executor.costs, work, uris, barred)

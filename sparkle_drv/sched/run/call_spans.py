@@ -46,7 +46,7 @@ def call(function: Call) -> Call:
 
 
 def part(trace: Trace, uri: str, queue: str, name: str, **about: Any) -> None:
-    """Records the current call's time so far as a part, on a track of this device."""
+    """Records the time since the current call began as a span on the track (`uri`, `queue`)."""
     end = time.perf_counter_ns()
     trace.span((uri, queue), name, trace.call_ns, end, **about)
     noting(trace, end)

@@ -137,7 +137,8 @@ def _conversion(
     """Returns the change of an image to `layout` for the filters `w`, and the image's shape after
     the change.
 
-    The change is None if none is needed. Raises TypeError, ValueError.
+    The change is None if none is needed. Raises TypeError or ValueError, as `ops.conv2d` does, for
+    a bad argument.
     """
     found = outline.as_worked_in(x, w, groups, layout)
     if found is None:

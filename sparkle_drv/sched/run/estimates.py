@@ -50,7 +50,9 @@ class Estimating:
         operands: Sequence[Any], out: Any, run: Run, uris: tuple[str, ...], check: Check,
         convert: Conversion | None = None, whole: bool = False, known: bool = False,
     ) -> Estimate:  # fmt: skip
-        """Returns the plan that LocalExecutor.run would follow. Raises Impossible."""
+        """Returns the plan that LocalExecutor.run would follow. Raises Impossible if no device can
+        do the call.
+        """
         executor = self._executor
         check_own(executor, (*operands, out))
         call = call_plan.Call(describe, operands, out, convert, known)

@@ -50,8 +50,8 @@ def call(
     devices: Devices, again: Callable[..., Any], given: tuple[Any, ...],
     named: Mapping[str, Any], out: Any,
 ) -> Any:  # fmt: skip
-    """Calls `again(given, named, out)` with all arrays of other libraries replaced, as `taken`
-    does. Returns the caller's own `out` if it is host memory.
+    """Calls `again(given, named, out)`. Each array of another library is replaced by what `taken`
+    returns for it. Returns the caller's own `out` if it is host memory.
     """
     there = taken(devices, "out", out)
     made = again(*all_taken(devices, given, named), there)

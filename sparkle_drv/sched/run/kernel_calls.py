@@ -204,8 +204,8 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # The probe failed because of wrong arguments. Only a device without the kernel is to be in
-        # `lacks`.
+        # On the devices in `wrong`, wrong arguments made the probe fail. They may have the kernel,
+        # so this class must not stay in `lacks`, the classes of which a device can do no call.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)

@@ -198,7 +198,7 @@ class LocalExecutor:
         often. Returns whether `what` is known now.
 
         After an error, the next call of this method measures again. The error counts as a failure
-        of this device, unless `own` is false: then it may be another device's fault.
+        of the device `uri`, unless `own` is false: then another device may be at fault.
         """
         if known():
             return True

@@ -1,4 +1,4 @@
-"""The operations of a Context that several devices may share: how each can be cut."""
+"""Makes operations of a Context that several devices may share. States how each can be cut."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def terms(
 ) -> Terms:  # fmt: skip
     """Returns how a call is to be divided. `named` returns the URI of a device by any of its names.
 
-    Raises TypeError. Raises ValueError for unknown words or devices, for shares that give no
-    proportions, and for a `max_vram_gb` that is not above 0.
+    Raises TypeError for an argument of a wrong type. Raises ValueError for unknown words or
+    devices, for shares that give no proportions, and for a `max_vram_gb` that is not above 0.
     """
     limit = 0
     if max_vram_gb is not None:
@@ -68,7 +68,7 @@ def gemm(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, reduce: str, a: Any, b: Any,
     out: Any, options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Runs `ops.gemm` on all devices that help."""
+    """Runs `ops.gemm` on one device or several, as `how` says or the planner decides."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         activated = options.get("activation") is not None
@@ -85,7 +85,7 @@ def conv2d(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, x: Any, w: Any, bias: Any, out: Any,
     options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Runs `ops.conv2d` on all devices that help."""
+    """Runs `ops.conv2d` on one device or several, as `how` says or the planner decides."""
 
     def look(check: Any, cut: Cut, begin: int, end: int) -> Any:
         shape = check.keywords["shape"]
@@ -107,7 +107,7 @@ def map(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, expression: Any,
     values: tuple[Any, ...], out: Any, named: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Runs `ops.map` on all devices that help."""
+    """Runs `ops.map` on one device or several, as `how` says or the planner decides."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         arrays = {str(at): x for at, x in enumerate(operands)}
@@ -124,7 +124,7 @@ def reduce(
     executor: LocalExecutor, uris: calls.Uris, how: Terms, a: Any, op: Any, axis: Any,
     names: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """Runs `ops.reduce` on all devices that help."""
+    """Runs `ops.reduce` on one device or several, as `how` says or the planner decides."""
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         kind = check.tag_of(operands[0].dtype)

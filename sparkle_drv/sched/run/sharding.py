@@ -54,7 +54,7 @@ class Terms:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The terms as part of a plan's key."""
+        """All fields as a hashable value, which is part of the key of a kept plan."""
         said = self.shares if isinstance(self.shares, str) else tuple(self.shares.items())
         return said, self.max_vram_nbytes, self.prefer_p2p
 

@@ -57,8 +57,11 @@ class UserKernel:
 
 
 def kernel_of(given: Any) -> UserKernel:
-    """Returns the kernel that a caller names. Raises TypeError, ValueError, OSError (no
-    such file).
+    """Returns the kernel that a caller names.
+
+    Raises TypeError if `given` is neither a name nor a mapping from backends to images. Raises
+    ValueError for a name that is not in the manifest, and for args that differ between backends.
+    Raises OSError if the file of an image does not exist.
     """
     if isinstance(given, str):
         entry = assets.entry(given)
@@ -107,13 +110,13 @@ class Arguments:
 
     @property
     def arrays(self) -> list[int]:
-        """Positions of the arrays."""
+        """Positions of the arrays among the arguments."""
         return [at for at, x in enumerate(self.given) if x is not None and self.args[at].is_pointer]
 
 
 def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
-    """Returns the checked arguments of a call in the kernel's order. Raises TypeError,
-    ValueError.
+    """Returns the checked arguments of a call in the kernel's order. Raises TypeError or ValueError
+    if `given`, `cut` or `out` does not fit the kernel.
     """
     args = kernel.args
     names = [arg.name for arg in args]
@@ -121,7 +124,7 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
         for name in (*given, *names):
             if name not in names or name not in given:
                 got = ", ".join(map(str, given)) or "none"
-                raise ValueError(f"args: expected {', '.join(names)}, got {got}")
+                raise ValueError(f"args: expected the names {', '.join(names)}, got {got}")
         given = [given[name] for name in names]
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise TypeError(f"args: expected a list, or a mapping by name, got {given!r}")
@@ -216,7 +219,7 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
     for at, axis in axes.items():
         ndim = 0 if given[at] is None else given[at].ndim
         if not 0 <= axis < ndim:
-            of = f"0 to {ndim - 1}" if ndim else "an array that has one"
+            of = f"from 0 to {ndim - 1}" if ndim else "which has no axes"
             raise ValueError(f"cut: expected an axis of {names[at]}, {of}, got {axis}")
         found[names[at]] = given[at].shape[axis]
     if len(set(found.values())) != 1 or 0 in found.values():
@@ -227,7 +230,8 @@ def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any])
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:
     """Returns a function that maps the number of elements of a piece to its number of workgroups.
-    Raises TypeError, ValueError.
+    Raises TypeError or ValueError unless `groups` is None, a function, or up to three integers of
+    at least 1.
     """
     if groups is None or callable(groups):
         return groups or (lambda count: None)

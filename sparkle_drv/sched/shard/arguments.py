@@ -28,7 +28,7 @@ def check(
     if count < 1:
         raise ValueError(f"expected work of 1 unit or more, got {count}")
     if not 0 <= tail < 1:
-        raise ValueError(f"tail: expected a part from 0 to below 1, got {tail}")
+        raise ValueError(f"tail: expected a fraction of the work, from 0 to below 1, got {tail}")
     for site in sites:
         line = site.compute
         if not (0 <= line.a < math.inf and 0 < line.b < math.inf):

@@ -2,8 +2,8 @@
 pure.
 
 A first guess comes from the limits of bound.py. simulation.py then simulates the parts. Devices
-that end early get units of those that end late. The seconds that one more unit takes on each device
-say how many. A device whose part comes to nothing is left out.
+that end early get units of those that end late. The number of units to move is computed from the
+seconds that one more unit takes on each device. A device that is left with no unit takes no part.
 
 Devices may wait for one another, for a resource or for the host's port. Fewer devices may then end
 sooner, so sets without one of the devices are tried, too.
@@ -71,7 +71,7 @@ def played(
     cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
 ) -> Balance:
     """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends. With
-    `queued`, devices get the operands that all shards read whole one after another.
+    `queued`, the devices take turns to receive the operands that every shard reads whole.
     """
     paces = [cutter.pace for cutter in cutters]
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
@@ -165,8 +165,9 @@ def balanced(
     `least` units.
 
     Pieces are as long as in a call of `long` seconds. If `long` is 0, `low` takes its place, a
-    lower bound of the seconds of this call. With `queued`, devices get the operands that all shards
-    read whole one after another. `begin` may have a first guess of the units of each device.
+    lower bound of the seconds of this call. With `queued`, the devices take turns to
+    receive the operands that every shard reads whole. `begin` may have a first guess of the units
+    of each device.
     """
     its = [paces[at] for at in members]
     if begin:

@@ -1,11 +1,13 @@
 """A lower bound for the seconds of a call that devices share. All functions are pure.
 
-In T seconds a device can do only so many units, in any order. A piece has three stages: copy in,
-launch, copy out. The slowest stage is busy for all units of the device. Each other stage adds the
-time of one piece, before or after. Devices that share a resource launch one at a time. All bytes
-pass the host's port.
+A limit is the most units that can be done in T seconds. These limits exist:
 
-Each limit is computed by itself, with whole units. Within a limit, any device may take part or not.
+* One device: a piece has three stages: copy in, launch, copy out. The slowest stage is busy for all
+  units of the device. Each other stage adds the time of one piece, before or after.
+* Devices that share a resource launch one at a time.
+* All bytes pass the host's port.
+
+Each limit is computed apart from the others, in whole units, and may leave out any of its devices.
 The bound is the least T in which every limit allows the work.
 """
 
@@ -41,7 +43,7 @@ def bound_s(sites: Sequence[Site], count: int, host: Port) -> float:
 
 
 def least_s(paces: Sequence[Pace], count: int, host: Port) -> float:
-    """Returns the least seconds of any schedule; inf if the memory holds less than `count`
+    """Returns the least seconds of any schedule; inf if the devices' memory holds less than `count`
     units.
     """
     if sum(pace.most for pace in paces) < count:
@@ -121,9 +123,10 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
     """Returns the most units in t seconds if devices wait only for the operands that all shards
     read whole. The host's port sends these operands.
 
-    At best the operands arrive one after another, the fastest device's first. Each operand counts
-    as if it were as small as the smallest one. Source: W. Smith, Various optimizers for
-    single-stage production, Naval Research Logistics Quarterly 3, 1956.
+    At best the host sends to one device after another, to the fastest device first. The bytes for
+    each device count as if they were as few as those for the device that needs the fewest. Source:
+    W. Smith, Various optimizers for single-stage production, Naval Research Logistics Quarterly 3,
+    1956.
     """
     total = sum(units for units, pace in able if not pace.sent)
     sent = [pace for _, pace in able if pace.sent]
@@ -171,7 +174,8 @@ def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[flo
     """Returns a planner's starting point: the units of each device with which the call takes about
     the least time that the limits of all devices allow.
 
-    The devices that use least of a resource or of the port come first. The time is above `low`.
+    Of a shared resource or the port, the devices that use least of it for a unit get their units
+    first. `low` is a lower bound of the time, in seconds; the search starts just above it.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

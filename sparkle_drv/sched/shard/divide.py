@@ -32,7 +32,7 @@ whole. A product of 64 by 2048 by 2048 packs 16 MiB in 4 ms on a core of an EPYC
 
 @dataclass(frozen=True)
 class Axis:
-    """A cut, with the sizes that its time depends on."""
+    """The axis along which a call is cut, with the sizes on which the time of the call depends."""
 
     name: str
     extent: int

@@ -1,5 +1,5 @@
 """Computes the most units that one device can do in some seconds, however they are cut into pieces.
-Pure.
+The module reads no clock and calls no device.
 
 Let T be the seconds, x the units and n the number of pieces. Two stages run the pieces one after
 another. They take p and c seconds per unit, and a and b per piece. A piece enters the second stage
@@ -74,8 +74,8 @@ class Limits:
         return units if units >= 1 else 0.0
 
     def narrow(self, low: float, high: float) -> None:
-        """Drops from each list of `pairs` the limits that allow the most units for no t in `low` to
-        `high`.
+        """Drops a limit from a list of `pairs` if another limit of the list allows as many
+        units or more at every t from `low` to `high`.
 
         The units that a limit allows are linear in t. So a limit that allows fewer than another one
         at both ends also does so between them.

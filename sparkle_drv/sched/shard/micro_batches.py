@@ -32,8 +32,8 @@ class Batch:
     """Numbers of the arrays that are cut, the graph's inputs and outputs among them."""
 
     def sized(self, rows: int) -> list[Task]:
-        """Returns the tasks of one micro-batch of `rows` rows, to predict its cost. Arrays keep
-        their numbers.
+        """Returns the tasks of one micro-batch of `rows` rows, to predict its cost. Each
+        Value keeps its `number`.
         """
         return [self._task(task, {}, (0, rows)) for task in self.tasks]
 
@@ -59,8 +59,8 @@ class Batch:
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:
-        """Returns the task for rows [begin, end) of the arrays that are cut. `numbers` has the new
-        number of each such array.
+        """Returns the task for rows [begin, end) of the arrays that are cut. `numbers` maps
+        the `Value.number` of such an array to the number of its part.
         """
 
         def part(value: Value) -> Value:
@@ -129,7 +129,10 @@ def _refused(why: str) -> ValueError:
 
 
 def _along(task: Task, name: str) -> list[str]:
-    """Returns the operands whose axis 0 is that of the result. Raises ValueError."""
+    """Returns the names of the operands whose axis 0 is that of the result.
+
+    Raises ValueError if the result has no axis 0, or if the task reduces axis 0 of its operand.
+    """
     if task.op in _LEFT:
         return [_LEFT[task.op]]
     shape = task.reads["a"].shape if task.expression is None else task.common

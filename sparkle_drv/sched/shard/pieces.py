@@ -101,8 +101,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # By these formulas, a piece of `even` units is followed by one of the same size. So the first
-    # piece is larger than `even`.
+    # By factor * n + more, a piece of `even` units would be followed by one of the same size. So
+    # the first piece must be larger than `even`.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

@@ -1,5 +1,5 @@
-"""Splits one call over several unequal devices. All functions are pure: the same sites give the
-same plan.
+"""Splits one call over several unequal devices. All functions are pure: the same
+arguments give the same plan.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def plan_shares(
 ) -> Shares:
     """Returns the shares with the least predicted time.
 
-    A device that does not help is left out. With `each`, every device gets at least a unit instead.
-    `given` are fixed proportions by URI; the plan then has no tail. `tail` is the largest fraction
-    of the work that may be left for the tail. Raises ValueError for bad arguments, Impossible if
-    the memory cannot hold the work.
+    A device that would not make the call end sooner is left out. With `each`, every device gets at
+    least one unit instead. `given` are fixed proportions by URI; the plan then has no tail. `tail`
+    is the largest fraction of the work that may be left for the tail. Raises ValueError for bad
+    arguments, Impossible if the memory cannot hold the work.
     """
     check(sites, count, each, given, tail)
     paces = [Pace(site, host) for site in sites]
@@ -68,7 +68,8 @@ def proportioned(
         units.append(round(passed * count / total) - begin)
         if units[-1] > pace.most:
             raise Impossible(
-                f"shards: expected a share that fits, got {units[-1]} units for {memory(pace)}"
+                "shards: expected a share that fits the device's memory, "
+                f"got {units[-1]} units for {memory(pace)}"
             )
     seconds = max(pace.each * its for pace, its in zip(paces, units, strict=True))
     return played([Cutter(pace, seconds) for pace in paces], units, host)

@@ -1,4 +1,4 @@
-"""Predicts when each device ends if parts run together: an event simulation of their steps. Pure.
+"""Predicts when each device ends if parts run together: an event simulation of their steps.
 
 Each device first copies in the operands that all shards read whole. Then it copies its pieces in,
 launches them in order, and copies each result out. One direction between host and device carries
@@ -57,7 +57,7 @@ def ends(
     """Returns the seconds at which each device's last result is on the host; 0 for a device without
     a part.
 
-    The devices in `order` get the operands that all shards read whole one after another. Pieces
+    The devices in `order` take turns to receive the operands that every shard reads whole. Pieces
     after the first `planned` ones are chunks of the tail: a device takes one when it launches the
     one before.
     """

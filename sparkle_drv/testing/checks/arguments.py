@@ -107,7 +107,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
-        if not k.groups:  # a kernel with `groups`: its grid follows from its arguments
+        if not k.groups:  # its grid does not follow from its arguments, so `groups` is needed
             wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])
@@ -245,7 +245,7 @@ def check_names_of_kernels(dev: sp.Device) -> None:
 @check("arguments")
 def check_read_only_host_memory(dev: sp.Device) -> None:
     if not dev.info.unified:
-        raise NotProvided("this device cannot use host memory in place")
+        raise NotProvided("expected a device that can use host memory in place, this one cannot")
     host = np.ones(100, np.float32)
     host.flags.writeable = False
     with sp.wrap(dev, host) as y, kernel(dev, "fill_f32") as k, dev.buffer(400) as a:

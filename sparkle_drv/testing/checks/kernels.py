@@ -110,8 +110,8 @@ def _limit(name: str, problem: Problem) -> float:
 
 def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -> None:
     if want.dtype.kind == "f" and got.dtype.kind == "f":
-        # The reference is wider than the result, so that its conversion may overflow without an
-        # error.
+        # The reference has a wider type than the result. Converting it to the result's type may
+        # overflow to infinity, which is no error.
         with np.errstate(all="ignore"):
             want = want.astype(got.dtype) if limit == 0 else want
     if problem.each:

@@ -55,7 +55,7 @@ def check_queue_write_and_read_are_ordered_and_staged(dev: sp.Device) -> None:
     data, out = np.arange(500, dtype=np.int32), np.zeros(500, np.int32)
     with dev.buffer(data.nbytes) as buffer:
         queue.write(buffer, data)
-        data += 1  # the write has already copied the array's old content
+        data += 1  # `queue.write` has already copied the old content of `data`
         first = queue.read(buffer, out)
         queue.write(buffer, data).wait()
         assert first.done
@@ -131,7 +131,7 @@ def check_too_much_memory_is_an_error_and_no_end(dev: sp.Device) -> None:
 @check("memory")
 def check_wrapped_host_memory_is_shared_both_ways(dev: sp.Device) -> None:
     if not dev.info.unified:
-        raise NotProvided("this device cannot use host memory in place")
+        raise NotProvided("expected a device that can use host memory in place, this one cannot")
     host = np.arange(100, dtype=np.float32)
     with sp.wrap(dev, host) as x, dev.buffer(400) as y, kernel(dev, "copy_f32") as copy:
         assert x.nbytes == 400

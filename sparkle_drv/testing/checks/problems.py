@@ -195,14 +195,14 @@ def _strided() -> list[Problem]:
             (0, 0, 0, -1),
             (1, 1008),
             (2018, 1009),
-        ),  # one row is reversed into every other element
-        # a transpose of a matrix
+        ),  # copies a row in reverse to every other element
+        # copies the transpose of a matrix
         ((1, 1, 17, 19), (0, 0, 19, 1), (0, 0, 1, 17), (0, 0), (323, 323)),
-        # columns of a matrix into a packed array
+        # copies columns of a matrix into a packed array
         ((1, 1, 37, 5), (0, 0, 5, 1), (0, 0, 11, 1), (0, 3), (185, 407)),
-        # a packed array into columns of a matrix
+        # copies a packed array into columns of a matrix
         ((1, 1, 37, 5), (0, 0, 11, 1), (0, 0, 5, 1), (6, 0), (407, 185)),
-        # four axes in reverse order, 3 2 1 0
+        # copies an array with its four axes in reverse order, 3 2 1 0
         ((3, 5, 2, 7), (70, 14, 7, 1), (1, 3, 105, 15), (0, 0), (210, 210)),
         ((2, 3, 4, 5), (-120, 40, -10, 2), (0, 0, -5, 1), (150, 15), (280, 20)),  # broadcast
         ((4, 3, 33, 31), (3069, 1023, 31, -1), (3069, 1, 93, 3), (30, 0), (12276, 12276)),

@@ -1,4 +1,4 @@
-"""Figures of plans that split a call, and counts of the pieces that such calls write.
+"""Measures how good plans that split a call are, and counts the pieces that devices compute.
 
 A plan is compared with its bound, and with a simulation of its run, the player (player.py).
 benchmarks/ uses this file, because it must not import the planner.

@@ -234,8 +234,8 @@ class _Play:
         device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
 
     def _begin(self) -> None:
-        """Begins all steps that may begin now. Repeats, since a device that takes a chunk may let
-        others begin.
+        """Begins all steps that may begin now. Lets free devices take chunks or late pieces, and
+        repeats, since the first steps of these may begin at once.
         """
         given = True
         while given:

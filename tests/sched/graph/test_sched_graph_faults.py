@@ -124,7 +124,7 @@ def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
         node.memory_nbytes = 3 * a.nbytes
     g._run.forget()
     with pytest.raises(
-        Impossible, match=r"the memory does not suffice: .*cpu: \d+ bytes are needed, it has 49152"
+        Impossible, match=r"do not fit the .* memory: .*cpu: \d+ bytes are needed, it has 49152"
     ):
         g.run()
     for node in executor.costs.nodes.values():

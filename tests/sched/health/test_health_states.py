@@ -425,7 +425,7 @@ def test_the_story_is_bounded():
     [
         ({"heartbeat_s": 0.0}, "expected heartbeat_s above 0, got 0.0"),
         ({"heartbeat_s": float("nan")}, "expected heartbeat_s above 0, got nan"),
-        ({"missed": 0}, "expected missed of 1 or more, got 0"),
+        ({"missed": 0}, "missed: expected 1 heartbeat or more, got 0"),
     ],
 )
 def test_bad_options_are_refused(options, said):

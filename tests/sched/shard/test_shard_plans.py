@@ -148,7 +148,7 @@ def test_a_plan_says_what_it_does():
         ([], 1, {}, "devices: expected a device or more, got none"),
         ([FAST, FAST], 1, {}, "devices: expected each device once, got fast, fast"),
         ([FAST], 0, {}, "expected work of 1 unit or more, got 0"),
-        ([FAST], 1, {"tail": 1}, "tail: expected a part from 0 to below 1, got 1"),
+        ([FAST], 1, {"tail": 1}, "tail: expected a fraction of the work, from 0 to below 1, got 1"),
         ([Site("x", Line(0.0, 0.0))], 1, {}, "x: expected a compute time that is finite"),
         ([Site("x", FAST.compute, weight=0)], 1, {}, "x: expected a weight above 0, got 0"),
         (
@@ -176,7 +176,7 @@ def test_work_that_fits_nowhere_is_impossible():
     with pytest.raises(Impossible, match="expected memory for 6 units, got small: 55 bytes"):
         plan_shares([small], 6)
     assert plan_shares([small], 5).units("small") == 5
-    with pytest.raises(Impossible, match="expected a share that fits, got 8 units for small"):
+    with pytest.raises(Impossible, match="that fits the device's memory, got 8 units for small"):
         plan_shares([small, FAST], 10, given={"small": 4, "fast": 1})
     none = Site("none", FAST.compute, fixed_nbytes=60, memory_nbytes=55)
     with pytest.raises(

@@ -188,7 +188,8 @@ class _Line:
         return self.builder.add("name", (), name)
 
     def done(self, positive: bool) -> tuple[Value | None, Fold | None]:
-        """Returns (bias, Fold), with which the product also computes the linear function.
+        """Returns (bias, Fold), with which the product also computes `scale * y + shift` of its
+        result y.
 
         The bias is an array that becomes the product's bias unchanged. The Fold changes weights and
         bias before the product. Each is None if it is not needed. `positive` demands that the

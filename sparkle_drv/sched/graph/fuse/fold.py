@@ -26,7 +26,7 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
     """Returns the arrays that a product with a Fold reads in place of the operands `task.folded`.
 
     Returns None if the fold cannot be applied to the weights and the bias with the same result.
-    `given` maps numbers of values to arrays.
+    `given` maps `Value.number` to the array of that Value.
     """
     fold = task.fold
     assert fold is not None

@@ -54,7 +54,7 @@ def _reading(task: Task, same: dict[int, Value]) -> Task:
 
 
 def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
-    """Returns `tasks` with fewer bytes that change their layout, or None if no such version exists.
+    """Returns a version of `tasks` whose changes of layout move fewer bytes, or None without one.
     New values get numbers from `free` on.
     """
     now = list(tasks)
@@ -90,7 +90,9 @@ def _images(task: Task) -> dict[str, Value]:
 
 
 def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
-    """Yields connected groups of tasks in one layout: tasks that read or make the same images."""
+    """Yields connected groups of tasks in one layout: tasks that read or make the same images, the
+    arrays with a layout.
+    """
     group: dict[int, set[int]] = {}
     by_value: dict[int, int] = {}
     for i, task in enumerate(tasks):
@@ -163,7 +165,7 @@ def _flipped(
 
 
 def _changes(task: Task, source: str, target: str) -> bool:
-    """Returns whether the task is a change from `source` to `target`."""
+    """Returns whether the task changes an array from the layout `source` to the layout `target`."""
     return task.op == "layout" and (task.options["source"], task.options["target"]) == (
         source,
         target,

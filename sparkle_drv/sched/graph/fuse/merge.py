@@ -38,13 +38,15 @@ def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int
 
 
 def unused(tasks: Sequence[Task]) -> int:
-    """Returns the first number above the numbers of all values of these tasks."""
+    """Returns the least `Value.number` above those of all arrays that these tasks read or make."""
     numbers = (value.number for task in tasks for value in (*task.arrays, task.out))
     return max(numbers, default=0) + 1
 
 
 def plain(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
-    """Returns the unmerged tasks that `outputs` need. Equal expressions get equal graphs."""
+    """Returns the unmerged tasks that `outputs` need. Rewrites their expressions so that equal ones
+    compare equal, whatever names their operands had.
+    """
     return needed([_plain(task) for task in tasks], outputs)
 
 
@@ -58,8 +60,9 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Returns the tasks of `ops` whose result has a single reader and is no output. The dict maps
-    the number of the result to the indices of the task and its reader.
+    """Returns the tasks whose operation is one of `ops`, such as "map", if their result is no
+    output and only one task reads it. The dict maps the number of the result to the indices of the
+    task and its reader.
     """
     reading = readers(tasks)
     return {

@@ -4,7 +4,7 @@ decide/place_graph.py makes the choice itself; run measures what is not known ye
 launches a task. graph/run.py calls this package.
 
     classes.py    the class of work and the size of each task
-    plans.py      asks for probes, places, checks that memory suffices
+    plans.py      asks for probes, chooses devices, checks that memory suffices
     cut.py        the same for a graph in micro-batches
     steps.py      the order of copies and tasks
     reuse.py      which intermediate results share memory, by lifetime

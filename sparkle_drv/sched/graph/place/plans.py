@@ -1,4 +1,6 @@
-"""Makes a plan from tasks: asks for probes of unknown classes, places, and checks memory."""
+"""Makes a plan from tasks. Asks for probes of unknown classes of work, chooses a device for each
+task, and checks that memory suffices.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,9 @@ def one_way(
             )  # fmt: skip
             return made, noted
         lacking.append(short)
-    raise Impossible(f"graph: the memory does not suffice: {'; or '.join(dict.fromkeys(lacking))}")
+    raise Impossible(
+        f"graph: its arrays do not fit the devices' memory: {'; or '.join(dict.fromkeys(lacking))}"
+    )
 
 
 def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
@@ -192,8 +196,8 @@ def _out_place(
 ) -> str:
     """Returns the place where a result is wanted: HOST, or "" for anywhere.
 
-    An output without an `out` is wanted on the host if all operands are numpy arrays, as the result
-    of a single call.
+    An output without an `out` is wanted on the host if all operands are numpy arrays. The result of
+    a single call is returned there, too, in this case.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):

@@ -46,8 +46,8 @@ class Memory:
 
 
 def pack(items: Sequence[Item]) -> Memory:
-    """Returns offsets at which no two items that live at once overlap. Raises ValueError if an item
-    would overwrite an item of another size.
+    """Returns offsets at which no two items that live at once overlap. Raises ValueError if the
+    `over` of an item names an item of another size.
     """
     spans, group = _spans(items)
     offsets = _offsets(spans)

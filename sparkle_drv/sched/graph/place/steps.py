@@ -108,7 +108,8 @@ def _with_memory(
         else:
             doing[step.uri] = at
             task = tasks[step.task]
-            # Weights that a fold replaces count as read, too: they may lie in shared memory.
+            # Weights that a fold replaces count as read, too: they may lie in the memory that
+            # results share.
             for value in task.reads.values():
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
