@@ -42,7 +42,7 @@ LOADER = ("libegl1", "libglvnd0", "libopengl0")
 
 
 def call(*command: str, cwd: Path = ROOT) -> str:
-    """Runs a command and returns its output. Raises CalledProcessError."""
+    """Runs a command and returns its output. Raises CalledProcessError if the command fails."""
     done = subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 

@@ -18,8 +18,8 @@ from _console.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
-    """Replaces a file's content atomically: never does a reader see half of it. Returns False,
-    after a line on stderr, when that failed.
+    """Replaces a file's content atomically: a reader never sees half of it. If that fails, prints
+    a line on stderr and returns False.
     """
     # The package is imported late, so that each tool can report a failure to load it.
     from sparkle_drv import saved_files
@@ -49,8 +49,8 @@ def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]) -> bool:
-    """Calls `write(path)`. Returns False, after a line on stderr, when it raised OSError or
-    ValueError.
+    """Calls `write(path)`. If the call raises OSError or ValueError, prints a line on stderr and
+    returns False.
     """
     try:
         write()

@@ -104,7 +104,7 @@ def room(path: str) -> str:
 
 def compared(root: Path, rev: str) -> dict[str, tuple[Size, Size]]:
     """Returns for each folder of ROOMS its size at commit `rev` and its size in the working tree.
-    Raises NoSuchRevision.
+    Raises NoSuchRevision if git does not know the commit or is not installed.
     """
     if not _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip():
         raise NoSuchRevision(rev)

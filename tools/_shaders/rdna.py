@@ -44,4 +44,4 @@ def compile(source: Path, target: str, out: Path) -> None:
     )  # fmt: skip
     said = [line for line in done.stderr.splitlines() if _EXPECTED not in line]
     if done.returncode or said:
-        raise Failed("\n".join([f"{source.name} for {target}:", *said]))
+        raise Failed("\n".join([f"{source.name} for {target}: clang failed or warned:", *said]))

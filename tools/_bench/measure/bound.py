@@ -318,8 +318,8 @@ class Bound:
         )
 
     def flops(self) -> float:
-        """Returns the flops of one launch: the job's own count, or the number that the
-        kernel wrote.
+        """Returns the flops of one launch: the job's own count or, if the job names a
+        `flops_output`, the number that the kernel wrote there.
         """
         name = self.job.flops_output
         if name is None:

@@ -73,7 +73,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Roofed:
-    """A roof that concerns a row: the row's work in the roof's unit, and the roof's probes."""
+    """A roof that a row may reach: the row's work in the roof's unit, and the kernels (probes) that
+    measure the roof.
+    """
 
     kind: str  # "flops", "copy", "read" or REFERENCE
     work: float
@@ -291,5 +293,7 @@ def working_set(bound: Bound) -> int:
 def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
-    """Makes the Gauges of a device. Yields None if it is emulated, as its times mean nothing."""
+    """Yields the Gauges of a device, which make the probes of its roofs. Yields None for an
+    emulated device, because its times mean nothing.
+    """
     yield None if device.info.emulated else Gauges(device, manifest, settings)

@@ -170,7 +170,7 @@ class Sheet:
         )
 
     def save(self, folder: Path, name: str, footer: str) -> bool:
-        """Writes folder/name.svg. Returns False, after a line on stderr, when that failed."""
+        """Writes folder/name.svg. If that fails, prints a line on stderr and returns False."""
         out, path = io.BytesIO(), folder / f"{name}.svg"
         with matplotlib().rc_context(STYLE):
             text = wrapped(footer, FOOTER_LETTERS, FOOTER_LINES)
@@ -195,8 +195,8 @@ def curves(
     """Draws name.svg: one curve with error bars for each entry of `found`.
 
     `x` and `y` are the labels of the axes. With `words`, the x of a point is an index into them.
-    `log` says for each axis whether it is logarithmic. A linear y begins at zero. Returns False,
-    after a line on stderr, when the file could not be written.
+    `log` says for each axis whether it is logarithmic. A linear y begins at zero. If the file
+    cannot be written, prints a line on stderr and returns False.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes

@@ -85,8 +85,8 @@ def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> 
 
 
 def overhead_table(rows: Sequence[Row]) -> Table:
-    """Returns the table that compares the three ways of submission. Each row that was measured in
-    all three ways has one line for each quantity.
+    """Returns the table that compares the three WAYS to submit a launch: sync, batched, pipelined.
+    Each row that was measured in all three has one line for each of QUANTITIES.
     """
     lines = [
         [

@@ -66,7 +66,7 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
     def known(name: str) -> str:
         if name not in names:
-            raise UsageError(f"{family.name} has no rung {name!r}; --list names them")
+            raise UsageError(f"{family.name} has no rung {name!r}; --list prints all its rungs")
         return name
 
     if args.only is not None:

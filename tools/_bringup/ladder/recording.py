@@ -1,7 +1,8 @@
 """Recordings of bring-up runs: `--record FILE` around a run, `--replay FILE` on a device.
 
 with recorded("run.rec"): ...  # records every amdgpu render node that is opened inside
-outcome = replay("run.rec", "emu:gfx1100")  # on a fresh machine; "amdgpu:0" is this machine's card
+outcome = replay("run.rec", "emu:gfx1100")  # on a new emulated card
+outcome = replay("run.rec", "amdgpu:0")  # on a real card of this machine
 
 docs/recording.md explains both.
 """

@@ -47,8 +47,8 @@ class Hung(TimeoutError):
 
 
 def bounded(work: Callable[[], Any], limit_s: float) -> Any:
-    """Returns the result of `work()`, or raises its exception. Raises Hung when there is neither
-    within the limit.
+    """Returns the result of `work()`, or raises its exception. Raises Hung if `work()` does not
+    return within `limit_s` seconds.
 
     The exception must not be part of a reference cycle with the frames of its traceback. When the
     garbage collector breaks such a cycle, CPython before 3.12.7 may crash: the frames may hold a

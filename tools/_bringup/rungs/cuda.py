@@ -49,7 +49,9 @@ def init(b: Bench) -> str:
     _, out = b.probe()
     if out.init_result:
         name = driver.text(out.init_name) or f"error {out.init_result}"
-        raise Wrong(f"cuInit says {name}", cuda_result=name, cuda_call="cuInit")
+        raise Wrong(
+            f"expected CUDA_SUCCESS from cuInit, got {name}", cuda_result=name, cuda_call="cuInit"
+        )
     return "cuInit: CUDA_SUCCESS"
 
 

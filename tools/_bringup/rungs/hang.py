@@ -1,7 +1,8 @@
 """amdgpu, with --allow-hang: deliberate hangs and faults, after which the GPU must work again.
 
-A job that does not end by itself is ended by the kernel driver's timeout: 2 s in new kernels; in
-old ones 10 s, and 60 s for compute (AMDGPU_FACTS 8). Nothing in this file asks for a reset.
+The kernel driver's timeout ends a job that does not end by itself. The timeout is 2 s in new Linux
+versions. In old ones it is 10 s, and 60 s for compute (AMDGPU_FACTS 8). Nothing in this file asks
+for a reset.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def page_fault(b: Bench) -> str:
 
 
 def fault(b: Bench) -> tuple[int, int, int] | None:
-    """Returns the answer of GPUVM_FAULT: address, status, hub. None if the kernel has
-    no such query.
+    """Returns the answer of GPUVM_FAULT: address, status, hub. None if the kernel
+    driver has no such query.
     """
     try:
         one = b.node.info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")

@@ -113,7 +113,8 @@ v_lshl_add_u32 v5, v5, 1, 1
 global_store_dword v4, v5, s[0:1]
 """
 )
-# 32 groups of 64: stores what vector and scalar loads at s[2:3] return, with s4 added.
+# 32 groups of 64 threads. Loads words at address s[2:3] by vector and by scalar loads, adds s4 to
+# each word, and stores the sums at address s[0:1].
 ECHO = (
     LINE
     + """
