@@ -110,9 +110,9 @@ def to_words(data: bytes, is_hex: bool) -> list[int]:
         try:
             words = [int(word, 16) for word in data.decode("ascii").split()]
         except ValueError as error:
-            raise ValueError(f"expected hex words: {error}") from None
+            raise ValueError(f"expected hex words separated by blanks: {error}") from None
         if any(word < 0 or word >> 32 for word in words):
-            raise ValueError("expected hex words of 32 bits, got a larger or negative one")
+            raise ValueError("expected hex words of 32 bits, got a larger or negative word")
         return words
     code = text_section(data)
     if len(code) % 4:

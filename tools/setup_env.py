@@ -19,7 +19,7 @@ import _packages
 from _packages import PYTHON, ROOT, STAMP
 
 VENV = STAMP.parent
-# lists packages for which apt-get has run in this checkout
+# a file that lists the packages for which apt-get has run in this checkout
 TRIED = ROOT / "build" / "packages-tried"
 EXTRAS = "test,tools"
 INSTALL = ("-y", "--no-install-recommends", "install")

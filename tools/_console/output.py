@@ -125,7 +125,7 @@ class _Stream:
 
 
 class _Bytes:
-    """The binary side of a `_Stream`."""
+    """The binary stream below a text `_Stream`. It reports errors to the `_Stream`."""
 
     def __init__(self, text: _Stream, stream: Any) -> None:
         self._text, self._stream = text, stream
@@ -145,7 +145,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
     an error of standard output or stderr.
     """
     before = sys.stdout, sys.stderr
-    if None in before:  # fills descriptors 0 to 2, which a file opened later could get
+    if None in before:  # fills descriptors 0 to 2, so that no file opened later gets them
         while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(held)

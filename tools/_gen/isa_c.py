@@ -175,7 +175,7 @@ def row_flags(row: isa_rows.Row) -> str:
 
 
 def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
-    """Returns the fields that every instruction of a format has, whatever its operands."""
+    """Returns the initialisers for the fields of a format that hold no operand: the modifiers."""
     lines = []
     operand_fields = OPERANDS | {"saddr", "op", "opy", "simm16", "vdsty", "src0y", "vsrc1y", "vsrc"}
     if form.name in SECOND_WORDS:
@@ -212,7 +212,7 @@ def _array(kind: str, name: str, lines: list[str]) -> list[str]:
 
 
 class Tables:
-    """Collects the rows of one generation. Equal lists of operands are written once."""
+    """Makes the C tables of one generation's rows. Equal lists of operands are written once."""
 
     def __init__(self, gen: int, rows: list[isa_rows.Row]) -> None:
         self.gen = gen

@@ -100,7 +100,7 @@ class FromFile:
         try:
             values = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise UsageError(f"--arg @{self.path}: {error}") from error
+            raise UsageError(f"--arg @{self.path}: cannot read the array: {error}") from error
         if self.dtype and values.dtype == np.dtype(
             "V2"
         ):  # numpy reads bf16 arrays of other tools as V2

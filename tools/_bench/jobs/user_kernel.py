@@ -180,8 +180,8 @@ def _tolerance(written: Sequence[str]) -> float:
 
 
 def _flop_type(types: set[str]) -> str | None:
-    """Returns the flops roof that judges a kernel. None for a kernel with 16-bit types, which may
-    compute faster than that roof, and for a kernel without floats.
+    """Returns the type of the flops roof with which a kernel is compared: "f64" or "f32". Returns
+    None for a kernel without floats, and for one with 16-bit types, which may exceed the f32 roof.
     """
     if "f64" in types:
         return "f64"

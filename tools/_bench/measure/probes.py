@@ -42,7 +42,7 @@ NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by th
 COUNTED, LAUNCHES = 64, 2
 """A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
 timed in a batch."""
-REFERENCE = "reference"  # kind of a probe that belongs to no roof
+REFERENCE = "reference"  # the kind of roof that a probe without a roof has
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Roofed:
     measure the roof.
     """
 
-    kind: str  # "flops", "copy", "read" or REFERENCE
+    kind: str  # kind of the roof: "flops", "copy", "read" or REFERENCE
     work: float
     probes: list[Probe]
 
@@ -182,7 +182,8 @@ class Gauges:
             return self._placed(job)
 
         at = point(kernel, self.device.info)
-        # a device that is slow at SMALL skips the second size, which would take seconds
+        # a device that is slow with SMALL rounds of FMAs skips the larger number, which would take
+        # seconds
         for iters in (SMALL, int(at["iters"])):
             with made({**at, "iters": iters}) as bound:
                 lasts = max(timing.estimate(bound), 1.0)
@@ -256,8 +257,8 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Stores in `best` the rates of a row's probes that are higher than those there. Ignores a
-        stream whose bytes fit into a cache, because `best` holds the rate of memory.
+        """Raises the rate in `best` to that of the row's roof, if this is higher. Ignores a stream
+        whose bytes fit into a cache, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))

@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
 TITLE_LETTERS_PER_INCH = 10
-LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend, points per letter
+LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend; its font size in points
 # Largest number of labels on an axis whose values are words, and of letters in one such label.
 MOST_WORDS, WORD_LETTERS = 36, 20
 OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"

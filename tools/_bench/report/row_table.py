@@ -166,8 +166,8 @@ def _notes(row: Row) -> list[str]:
 
 
 def _abridged(text: str) -> str:
-    """Returns a cell's text, cut short. A hung device's report on its queue is pages long; stderr
-    has all of it.
+    """Returns a cell's text, cut to LONGEST_NOTE letters. The report of a hung device about its
+    queue is pages long; stderr shows all of it.
     """
     return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."
 

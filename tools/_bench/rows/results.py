@@ -143,7 +143,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate divided by the roof's, round by round, both in GFLOPS or GB/s."""
+    """A row's share of its roof. `row` and `roof` are rates by round, in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -237,7 +237,7 @@ class Row:
         return json.dumps(finite(self.as_json()), allow_nan=False)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the row in the form of the schema."""
+        """Returns the row as an entry of "results" in a results file."""
         s, m = self.subject, self.measured
         row: dict[str, Any] = {
             "kernel": s.kernel,

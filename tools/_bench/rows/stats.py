@@ -102,7 +102,7 @@ def paired(a: npt.ArrayLike, b: npt.ArrayLike) -> Summary:
 
 
 def rounded(s: Summary) -> dict[str, float | int]:
-    """Returns a summary of times in ns in the form of the results files."""
+    """Returns a summary of times in ns as the object that results files store."""
     return {
         "median": round(s.median, 3),
         "ci_low": round(s.low, 3),

@@ -118,7 +118,7 @@ class Bench:
         return made
 
     def hold(self, context: Any) -> Any:
-        """Enters a context manager. Its exit runs when the rung ends."""
+        """Enters a context manager and returns its value. The rung's end leaves the context."""
         return self._stack.enter_context(context)
 
     def run(

@@ -93,7 +93,7 @@ class Real:
 
 
 class Emulated:
-    """Card number `index` of an emulated machine. Without a machine, a new one is made."""
+    """Card number `index` of an emulated machine. Without `machine`, makes a new one."""
 
     emulated = True
     root = Path("/")

@@ -65,7 +65,7 @@ class Family:
 
 
 def _card(uri: str) -> str:
-    """Returns the part of an emulated URI that names the card."""
+    """Returns the name of the card in the URI of an emulated GPU: "gfx1100" for "emu:gfx1100#1"."""
     return uri.partition(":")[2].partition("#")[0] or "gfx1100"
 
 

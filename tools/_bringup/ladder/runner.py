@@ -27,7 +27,7 @@ class Bench(Protocol):
     def begin(self, rung: Rung) -> None: ...
 
     def settle(self) -> None:
-        """Frees what a rung used, after the rung passed. Raises if the GPU was reset or
+        """Frees what a rung used, after the rung passed. Raises Wrong if the GPU was reset or
         lost memory.
         """
 
@@ -35,7 +35,7 @@ class Bench(Protocol):
         """Closes everything after a failure, so that the next rung finds a newly opened device."""
 
     def abandon(self) -> None:
-        """Drops all open objects without a call to the driver, which may still be in a call."""
+        """Drops all open objects without a call to the driver, in which a call may still hang."""
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 
@@ -72,7 +72,7 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
         return value
     try:
         raise value
-    finally:  # the traceback refers to this frame; `del` avoids the cycle
+    finally:  # the traceback refers to this frame: `del` breaks the reference cycle
         del value
 
 

@@ -25,7 +25,7 @@ class Opened(Protocol):
     facts: dict[str, Any]
 
     def device_api(self) -> sp.Device:
-        """Returns the open device. After a failure, `recover` closes it and this opens it again."""
+        """Returns the open device. If `recover` closed it after a failure, opens it again."""
 
 
 def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 1) -> None:

@@ -97,7 +97,8 @@ def page_fault(b: Bench) -> str:
     if told is not None and told[0] and not gone <= told[0] < gone + (1 << 20):
         raise Wrong(f"GPUVM_FAULT says {told[0]:#x}, the store went to {gone:#x}", bad_fault=True)
     said = f"GPUVM_FAULT {told[0]:#x} status {told[1]:#x}" if told else "no GPUVM_FAULT query here"
-    # On silicon a fault alone does not fail the job: its writes are dropped and the job continues.
+    # On silicon a page fault alone does not fail the job: the hardware drops the faulty writes and
+    # the job continues.
     return f"ended {f'with {how}' if how else 'without an error'}; {said}; {recovered(b, gpu)}"
 
 
@@ -129,7 +130,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """Uses the public API on the card after all hangs of this file."""
+    """Computes a product by the public API, after all rungs of this file have hung the GPU."""
     import numpy as np
 
     import sparkle_drv as sp

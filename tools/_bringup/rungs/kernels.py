@@ -74,8 +74,8 @@ ds_read_b32 v4, v3
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v4, s[0:1]
 """
-# Each thread stores 4 words in scratch and sums them with weights. gfx10 uses the buffer descriptor
-# in s[4:7] and the wave's offset in s16; gfx11 uses scratch instructions.
+# Stores and loads a word in scratch, by the gfx level. gfx10 uses the buffer descriptor in s[4:7]
+# and the wave's offset in s16; gfx11 uses scratch instructions.
 _KEEP = {
     10: "buffer_store_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_store_b32 off, v{}, off offset:{}\n",

@@ -87,7 +87,7 @@ def device(b: Bench) -> str:
         )
     bits = sum(row.bit_count() for column in d.cu_bitmap for row in column)
     if not d.cu_active_number or not d.num_shader_engines:
-        raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
+        raise Wrong(f"{said}: expected compute units and shader engines, got none", no_cus=True)
     if bits != d.cu_active_number:
         raise Wrong(
             f"{said}: expected as many CUs in cu_bitmap as cu_active_number says, "
@@ -161,7 +161,10 @@ def memory(b: Bench) -> str:
     # (Mesa, amdgpu_devices.c).
     for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
-            raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
+            raise Wrong(
+                f"{name}: expected at most as many usable bytes as total bytes, got more",
+                bad_info=True,
+            )
     if not gtt or not vram:
         raise Wrong(
             f"expected some VRAM and some GTT, got {vram >> 20} MiB and {gtt >> 20} MiB",
