@@ -30,7 +30,7 @@ from _kit.wheel_archive import pack  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KIT = ROOT / "build" / "gpu-kit"
-# largest size of the kit: with the checkout's tracked files (11 MiB) it stays within 64 MiB
+# largest size of the kit; kit and tracked files of the checkout (11 MiB) stay below 64 MiB
 MOST_MIB = 53
 NEEDED = ("cffi", "msgpack", "numpy", "pyelftools")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -42,7 +42,7 @@ LOADER = ("libegl1", "libglvnd0", "libopengl0")
 
 
 def call(*command: str, cwd: Path = ROOT) -> str:
-    """Runs a command and returns its output. Raises CalledProcessError."""
+    """Runs a command and returns its output. Raises CalledProcessError if the command fails."""
     done = subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 
@@ -55,7 +55,7 @@ def package(kit: Path) -> None:
 
 
 def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
-    """Puts built wheels of NEEDED and of their dependencies into the kit, for each Python."""
+    """Puts wheels of NEEDED and of the packages that these need into the kit, for each Python."""
     numpies: dict[str, Path] = {}
     with tempfile.TemporaryDirectory() as folder:
         for python in pythons:

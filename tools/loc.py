@@ -1,7 +1,7 @@
 """Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
 
-A room is a folder of sources. --tokens REV compares the tokens of the rooms that a launch runs
-through with an earlier commit. --rooms exits 1 when a room has too many files, has no sentence that
+A room is a folder of sources. --tokens REV counts the tokens of the rooms that a launch runs
+through, now and at commit REV. --rooms exits 1 when a room has too many files, has no sentence that
 describes it, or breaks the order of imports. Exit code 2: an argument names no checkout, commit or
 folder.
 """

@@ -81,8 +81,8 @@ def read(name: str) -> bytes:
 
 
 def write(name: str | None, data: bytes) -> int:
-    """Writes data to a file. Returns 1, after a line on stderr, when the file could not
-    be written.
+    """Writes data to a file. If the file cannot be written, prints a line on stderr and
+    returns 1.
     """
     if name is not None:
         return OK if output.save("rdna_as.py", name, data) else FAILED
@@ -110,9 +110,9 @@ def to_words(data: bytes, is_hex: bool) -> list[int]:
         try:
             words = [int(word, 16) for word in data.decode("ascii").split()]
         except ValueError as error:
-            raise ValueError(f"expected hex words: {error}") from None
+            raise ValueError(f"expected hex words separated by blanks: {error}") from None
         if any(word < 0 or word >> 32 for word in words):
-            raise ValueError("expected hex words of 32 bits, got a larger or negative one")
+            raise ValueError("expected hex words of 32 bits, got a larger or negative word")
         return words
     code = text_section(data)
     if len(code) % 4:
@@ -141,8 +141,8 @@ def llvm_words(text: str, gfx: str) -> list[int] | None:
 def compare(text: str, words: list[int], gfx: str) -> int:
     """Compares `words`, the dwords that our assembler made of `text`, with those of llvm-mc.
 
-    Returns 0 when they are equal or llvm-mc is missing; otherwise 1, after a line on stderr about
-    the first difference.
+    Returns 0 when they are equal or llvm-mc is missing. Otherwise prints the first difference on
+    stderr and returns 1.
     """
     theirs = llvm_words(text, gfx)
     if theirs is None or theirs[: len(words)] == words:

@@ -1,8 +1,9 @@
 """Makes a checkout runnable: system packages (as root), the virtual environment, the build.
 
 make runs this file with the machine's python3. No other tool uses the file and no wheel contains
-it. Each step first checks whether it has work to do, so a second run takes a second and changes
-nothing. A lock covers the whole run: of two makes at once, the second waits.
+it. Each step first checks whether it has work to do. When the file runs again, it therefore changes
+nothing and ends within about one second. A lock covers the whole run: of two makes at once, the
+second waits.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import _packages
 from _packages import PYTHON, ROOT, STAMP
 
 VENV = STAMP.parent
-# lists packages for which apt-get has run in this checkout
+# a file that lists the packages for which apt-get has run in this checkout
 TRIED = ROOT / "build" / "packages-tried"
 EXTRAS = "test,tools"
 INSTALL = ("-y", "--no-install-recommends", "install")

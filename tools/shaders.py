@@ -88,7 +88,9 @@ def _wrong(blobs: Mapping[str, Any], targets: Sequence[str], root: Path) -> str:
 
 
 def build(name: str, source: Path, root: Path = SHADERS) -> dict[str, Any]:
-    """Compiles one source for all targets. Returns its entry in the manifest. Raises Failed."""
+    """Compiles one source for all targets. Returns its entry in the manifest. Raises Failed if a
+    compiler fails.
+    """
     maker, blobs = maker_of(name), {}
     for target in maker.TARGETS:
         out = root / f"{name}.{target}{maker.EXTENSION}"
@@ -119,7 +121,7 @@ def written(manifest: str, images: Mapping[str, Any]) -> str:
 
 def report(images: Mapping[str, Any], root: Path = SHADERS) -> Iterator[str]:
     """Yields a Markdown table of the CUDA kernels' resources by ptxas, for each target.
-    Raises Failed.
+    Raises Failed if there is no ptxas, or if it cannot assemble a file.
     """
     cuda.prepare()
     used = {

@@ -136,10 +136,10 @@ def doctor_command(args: argparse.Namespace) -> int:
 
 
 def _set_aside_nonsense() -> list[str]:
-    """Unsets variables of the cpu backend whose values make no sense, so that other backends can be
-    examined.
+    """Unsets environment variables of the cpu backend that have wrong values, so that the other
+    backends can be examined.
 
-    Returns discover()'s complaints about them. Raises ValueError for any other complaint.
+    Returns discover()'s complaints about these variables. Raises ValueError for any other.
     """
     import sparkle_drv as sp
 

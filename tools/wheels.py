@@ -28,7 +28,7 @@ from _console.problems import FAILED, OK  # noqa: E402
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "wheels"
 GLIBC = (2, 17)  # the oldest version for which zig links and on which numpy's wheels run
-MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # by machine: prefix of zig's header folders
+MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # machine -> prefix of zig's header folders
 PACKAGES = (
     *("auditwheel>=6.4,<7", "cffi>=1.16", "setuptools>=77.0.3", "ziglang>=0.15,<0.18"),
     "zopfli>=0.2",

@@ -85,7 +85,7 @@ def keep(
     """Prints the text and writes the files that were requested. `name`, if not empty, is the name
     of the files under results/.
 
-    Returns False, after a line on stderr, when a file could not be written.
+    If a file cannot be written, prints a line on stderr and returns False.
     """
     print(text)
     folder = RESULTS / report.machine(told["env"])

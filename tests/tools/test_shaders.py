@@ -133,7 +133,7 @@ def test_ptx_has_no_comments_and_short_names():
 
 
 @pytest.mark.parametrize(("source", "said"), [
-    ("wrong", "two.cu for sm_80:\nit is wrong"),
+    ("wrong", "two.cu for sm_80: nvcc failed:\nit is wrong"),
     (PTX + ".new", "two.sm_80.ptx does not assemble for sm_80:\ntoo new"),
     ("nothing", "two.cu for sm_80: expected one .version line"),
 ])  # fmt: skip

@@ -18,8 +18,8 @@ from _console.problems import FAILED
 
 
 def save(prog: str, path: str | os.PathLike[str], content: str | bytes) -> bool:
-    """Replaces a file's content atomically: never does a reader see half of it. Returns False,
-    after a line on stderr, when that failed.
+    """Replaces a file's content atomically: a reader never sees half of it. If that fails, prints
+    a line on stderr and returns False.
     """
     # The package is imported late, so that each tool can report a failure to load it.
     from sparkle_drv import saved_files
@@ -49,8 +49,8 @@ def so_far(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def written(prog: str, path: str | os.PathLike[str], write: Callable[[], object]) -> bool:
-    """Calls `write(path)`. Returns False, after a line on stderr, when it raised OSError or
-    ValueError.
+    """Calls `write(path)`. If the call raises OSError or ValueError, prints a line on stderr and
+    returns False.
     """
     try:
         write()
@@ -125,7 +125,7 @@ class _Stream:
 
 
 class _Bytes:
-    """The binary side of a `_Stream`."""
+    """The binary stream below a text `_Stream`. It reports errors to the `_Stream`."""
 
     def __init__(self, text: _Stream, stream: Any) -> None:
         self._text, self._stream = text, stream
@@ -145,7 +145,7 @@ def guarded(prog: str, work: Callable[[], int]) -> int:
     an error of standard output or stderr.
     """
     before = sys.stdout, sys.stderr
-    if None in before:  # fills descriptors 0 to 2, which a file opened later could get
+    if None in before:  # fills descriptors 0 to 2, so that no file opened later gets them
         while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(held)

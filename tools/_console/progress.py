@@ -33,7 +33,7 @@ class Progress:
         self.clear()
 
     def step(self, what: str) -> None:
-        """Shows the next piece of work."""
+        """Shows `what`, the name of the next piece of work, and the time left."""
         done, self.begun = self.begun, self.begun + 1
         if not self.live:
             return

@@ -26,7 +26,7 @@ def read() -> dict[int, list[isa_rows.Row]]:
         try:
             rows = isa_rows.parse_table((ROOT / source).read_text())
         except ValueError as error:
-            raise ValueError(f"{source}: {error}") from error
+            raise ValueError(f"cannot read the table {source}: {error}") from error
         found[gen] = isa_rows.with_promoted(rows)
     return found
 

@@ -8,7 +8,8 @@ FORMATS = isa_formats.FORMATS
 # Codes of operands that are implied, because no field of the instruction holds them.
 FIXED = {"vcc": 106, "exec": 126}
 SECOND_WORDS = ("DPP16", "DPP8", "SDWA", "SDWAB")
-# Fields that hold an operand. decode.c requires 0 in each of them that a row does not use.
+# Fields that hold an operand. If an instruction does not use one of its format's fields here,
+# decode.c requires 0 in this field.
 OPERANDS = {
     *("vdst", "sdst", "src0", "src1", "src2", "vsrc1", "ssrc0", "ssrc1", "sdata", "sbase"),
     *("addr", "data", "data0", "data1", "vaddr", "vdata", "srsrc"),
@@ -174,7 +175,7 @@ def row_flags(row: isa_rows.Row) -> str:
 
 
 def modifier_lines(gen: int, form: isa_formats.Format) -> list[str]:
-    """Returns the fields that every instruction of a format has, whatever its operands."""
+    """Returns the initialisers for the fields of a format that hold no operand: the modifiers."""
     lines = []
     operand_fields = OPERANDS | {"saddr", "op", "opy", "simm16", "vdsty", "src0y", "vsrc1y", "vsrc"}
     if form.name in SECOND_WORDS:
@@ -211,7 +212,7 @@ def _array(kind: str, name: str, lines: list[str]) -> list[str]:
 
 
 class Tables:
-    """Collects the rows of one generation. Equal lists of operands are written once."""
+    """Makes the C tables of one generation's rows. Equal lists of operands are written once."""
 
     def __init__(self, gen: int, rows: list[isa_rows.Row]) -> None:
         self.gen = gen
@@ -233,7 +234,10 @@ class Tables:
         known = self.by_format.setdefault(table, {})
         other = known.setdefault(row_index(row), row)
         if other is not row:
-            raise ValueError(f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}")
+            raise ValueError(
+                "expected one instruction for an opcode, but "
+                f"{row.name} and {other.name} are both {row.format} {row.opcode:#x}"
+            )
 
     def span(self, row: isa_rows.Row) -> str:
         """Returns C text "INDEX, COUNT": the index of the row's first operand in the list of

@@ -68,10 +68,10 @@ def _place(place: bits.Place) -> str:
 
 
 def _by_level(forms: dict[int, str], name: str) -> Iterator[tuple[str, str]]:
-    """Yields (name, form) for each different form of a field.
+    """Yields (C name, form) for each different form of a field.
 
-    The form of gfx10 has the plain name; without gfx10, the first gfx level's form has it. Names of
-    other forms end in their gfx level.
+    gfx10's form has the plain name. If the field does not exist on gfx10, the form of its first gfx
+    level has the plain name. Names of other forms end in their gfx level.
     """
     usual = forms.get(10, next(iter(forms.values())))
     yield name, usual

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from _loc.rooms import Arrow, Room
 
-# The layers from top to bottom, named by folders. A folder belongs to the layer with the longest
-# name that begins its own path.
+# The layers from top to bottom, named by folders. If the names of several layers are prefixes of a
+# folder's path, the folder belongs to the layer with the longest name.
 LAYERS = (
     "tests",
     "benchmarks",
@@ -54,7 +54,7 @@ USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/saved_files.py"),
-    "sparkle_drv/cluster",  # tools/sparkle.py imports it, to start nodes and make certificates
+    "sparkle_drv/cluster",  # for tools/sparkle.py, which starts nodes and makes certificates
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )

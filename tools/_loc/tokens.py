@@ -42,7 +42,7 @@ class NoSuchRevision(Exception):
 
 @dataclass
 class Size:
-    """A number of tokens, and the number of lines on which a token begins."""
+    """The size of code: its tokens, and the lines on which a token begins."""
 
     tokens: int = 0
     lines: int = 0
@@ -104,7 +104,7 @@ def room(path: str) -> str:
 
 def compared(root: Path, rev: str) -> dict[str, tuple[Size, Size]]:
     """Returns for each folder of ROOMS its size at commit `rev` and its size in the working tree.
-    Raises NoSuchRevision.
+    Raises NoSuchRevision if git does not know the commit or is not installed.
     """
     if not _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip():
         raise NoSuchRevision(rev)
@@ -150,7 +150,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def report(sizes: dict[str, tuple[Size, Size]]) -> str:
-    """Returns a table with a row for each folder of ROOMS that has code, then their sum."""
+    """Returns a table: a row for each folder of ROOMS that has code, and a row with their sum."""
     rows = [
         f"{'room':<20}{'tokens':>9}{'lines':>8}{'a line':>8}"
         f"{'now: tokens':>14}{'lines':>8}{'a line':>8}{'ratio':>8}"

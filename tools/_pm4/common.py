@@ -91,7 +91,7 @@ def read(args: argparse.Namespace, name: str) -> list[Ib]:
         raise InputError(f"{name}:{error.line}:{error.column}: {error.reason}") from None
     except ValueError as error:
         wanted = UsageError if args.gfx is None else InputError
-        raise wanted(f"{name}: {error}") from None
+        raise wanted(f"{name}: cannot read the IBs: {error}") from None
     if not ibs:
         raise InputError(f"{name}: expected an IB, got none")
     return ibs

@@ -49,7 +49,9 @@ def lint(args: argparse.Namespace) -> int:
     if not args.files:
         raise UsageError("lint: expected a file, or --rules")
     if unknown := set(args.disable) - lowlevel.RULES.keys():
-        raise UsageError(f"--disable: expected rules of --rules, got {', '.join(sorted(unknown))}")
+        raise UsageError(
+            f"--disable: expected rules that --rules lists, got {', '.join(sorted(unknown))}"
+        )
     ibs = common.read_all(args, args.files)
     found = lowlevel.lint(ibs, args.disable, kernel(args, ibs[0].gfx))
     if args.json:
@@ -96,7 +98,9 @@ def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
     try:
         told = lowlevel.descriptors.KernelDescriptor.decode(dwords, gfx)
     except ValueError as error:
-        raise InputError(f"{args.descriptor}: {error}") from None
+        raise InputError(
+            f"{args.descriptor}: cannot decode the kernel descriptor: {error}"
+        ) from None
     return Kernel(
         told["group_segment_fixed_size"] if args.lds is None else args.lds,
         *(told[f"compute_pgm_rsrc{n}"] for n in (1, 2, 3)),

@@ -91,6 +91,6 @@ def valued(register: regs.Register, text: str, gfx: int) -> int:
     try:
         return lowlevel.read_value(text, register, gfx)
     except TextError as error:
-        raise InputError(f"{register.name}={text}: {error.reason}") from None
+        raise InputError(f"{register.name}={text}: cannot read the value: {error.reason}") from None
     except ValueError as error:
         raise InputError(str(error)) from None

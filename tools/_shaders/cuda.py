@@ -57,12 +57,17 @@ class Usage:
 
 
 def prepare() -> None:
-    """Finds nvcc and ptxas of version RELEASE, or installs PACKAGES under build/. Raises Failed."""
+    """Finds nvcc and ptxas of version RELEASE, or installs PACKAGES under build/.
+
+    Raises Failed if the installation fails or brings no such compiler.
+    """
     folders = [None, _inside(FOLDER)]
     if not any(_usable(folder) for folder in folders):
         _install()
         if not _usable(_inside(FOLDER)):
-            raise Failed(f"no nvcc {RELEASE} on PATH, and {' '.join(PACKAGES)} brought none")
+            raise Failed(
+                f"no nvcc {RELEASE} on PATH, and installing {' '.join(PACKAGES)} brought none"
+            )
 
 
 def _inside(folder: Path) -> str:
@@ -102,7 +107,7 @@ def compile(source: Path, target: str, out: Path) -> None:
         cwd=source.parent, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     if done.returncode:
-        raise Failed(f"{source.name} for {target}:\n{done.stderr or done.stdout}")
+        raise Failed(f"{source.name} for {target}: nvcc failed:\n{done.stderr or done.stdout}")
     text, count = _VERSION.subn(f".version {ISA}", out.read_text())
     if count != 1:
         raise Failed(

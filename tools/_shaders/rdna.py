@@ -16,7 +16,7 @@ TARGETS = ("gfx10-3-generic", "gfx11-generic")
 FLAGS = (
     *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=6"),
     *("-O2", "-nogpulib", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt"),
-    *("-Wall", "-Wextra", "-Wl,--strip-all"),  # strips .symtab, as the loader reads .dynsym
+    *("-Wall", "-Wextra", "-Wl,--strip-all"),  # strips .symtab: the loader only reads .dynsym
 )
 _EXPECTED = "code object v6 is still in development"
 
@@ -44,4 +44,4 @@ def compile(source: Path, target: str, out: Path) -> None:
     )  # fmt: skip
     said = [line for line in done.stderr.splitlines() if _EXPECTED not in line]
     if done.returncode or said:
-        raise Failed("\n".join([f"{source.name} for {target}:", *said]))
+        raise Failed("\n".join([f"{source.name} for {target}: clang failed or warned:", *said]))

@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its own subcommands."""
+    """Adds the subcommand `certs`, with subcommands of its own, to sparkle.py."""
     made = sub.add_parser(
         "certs",
         help="certificates of nodes and clients, and the CA that signs them",
@@ -74,7 +74,11 @@ def _made_files(one: argparse.ArgumentParser, whose: str, required: bool = False
 
 
 def certs(args: argparse.Namespace) -> int:
-    """Runs one of the subcommands. Raises UsageError, ValueError, OSError."""
+    """Runs the subcommand of `certs` that the command line names.
+
+    Raises UsageError for a wrong argument or without the package cryptography. Raises ValueError
+    when cluster/trust refuses the request, and OSError when a file cannot be read or written.
+    """
     try:
         from sparkle_drv.cluster import refused
         from sparkle_drv.cluster.trust import authority  # noqa: F401  fails without its packages
@@ -191,7 +195,7 @@ def _typed(make: Callable[[], Made]) -> Made:
     try:
         return make()
     except ValueError as error:
-        raise UsageError(f"certs: {error}") from error
+        raise UsageError(f"certs: wrong argument: {error}") from error
 
 
 def _to_copy(out: Path | None) -> str:

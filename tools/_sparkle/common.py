@@ -16,7 +16,7 @@ Subcommands = Any
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """Returns (2, 3) for "2x3". For argparse."""
+    """Returns (2, 3) for "2x3". argparse calls it to read an argument."""
     if not re.fullmatch(r"[1-9][0-9]*(x[1-9][0-9]*)*", text):
         raise argparse.ArgumentTypeError(f"expected sizes such as 256x256, got {text!r}")
     return tuple(int(size) for size in text.split("x"))

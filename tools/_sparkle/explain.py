@@ -22,7 +22,7 @@ last. The first calls' times may lead to another device."""
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its operations."""
+    """Adds the subcommand `explain`, with a subcommand for each operation, to sparkle.py."""
     made = sub.add_parser(
         "explain",
         help="where a call would go, its predicted times, and why others lose",
@@ -74,7 +74,9 @@ def _operation(
 
 def explain(args: argparse.Namespace) -> int:
     """Calls the operation of the command line several times and prints the plan of the last call.
-    Raises NoSuchDevice.
+
+    Raises NoSuchDevice if a device of the command line cannot be used. Raises ValueError if the
+    call fails.
     """
     import sparkle_drv as sp
 
@@ -95,7 +97,7 @@ def explain(args: argparse.Namespace) -> int:
                     break
                 call()
         except (sp.SparkleError, MemoryError, TypeError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+            raise ValueError(f"the call failed: {type(error).__name__}: {error}") from error
         if args.json:
             if ctx.last_plan is None:
                 raise ValueError(

@@ -24,7 +24,7 @@ NBYTES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26}
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its options."""
+    """Adds the subcommand `mesh` and its options to sparkle.py."""
     made = sub.add_parser(
         "mesh",
         help="the links between devices: rates, latencies, routes, a picture",
@@ -42,7 +42,7 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def mesh(args: argparse.Namespace) -> int:
-    """Prints the facts about the mesh. Raises NoSuchDevice."""
+    """Prints the facts about the mesh. Raises NoSuchDevice if a device cannot be opened."""
     import sparkle_drv as sp
 
     if args.svg is not None and not args.svg.parent.is_dir():  # checked before the mesh is measured
@@ -58,7 +58,7 @@ def mesh(args: argparse.Namespace) -> int:
         try:
             topology = one.topology
         except (sp.SparkleError, MemoryError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+            raise ValueError(f"cannot measure the mesh: {type(error).__name__}: {error}") from error
         print(topology)
         for line in (*_routes(one), *_plans(one)):
             print(line)

@@ -93,10 +93,10 @@ def _ways(topology: Topology, at: dict[str, Place]) -> Iterator[tuple[str, str]]
 
 
 def _arrow(source: Place, to: Place, kind: str, width: float, said: str) -> tuple[str, str]:
-    """Returns a line and its text. The line is parallel to the line between the two devices,
-    shifted aside, and does not touch them.
+    """Returns an arrow and its text. The arrow is parallel to the straight line between the two
+    devices. It is shifted aside and does not touch the devices' circles.
 
-    The text runs along the line, away from its middle, where links cross.
+    The text runs along the arrow, but not at its middle, because arrows cross there.
     """
     dx, dy = to[0] - source[0], to[1] - source[1]
     length = math.hypot(dx, dy)

@@ -21,7 +21,7 @@ PACKAGES = ("cryptography", "zenoh", "msgpack")
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its options."""
+    """Adds the subcommand `node` and its options to sparkle.py."""
     made = sub.add_parser(
         "node",
         help="lend this machine's devices to clients with a certificate",
@@ -54,7 +54,11 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def node(args: argparse.Namespace) -> int:
-    """Runs until SIGINT or SIGTERM. Raises UsageError, NoSuchDevice, ValueError, OSError."""
+    """Lends the devices until SIGINT or SIGTERM.
+
+    Raises UsageError for a wrong argument, and NoSuchDevice if a device cannot be opened. Raises
+    ValueError if the node cannot use its certificates, and OSError if a file cannot be read.
+    """
     try:
         from sparkle_drv.cluster.node import process, quotas
         from sparkle_drv.cluster.refused import Refused
@@ -71,7 +75,7 @@ def node(args: argparse.Namespace) -> int:
     try:
         limits = quotas.parse(",".join(args.quota))
     except ValueError as error:
-        raise UsageError(f"node: {error}") from error
+        raise UsageError(f"node: wrong argument: {error}") from error
     links.hear(_say)
     # A signal may be delivered to a thread of Zenoh, which does not wake this thread. The pipe
     # does.

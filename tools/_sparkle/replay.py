@@ -19,7 +19,7 @@ MOST = 10
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its options."""
+    """Adds the subcommand `replay` and its options to sparkle.py."""
     made = sub.add_parser(
         "replay",
         help="decide again what a trace recorded; or with other devices",
@@ -48,7 +48,7 @@ def add(sub: Subcommands, epilog: str) -> None:
 
 
 def factor(text: str) -> tuple[str, float]:
-    """Returns ("cuda:0", 2.0) for "cuda:0=2". For argparse."""
+    """Returns ("cuda:0", 2.0) for "cuda:0=2". argparse calls it to read --rate."""
     uri, _, value = text.rpartition("=")
     try:
         found = float(value)
@@ -68,7 +68,7 @@ def replay(args: argparse.Namespace) -> int:
     try:
         found = sp.replay(args.file, without=args.without, rate=dict(args.rate))
     except sp.DeviceNotFound as error:
-        raise UsageError(f"--without, --rate: {error}") from error
+        raise UsageError(f"wrong device of --without or --rate: {error}") from error
     asked = bool(args.without or args.rate)
     if args.json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))

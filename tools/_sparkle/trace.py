@@ -19,7 +19,7 @@ MOST = 20
 
 
 def add(sub: Subcommands, epilog: str) -> None:
-    """Adds the command and its options."""
+    """Adds the subcommand `trace` and its options to sparkle.py."""
     made = sub.add_parser(
         "trace",
         help="check a trace that Context.save_trace wrote, and sum it up",

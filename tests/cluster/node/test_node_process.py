@@ -149,7 +149,7 @@ def test_a_quota_that_is_none_is_a_usage_error(homes):
     node = Running(homes[0], "--devices", "cpu", "--quota", "moons=3")
     _, errors = node.process.communicate(timeout=20)
     assert node.process.returncode == 2
-    assert errors.startswith("sparkle.py: node: quota: expected one of")
+    assert errors.startswith("sparkle.py: node: wrong argument: quota: expected one of")
     assert len(errors.splitlines()) == 1
 
 

@@ -47,7 +47,7 @@ def test_numbers(spec, values):
         ("8..4", "expected a rising range"),
         ("1..8*1", "expected a rising range"),
         ("8:1:*2", "expected a rising range"),
-        ("1:8:2", "expected a step *factor or +step"),
+        ("1:8:2", "expected a step of the form *factor or +step"),
         ("1:8:", "expected a step"),
         ("1:", "expected a number or a name"),
         ("1..8+0", "expected a rising range"),

@@ -159,7 +159,7 @@ def test_files_without_a_common_reference_are_compared_by_times(bench, files, ca
 def test_probes_that_are_no_rates_of_the_samples(bench, files, capsys, probes):
     good, bad = document(row(times(100))), document({**row(times(100)), "probes": probes})
     assert bench("compare", files("good", good), files("bad", bad)) == 2
-    assert "expected positive numbers in probes, one per sample" in capsys.readouterr().err
+    assert "expected positive rates in 'probes', one per sample" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("noise", [5, "x", {"others_percent": "y"}, {"others_percent": [1]}])
@@ -290,7 +290,7 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
         (files("a", "{"), "is not JSON"),
         (files("b", "[1]"), "expected a results file"),
         (files("c", {"schema": 2, "results": []}), "expected schema 1, got 2"),
-        (files("d", bad_row), "results[0]: expected 'axes' of the right type"),
+        (files("d", bad_row), "results[0]: expected 'axes' with the type that the schema"),
         (files("e", negative), "positive"),
         (good.with_name("missing"), "No such file"),
         (good.parent, "Is a directory"),

@@ -97,7 +97,7 @@ def test_c_is_compiled_for_each_set_of_macros(bench, folder, tmp_path, capsys):
     words = ("-D", "FACTOR=1,3", "--ref", "the ref.py:f", "--json", out)
     assert bench("kernel", "b.c:scale", *ONE, *words, *QUICK) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("FAILED b.c:scale FACTOR=1 hot: ImageError: b.c: cc: ")
+    assert line.startswith("FAILED b.c:scale FACTOR=1 hot: ImageError: b.c: cc failed: ")
     assert "#error one is none" in line
     rows = json.loads(out.read_text())["results"]
     assert [row["verified"] for row in rows] == [False, True]

@@ -116,7 +116,7 @@ def test_bf16_from_files(cpu, library, tmp_path):
         found = row(cpu, library, "thrice_bf16", *args)
         assert found.verified, found.reason
     np.save(tmp_path / "f.npy", np.ones(3, np.float32))
-    with pytest.raises(UsageError, match="expected uint16, not empty, got float32"):
+    with pytest.raises(UsageError, match="expected a non-empty array of uint16, got float32"):
         job(library, "thrice_bf16", "out:bf16[3]", f"bf16@{tmp_path / 'f.npy'}")
 
 

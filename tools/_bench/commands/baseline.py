@@ -61,8 +61,8 @@ def thinned(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
-    """Writes a baseline with one row per line, so that a diff is readable. Returns False, after a
-    line on stderr, when that failed.
+    """Writes a baseline with one row per line, so that a diff is readable. If that fails, prints a
+    line on stderr and returns False.
     """
     kept = results.finite(thinned(document))
     rest = {key: value for key, value in kept.items() if key != "results"}

@@ -166,7 +166,7 @@ def session(
 
 
 def modes(text: str) -> list[str]:
-    """Returns ["hot", "cold"] for "hot,cold". Raises UsageError."""
+    """Returns ["hot", "cold"] for "hot,cold". Raises UsageError for an unknown mode."""
     chosen = list(dict.fromkeys(mode.strip() for mode in text.split(",")))
     for mode in chosen:
         if mode not in results.MODES:

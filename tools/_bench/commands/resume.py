@@ -131,7 +131,7 @@ class Ledger:
     _places: list[list[Row]] = field(default_factory=list)
 
     def met(self, info: sp.DeviceInfo) -> None:
-        """Writes a device into the results file's document, before its work is planned.
+        """Adds a device to the document of the results file, before the device's work is planned.
 
         Raises NotComparable if the earlier run measured another device under this URI.
         """

@@ -60,7 +60,7 @@ class Session:
     outputs: Outputs
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = shift.THRESHOLD  # threshold of the verdicts on rivals
-    isolated: bool = False  # True: measure in a child process
+    isolated: bool = False  # whether to measure in a child process
     earlier: Earlier | None = None  # the file of --resume
     ledger: Ledger = field(init=False)
     search: SweepSearch | None = None  # what `kernel --search` runs

@@ -62,7 +62,10 @@ def integer(text: str, names: Mapping[str, Number] | None = None) -> int:
     """
     value = evaluate(text, names)
     if abs(value) > _LIMIT:
-        raise UsageError(f"expression {text!r}: the value is beyond 64 bits")
+        raise UsageError(
+            f"expression {text!r}: expected a number that fits 64 bits, but the value is beyond 64 "
+            "bits"
+        )
     if value != int(value):
         raise UsageError(f"{text!r}: expected a whole number, got {value}")
     return int(value)
@@ -147,8 +150,9 @@ class _Parser:
         return value
 
     def unless(self, decided: bool, read: Callable[[], Number]) -> Number:
-        """Reads a part of an expression by `read` and returns its value. With `decided`, this value
-        cannot change the result of the expression. Its arithmetic then raises nothing.
+        """Reads a part of an expression by `read` and returns its value. `decided` says that the
+        result of the expression is known without this part, as in "0 and 1/0". The arithmetic of
+        such a part raises nothing.
         """
         self.idle += decided
         value = read()
@@ -266,7 +270,7 @@ class _Parser:
         if self.idle:
             return 0
         if isinstance(value, int) and abs(value) > _LIMIT:
-            raise self.wrong("the value is beyond 64 bits")
+            raise self.wrong("expected a number that fits 64 bits, but the value is beyond 64 bits")
         if isinstance(value, float) and not math.isfinite(value):
             raise self.wrong(f"expected a finite number, but the value is {value}")
         return value

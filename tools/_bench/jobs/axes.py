@@ -39,7 +39,11 @@ class Axis:
     neutral: Value | None = None
 
     def parse(self, spec: str) -> tuple[Value, ...]:
-        """Returns the values of a spec such as "1M,4M" or "256..1024*2". Raises UsageError."""
+        """Returns the values of a spec such as "1M,4M" or "256..1024*2".
+
+        Raises UsageError if the spec cannot be read, has a value that the axis does not allow, or
+        has more than MOST_VALUES values.
+        """
         values: list[Value] = []
         for item in _split(spec):
             values += self._words(item) if self.words else self._numbers(item)
@@ -77,14 +81,15 @@ def span_of(item: str, name: str) -> list[int]:
     """Returns the values of one item of a spec: a number, or a range a..b, a..b*factor or
     a..b+step.
 
-    a:b, a:b:*factor and a:b:+step mean the same. Raises UsageError.
+    a:b, a:b:*factor and a:b:+step mean the same. Raises UsageError if the item cannot be read or
+    its range does not rise.
     """
     low_text, dots, rest = item.partition("..")
     if not dots:
         low_text, dots, rest = item.partition(":")
         high_text, colon, step_text = rest.partition(":")
         if colon and not step_text.strip().startswith(("*", "+")):
-            raise UsageError(f"axis {name}: {item!r}: expected a step *factor or +step")
+            raise UsageError(f"axis {name}: {item!r}: expected a step of the form *factor or +step")
         rest = high_text + step_text.strip()
     low = arith.integer(low_text)
     if not dots:
@@ -122,7 +127,7 @@ def assignments(specs: Iterable[str], flag: str = "-a") -> dict[str, str]:
 
 def points(axes: Sequence[Axis], given: Mapping[str, str]) -> list[Point]:
     """Returns every combination of the axes' values, in order. Specs in `given` replace defaults.
-    Raises UsageError.
+    Raises UsageError for a wrong spec, and for more than MOST_POINTS combinations.
     """
     columns = [
         axis.parse(given[axis.name]) if axis.name in given else axis.default for axis in axes

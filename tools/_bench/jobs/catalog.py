@@ -73,7 +73,7 @@ def given_axes(kernels: Iterable[str], specs: Sequence[str]) -> dict[str, dict[s
 
 def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[Point]:
     """Returns the points of a kernel's axes on a device. Numbers replace the values "auto" and
-    "size" of axes. Raises UsageError.
+    "size" of axes. Raises UsageError if a spec in `given` cannot be read.
     """
     row = table()[kernel]
     axes = row.axes

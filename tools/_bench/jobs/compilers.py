@@ -185,7 +185,7 @@ def _run(source: Path, command: Sequence[str], out: Path) -> None:
         raise
     if process.returncode or not out.is_file():
         what = _first_lines(said.decode(errors="replace")) or f"status {process.returncode}"
-        raise sp.ImageError(f"{source}: {command[0]}: {what}")
+        raise sp.ImageError(f"{source}: {command[0]} failed: {what}")
 
 
 def _first_lines(said: str) -> str:

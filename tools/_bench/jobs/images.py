@@ -30,7 +30,9 @@ _U32 = 1 << 32
 
 
 def split_image(text: str) -> tuple[Path, str]:
-    """Returns ("saxpy.so", "saxpy") for "saxpy.so:saxpy". Raises UsageError."""
+    """Returns ("saxpy.so", "saxpy") for "saxpy.so:saxpy". Raises UsageError for another form or a
+    missing file.
+    """
     file, colon, entry = text.rpartition(":")
     if not colon or not file or not entry:
         raise UsageError(f"expected FILE:ENTRY, such as saxpy.so:saxpy, got {text!r}")
@@ -65,8 +67,8 @@ def glsl(path: Path) -> str | None:
 
 
 def with_macros(text: str, macros: Mapping[str, int]) -> str:
-    """Returns GLSL with a #define for each macro after its #version and #extension lines, and a
-    #line.
+    """Returns the GLSL text with a #define for each macro after its #version and #extension lines.
+    A #line after the macros keeps the line numbers of the user's file.
 
     A value beyond 32 bits is left out, because GLSL has no constant for it: such a size may be
     meant for --bytes alone.

@@ -83,7 +83,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value argument, already rounded to its type."""
+    """A kernel argument that is a number, not a pointer. It is already rounded to its type."""
 
     name: str
     type: str

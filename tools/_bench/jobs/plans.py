@@ -53,8 +53,8 @@ def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | N
 
 
 def executed(scalars: Scalars, plan: sp.TilePlan | None) -> float:
-    """Returns the flops of the products of Winograd's algorithm if the plan uses it;
-    otherwise 0.
+    """Returns the flops of the matrix products in Winograd's algorithm. Returns 0 if the plan uses
+    another algorithm.
     """
     from sparkle_drv.ops.tiles import winograd as tiles_winograd
 

@@ -61,7 +61,9 @@ def sweep(
 
 
 def check_define(name: str) -> None:
-    """Raises UsageError for a name that -D must not give."""
+    """Raises UsageError unless -D may give this name. The name must be a macro name, and
+    --group-size and --where must not use it already.
+    """
     images.check_name(name)
     if name in (*GROUP_NAMES, GROUP_AXIS):
         raise UsageError(f"-D {name}: --group-size gives that name; expected another name")
@@ -119,7 +121,10 @@ def numbers(point: Point) -> dict[str, int]:
 
 
 def triple(flag: str, text: str, names: Mapping[str, arith.Number]) -> tuple[int, int, int]:
-    """Returns (x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing numbers are 1. Raises UsageError."""
+    """Returns (x, y, z) of "N/256", "X,Y" or "X,Y,Z"; missing numbers are 1.
+
+    Raises UsageError for more than three numbers, or for a number below 1.
+    """
     values = [arith.integer(part, names) for part in split_outside_brackets(text)]
     if not 1 <= len(values) <= 3 or min(values) < 1:
         raise UsageError(f"{flag}: expected one to three numbers from 1, got {text!r}")

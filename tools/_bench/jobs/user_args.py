@@ -31,7 +31,9 @@ HELP = "in:f32[N], out:f32[N], inout:f32[N], f32=2.0, u32=N or @x.npy; in the ke
 
 
 def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
-    """Returns the argument number `at`. Sizes are arithmetic over `names`. Raises UsageError."""
+    """Returns the kernel's argument number `at`, which the --arg option `text` describes. Sizes in
+    `text` are arithmetic over `names`. Raises UsageError if `text` cannot be read.
+    """
     name = f"arg{at}"
     if named := _FILE.fullmatch(text):
         return _from_file(name, text, named["type"], named["path"])
@@ -51,7 +53,8 @@ def argument(text: str, at: int, names: Mapping[str, int | float]) -> Arg:
         if kind not in SCALARS:
             known = ", ".join(SCALARS)
             raise UsageError(
-                f"--arg {text}: expected a value of {known}; {kind} is for arrays only"
+                f"--arg {text}: expected a value whose type is one of {known}; "
+                f"{kind} is for arrays only"
             )
         number = arith.evaluate(value["value"], names)
         if kind[0] != "f":
@@ -79,7 +82,8 @@ def _from_file(name: str, text: str, kind: str | None, path: str) -> Operand:
     if kind is None or values.dtype != TYPES[kind] or not values.size:
         wanted = TYPES[kind] if kind else "one of " + ", ".join(kinds.values())
         raise UsageError(
-            f"--arg {text}: expected {wanted}, not empty, got {values.dtype} of {values.shape}"
+            f"--arg {text}: expected a non-empty array of {wanted}, got {values.dtype} of shape "
+            f"{values.shape}"
         )
     return Operand(name, kind, "r", values.shape, stored)
 
@@ -96,7 +100,7 @@ class FromFile:
         try:
             values = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise UsageError(f"--arg @{self.path}: {error}") from error
+            raise UsageError(f"--arg @{self.path}: cannot read the array: {error}") from error
         if self.dtype and values.dtype == np.dtype(
             "V2"
         ):  # numpy reads bf16 arrays of other tools as V2

@@ -63,13 +63,14 @@ class Rival:
 
 def rival(text: str) -> Rival:
     """Reads a --vs option, such as "FILE:ENTRY --groups N/512 --group-size 128 -D BLOCK=128".
-    Raises UsageError.
+
+    Raises UsageError if the file is missing or an option cannot be read.
     """
     image, *rest = _OPTION.split(text, maxsplit=1)
     try:
         found, behind = getopt.getopt(shlex.split("".join(rest)), "D:", ["groups=", "group-size="])
     except (getopt.GetoptError, ValueError) as error:
-        raise UsageError(f"--vs {text!r}: {error}") from None
+        raise UsageError(f"--vs {text!r}: cannot read the options: {error}") from None
     if behind:
         raise UsageError(f"--vs {text!r}: expected -D, --groups or --group-size, got {behind[0]!r}")
     given = dict(found)
@@ -142,7 +143,7 @@ def _cost(option: str, text: str, names: Mapping[str, int | float]) -> float:
 
 def against(job: Job, spec: Spec, rivals: Sequence[Rival], point: Point) -> Job:
     """Returns the job with its rivals. They have the same arguments and inputs, but each has its
-    own grid and macros. Raises UsageError.
+    own grid and macros. Raises UsageError as `make` does.
     """
     made: list[Job] = []
     for one in rivals:
@@ -179,8 +180,8 @@ def _tolerance(written: Sequence[str]) -> float:
 
 
 def _flop_type(types: set[str]) -> str | None:
-    """Returns the flops roof that judges a kernel. None for a kernel with 16-bit types, which may
-    compute faster than that roof, and for a kernel without floats.
+    """Returns the type of the flops roof with which a kernel is compared: "f64" or "f32". Returns
+    None for a kernel without floats, and for one with 16-bit types, which may exceed the f32 roof.
     """
     if "f64" in types:
         return "f64"

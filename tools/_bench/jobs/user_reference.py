@@ -39,7 +39,7 @@ def load_reference(text: str) -> Callable[..., Any]:
 @lru_cache(maxsize=8)
 def _module(file: str, changed: int) -> ModuleType:
     """Runs the file and returns its module. `changed` is the file's time of change: an unchanged
-    file is not run again. Raises UsageError.
+    file is not run again. Raises UsageError if the file is no Python file or raises an exception.
     """
     path = Path(file)
     spec = importlib.util.spec_from_file_location("sparkle_bench_reference", path)
@@ -51,7 +51,9 @@ def _module(file: str, changed: int) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's file may raise anything, even SystemExit
-        raise UsageError(f"--ref {file}: {type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"--ref {file}: running the file raised {type(error).__name__}: {error}"
+        ) from error
     return module
 
 
@@ -59,7 +61,7 @@ class Reference:
     """Calls the user's function with inputs and values in order; floats are widened to float64.
 
     The function's result, or its tuple of results, is the expected outputs in order. Raises
-    UsageError.
+    UsageError if the function raises an exception or returns another number of results.
     """
 
     def __init__(self, text: str, args: tuple[Arg, ...]) -> None:
@@ -80,7 +82,9 @@ class Reference:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a user's function may raise anything, even SystemExit
-            raise UsageError(f"--ref {self.text}: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"--ref {self.text}: the function raised {type(error).__name__}: {error}"
+            ) from error
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(outputs):
             raise UsageError(

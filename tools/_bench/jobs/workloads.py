@@ -281,7 +281,7 @@ EMULATED_LENGTH = 1 << 14
 
 @lru_cache(maxsize=1)
 def table() -> Mapping[str, Workload]:
-    """Returns a mapping of full kernel names to the rows of TABLE, each for one type."""
+    """Returns the rows of TABLE by kernel name. A row for several types becomes one per type."""
     rows = {}
     for row in TABLE:
         for kind in row.types:

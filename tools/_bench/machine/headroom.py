@@ -57,7 +57,7 @@ def available_nbytes(root: Path = Path("/")) -> int | None:
     limit, used = _read(group / "memory.max"), _read(group / "memory.current")
     if limit.isdigit() and used.isdigit():
         stat = dict(line.split() for line in _read(group / "memory.stat").splitlines())
-        # The cgroup counts cached pages of files as used, but the kernel can reclaim them.
+        # The cgroup counts cached pages of files as used, but Linux can reclaim them.
         found.append(int(limit) - int(used) + int(stat.get("inactive_file", 0)))
     return max(min(found), 0) if found else None
 

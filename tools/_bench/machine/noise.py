@@ -69,7 +69,7 @@ class Noise:
 
 
 class Watch:
-    """Watches for disturbances from its construction on. `noise()` returns those since then."""
+    """Watches for disturbances from its construction on. `noise()` returns the Noise since then."""
 
     def __init__(self, sensors: Sensors = dict, root: Path = Path("/")) -> None:
         self._sensors, self._root = sensors, root

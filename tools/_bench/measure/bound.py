@@ -35,7 +35,7 @@ LOADS, LAUNCHES, JUDGES, TIMES = "loads", "launches", "judges", "times"
 
 
 def unheard(kernel: str, step: str) -> None:
-    """Does nothing: the default of `announce`, for callers that need no announcements."""
+    """Does nothing. This is the default of `announce`."""
 
 
 announce = unheard
@@ -158,8 +158,8 @@ class Bound:
             # A kernel that was made for one tile plan on this device has a fixed grid.
             if self.kernel.groups:
                 self.launch_options = {}
-            # The times of an emulated device mean nothing, so its queue sends no packets that take
-            # times.
+            # The times of an emulated device mean nothing, so its queue has no timing: it sends no
+            # packets that write timestamps.
             if queue is None:
                 queue = device.queue() if device.info.emulated else timed(device)
                 stack.enter_context(closing(queue))
@@ -203,8 +203,8 @@ class Bound:
         fence.wait(timeout_s=self.launch_timeout_s)
 
     def fill(self, phase: int, placement: Placement, poison_stream: int = 0) -> dict[str, Array]:
-        """Writes new inputs, and poison into outputs. Returns every operand's content before the
-        launch.
+        """Writes new inputs into the operands that the kernel reads, and poison into the others.
+        Returns the bytes that were written, by operand.
         """
         rng = self._rng(1 + phase)
         poison_rng = self._rng(100 + 10 * phase + poison_stream)
@@ -318,8 +318,8 @@ class Bound:
         )
 
     def flops(self) -> float:
-        """Returns the flops of one launch: the job's own count, or the number that the
-        kernel wrote.
+        """Returns the flops of one launch: the job's own count or, if the job names a
+        `flops_output`, the number that the kernel wrote there.
         """
         name = self.job.flops_output
         if name is None:

@@ -22,8 +22,9 @@ _TEST_SCHEMES = ("emu:", "sim:")  # only the import of sparkle_drv.testing regis
 
 
 def resolve(spec: str) -> list[str]:
-    """Returns the URIs of "cpu,egl:0" or "all" (every usable real device). Raises UsageError,
-    NoSuchDevice.
+    """Returns the URIs of "cpu,egl:0" or "all" (every usable real device).
+
+    Raises UsageError for an empty URI in the list. Raises NoSuchDevice if "all" finds no device.
     """
     import sparkle_drv as sp
 

@@ -31,7 +31,7 @@ NO_ERROR = {"max_rel_rms": None, "tolerance": None}  # for a row without an orac
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure: the same for all rows of a run."""
+    """The settings of a run's measurements, the same for all its rows."""
 
     seed: int
     precision: float = 0.01
@@ -132,7 +132,7 @@ def subject_of(job: Job, info: sp.DeviceInfo, mode: str) -> Subject:
 
 
 def sets(job: Job, mode: str, info: sp.DeviceInfo, sharers: int = 1) -> int:
-    """Returns how many sets of the job's operands a mode uses."""
+    """Returns how many sets of the job's operands the launches of a mode use in turn."""
     if mode == "cold":
         return timing.cold_sets(job.footprint, info, sharers)
     return timing.PIPELINE_DEPTH if mode == "pipeline" else 1

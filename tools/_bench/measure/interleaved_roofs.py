@@ -121,8 +121,8 @@ def _better(rates: stats.Floats) -> list[float]:
     The two rows of `rates` are the rates on one thread and on all threads, one for each round. The
     rounds are cut into at most stats.BLOCKS blocks, and each block gets the row that has the higher
     median there. On busy cores, now one thread is faster, now all threads. The higher rate of every
-    single round would exceed the roof: then gemm_f64 reached 63 % of it instead of 70 %, beside two
-    busy loops (six runs).
+    single round would overstate the roof. With it, gemm_f64 reached 63 % of the roof instead of
+    70 % in six runs beside two busy loops.
     """
     stretches = max(1, min(stats.BLOCKS, rates.shape[1] // 2))
     parts = np.array_split(rates, stretches, axis=1)
@@ -139,8 +139,8 @@ def _pilot(
     rounds.
 
     The samples of these rounds are dropped. If the row is near no roof, also returns the reference,
-    a loop of FMAs. Such a row may hardly move data, and then other things delay it than delay a
-    stream.
+    a loop of FMAs. Such a row may hardly move data. A stream would then be a wrong reference,
+    because other events slow down a stream.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):

@@ -62,7 +62,9 @@ class Here:
 
 @contextmanager
 def here(uri: str, settings: Settings, threshold: float) -> Iterator[Here]:
-    """Makes a Meter that opens the device in this process. Raises NoSuchDevice."""
+    """Makes a Meter that opens the device in this process. Raises NoSuchDevice if the device cannot
+    be opened.
+    """
     with (
         devices.opened(uri) as device,
         probes.gauges(device, catalog.manifest(device), settings) as gauges,

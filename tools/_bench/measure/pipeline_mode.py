@@ -116,11 +116,11 @@ class Pipelined:
 
 
 def batch_for(launch_ns: float) -> int:
-    """Returns the number of launches per sample: as many as take 1 ms, but at least four rounds of
-    the ring, so that filling and emptying the ring hardly count.
+    """Returns the number of launches per sample. They take at least 1 ms and at least four rounds
+    of the ring, so that filling and emptying the ring hardly count.
 
-    If four rounds would take more than 0.1 s, two are enough. Every set of operands is used equally
-    often.
+    If four rounds would take more than 0.1 s, two rounds are enough. Every set of operands is used
+    equally often.
     """
     launch_ns = max(launch_ns, 1.0)
     least = 4 if 4 * PIPELINE_DEPTH * launch_ns <= LONG_NS else 2

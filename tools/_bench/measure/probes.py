@@ -42,7 +42,7 @@ NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by th
 COUNTED, LAUNCHES = 64, 2
 """A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
 timed in a batch."""
-REFERENCE = "reference"  # kind of a probe that belongs to no roof
+REFERENCE = "reference"  # the kind of roof that a probe without a roof has
 
 
 @dataclass
@@ -73,9 +73,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class Roofed:
-    """A roof that concerns a row: the row's work in the roof's unit, and the roof's probes."""
+    """A roof that a row may reach: the row's work in the roof's unit, and the kernels (probes) that
+    measure the roof.
+    """
 
-    kind: str  # "flops", "copy", "read" or REFERENCE
+    kind: str  # kind of the roof: "flops", "copy", "read" or REFERENCE
     work: float
     probes: list[Probe]
 
@@ -180,7 +182,8 @@ class Gauges:
             return self._placed(job)
 
         at = point(kernel, self.device.info)
-        # a device that is slow at SMALL skips the second size, which would take seconds
+        # a device that is slow with SMALL rounds of FMAs skips the larger number, which would take
+        # seconds
         for iters in (SMALL, int(at["iters"])):
             with made({**at, "iters": iters}) as bound:
                 lasts = max(timing.estimate(bound), 1.0)
@@ -254,8 +257,8 @@ class Gauges:
                     self._raise(kind, probe.work / float(np.median(times)))
 
     def met(self, share: Share, bound: Bound) -> None:
-        """Stores in `best` the rates of a row's probes that are higher than those there. Ignores a
-        stream whose bytes fit into a cache, because `best` holds the rate of memory.
+        """Raises the rate in `best` to that of the row's roof, if this is higher. Ignores a stream
+        whose bytes fit into a cache, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))
@@ -291,5 +294,7 @@ def working_set(bound: Bound) -> int:
 def gauges(
     device: sp.Device, manifest: Mapping[str, Any], settings: Settings
 ) -> Iterator[Gauges | None]:
-    """Makes the Gauges of a device. Yields None if it is emulated, as its times mean nothing."""
+    """Yields the Gauges of a device, which make the probes of its roofs. Yields None for an
+    emulated device, because its times mean nothing.
+    """
     yield None if device.info.emulated else Gauges(device, manifest, settings)

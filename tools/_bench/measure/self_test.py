@@ -55,8 +55,8 @@ class SelfTest:
 
 
 def run(gauges: Gauges, clock: Callable[[], float] = time.monotonic) -> SelfTest | None:
-    """Makes a self-test with the first loop of FMAs that the device has. Returns None if the device
-    has no such loop, or if the time allows too few rounds for an interval.
+    """Makes a self-test with a loop of FMAs, in f32 or else in f64. Returns None if the device has
+    neither loop, or if the time allows too few rounds for an interval.
     """
     with ExitStack() as stack:
         make = partial(gauges.fma, LAUNCH_NS, 1, stack)

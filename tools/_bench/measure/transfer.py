@@ -208,7 +208,9 @@ def subject_of(point: Point, info: sp.DeviceInfo) -> Subject:
 
 
 def run(device: sp.Device, point: Point, settings: Settings) -> Row:
-    """Returns the row of one transfer, which is checked before and after timing. Raises Stuck."""
+    """Returns the row of one transfer, which is checked before and after timing. Raises Stuck if
+    the transfer does not end in time.
+    """
     info, subject = device.info, subject_of(point, device.info)
     extra = {"seed": settings.seed, "label": label(subject.axes), "way": point["way"]}
     row = engine.attempt(subject, extra, settings, partial(_run, device, point, settings, subject))

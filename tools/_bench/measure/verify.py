@@ -30,7 +30,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Returns the sentence about a failed check that a person reads."""
+        """Returns a sentence for people that describes the failed check."""
         e = self.error
         if "first_wrong_index" not in e:
             return str(e.get("what", ""))

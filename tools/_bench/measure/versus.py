@@ -80,7 +80,7 @@ def rows(
     threshold: float = shift.THRESHOLD,
 ) -> list[tuple[Row, Job]]:
     """Returns the rows of a job and its rivals, in order, or the one row of a job without rivals.
-    Raises as `engine.run` does.
+    Raises the exceptions of `engine.run`.
     """
     if not job.rivals:
         return [(engine.run(job, device, mode, settings, gauges), job)]

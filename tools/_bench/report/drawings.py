@@ -23,8 +23,8 @@ FAR = 6
 
 
 def draw(report: Report, folder: Path) -> bool:
-    """Draws all drawings for which there are rows. Returns False, after a line on stderr, when a
-    file failed.
+    """Draws all drawings for which there are rows. If a file cannot be written, prints a line on
+    stderr and returns False.
     """
     figures.clear(folder)
     made: list[bool] = []

@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 8.0, 5.0  # inches
 FOOTER_INCHES = 0.62
 FOOTER_LETTERS, FOOTER_LINES = 118, 3
 TITLE_LETTERS_PER_INCH = 10
-LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend, points per letter
+LEGEND_LETTERS, LEGEND_POINTS = 46, 7  # letters per line of a legend; its font size in points
 # Largest number of labels on an axis whose values are words, and of letters in one such label.
 MOST_WORDS, WORD_LETTERS = 36, 20
 OURS = "<!-- a page of bench.py: the next run that draws into this folder removes it -->"
@@ -170,7 +170,7 @@ class Sheet:
         )
 
     def save(self, folder: Path, name: str, footer: str) -> bool:
-        """Writes folder/name.svg. Returns False, after a line on stderr, when that failed."""
+        """Writes folder/name.svg. If that fails, prints a line on stderr and returns False."""
         out, path = io.BytesIO(), folder / f"{name}.svg"
         with matplotlib().rc_context(STYLE):
             text = wrapped(footer, FOOTER_LETTERS, FOOTER_LINES)
@@ -195,8 +195,8 @@ def curves(
     """Draws name.svg: one curve with error bars for each entry of `found`.
 
     `x` and `y` are the labels of the axes. With `words`, the x of a point is an index into them.
-    `log` says for each axis whether it is logarithmic. A linear y begins at zero. Returns False,
-    after a line on stderr, when the file could not be written.
+    `log` says for each axis whether it is logarithmic. A linear y begins at zero. If the file
+    cannot be written, prints a line on stderr and returns False.
     """
     sheet = Sheet(title)
     (axes,) = sheet.axes

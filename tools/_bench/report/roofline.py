@@ -26,7 +26,8 @@ def draw(
     folder: Path, device: str, rows: Sequence[Row], roofs: Mapping[str, Any], footer: str
 ) -> list[bool]:
     """Draws roofline-DEVICE.svg. Many rows are spread over several files, whose names end in -2, -3
-    and so on. Draws nothing if a kind of roof is missing, or if there is no point.
+    and so on. Draws nothing if the device lacks a roof of flops or of memory, or if no row has a
+    point.
     """
     points = [(x, float(row.gflops or 0), row) for row in rows if (x := intensity(row))]
     if not (roofs["gflops"] and roofs["gbytes_per_s"]):
@@ -90,8 +91,8 @@ def intensity(row: Row) -> float | None:
 def _roofs(
     axes: Any, flops: Mapping[str, float], streams: Mapping[str, float], low: float, high: float
 ) -> None:
-    """Draws the roofs: flops as flat lines to the right of the ridge, memory as slanted lines up to
-    the highest flops roof.
+    """Draws the roofs. A roof of flops is a flat line to the right of its ridge. A roof of memory
+    is a slanted line up to the highest roof of flops.
     """
     top, fastest = max(flops.values()), max(streams.values())
     for at, (kind, value) in enumerate(sorted(flops.items(), key=lambda item: -item[1])):

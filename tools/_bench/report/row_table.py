@@ -85,8 +85,8 @@ def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> 
 
 
 def overhead_table(rows: Sequence[Row]) -> Table:
-    """Returns the table that compares the three ways of submission. Each row that was measured in
-    all three ways has one line for each quantity.
+    """Returns the table that compares the three WAYS to submit a launch: sync, batched, pipelined.
+    Each row that was measured in all three has one line for each of QUANTITIES.
     """
     lines = [
         [
@@ -166,8 +166,8 @@ def _notes(row: Row) -> list[str]:
 
 
 def _abridged(text: str) -> str:
-    """Returns a cell's text, cut short. A hung device's report on its queue is pages long; stderr
-    has all of it.
+    """Returns a cell's text, cut to LONGEST_NOTE letters. The report of a hung device about its
+    queue is pages long; stderr shows all of it.
     """
     return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 4] + " ..."
 

@@ -61,8 +61,8 @@ class Outputs:
                     saved_files.put(path, content, sync=path == self.json)
 
     def save(self, report: Report) -> bool:
-        """Writes every requested file. Returns False, after a line on stderr, when a write failed;
-        the other files are written.
+        """Writes every requested file. If a file cannot be written, prints a line on stderr, writes
+        the other files and returns False.
         """
         saved = [output.save("bench.py", path, text(report)) for path, text in self._texts()]
         if self.svg is not None:

@@ -71,8 +71,8 @@ def line(sizes: Floats, times: Floats) -> tuple[float, float]:
         optimize = importlib.import_module("scipy.optimize")
     except ImportError:
         raise UsageError("the fit needs scipy: pip install 'sparkle_drv[tools]'") from None
-    # Scales both unknowns to about 1: alpha by the shortest time, beta by the longest time over the
-    # largest size.
+    # Scales both unknowns to about 1: alpha by the shortest time, beta by the quotient of the
+    # longest time and the largest size.
     units = np.array([times.min(), times.max() / sizes.max()])
     matrix = np.column_stack([units[0] / times, units[1] * sizes / times])
 
@@ -84,8 +84,8 @@ def line(sizes: Floats, times: Floats) -> tuple[float, float]:
         f_scale=FAR_OFF,
     )  # fmt: skip
     alpha, beta = (float(value) for value in found.x * units)
-    # alpha and beta may be 0 but not less, and the solver stops slightly above this bound. A value
-    # too small to change the time of any size becomes 0.
+    # The lower bound of alpha and beta is 0, but the solver stops slightly above it. A value that
+    # is too small to change the time of any size therefore becomes 0.
     return (
         alpha if alpha > NOTHING * times.min() else 0.0,
         beta if beta * sizes.max() > NOTHING * times.max() else 0.0,

@@ -127,7 +127,10 @@ def _same_devices(
             f"{', '.join(sorted(side))} in the {w} file"
             for side, w in zip(names, _WHICH, strict=True)
         )
-        raise NotComparable(f"compare: {' and '.join(sides)}: {_ANOTHER}")
+        raise NotComparable(
+            "compare: expected a device that both files have, got "
+            f"{' and '.join(sides)}: {_ANOTHER}"
+        )
     for device in sorted(common):
         if len(names[0][device] | names[1][device]) > 1:
             was, now = (" or ".join(map(repr, sorted(side[device]))) for side in names)

@@ -1,10 +1,11 @@
-"""The cost of a launch beyond the device's own time, for each way of submission. Numbers only.
+"""The cost of a launch beyond the device's own time, for each way of submission.
 
     sync       each launch is submitted and waited for
     batched    many dispatches in one command list, one submission, one wait
     pipelined  a ring of slots kept full
 
-pipeline_mode.py takes the samples; results.py, report/row_table.py and writers.py show them.
+This module only computes: pipeline_mode.py takes the samples; results.py, report/row_table.py and
+writers.py show them.
 """
 
 from __future__ import annotations

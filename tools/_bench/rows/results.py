@@ -143,7 +143,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Share:
-    """A row's rate divided by the roof's, round by round, both in GFLOPS or GB/s."""
+    """A row's share of its roof. `row` and `roof` are rates by round, in GFLOPS or GB/s."""
 
     kind: str
     kernel: str
@@ -160,7 +160,9 @@ class Share:
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the details of the share, which a results file stores beside `roof_percent`."""
+        """Returns the rates behind the row's share of the roof. A results file stores them beside
+        `roof_percent`.
+        """
         ratio = self.ratio
         return {
             "kernel": self.kernel,
@@ -229,13 +231,13 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """The row as strict JSON, made once. Files with all rows are written after every row, and a
-        row in a report never changes.
+        """The row as strict JSON. It is kept, because the files are written anew after every row
+        and a row does not change once it is in a report.
         """
         return json.dumps(finite(self.as_json()), allow_nan=False)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the row in the form of the schema."""
+        """Returns the row as an entry of "results" in a results file."""
         s, m = self.subject, self.measured
         row: dict[str, Any] = {
             "kernel": s.kernel,
@@ -353,7 +355,7 @@ def _check_row(row: Any, where: str) -> None:
     }
     for key, kind in wanted.items():
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
-            raise UsageError(f"{where}: expected {key!r} of the right type")
+            raise UsageError(f"{where}: expected {key!r} with the type that the schema requires")
     if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
         raise UsageError(f"{where}: expected positive numbers in samples_ns")
     noise = row.get("noise") or {}
@@ -365,4 +367,4 @@ def _check_row(row: Any, where: str) -> None:
     for rates in probes.values() if isinstance(probes, dict) else [None]:
         known = isinstance(rates, list) and len(rates) == number
         if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
-            raise UsageError(f"{where}: expected positive numbers in probes, one per sample")
+            raise UsageError(f"{where}: expected positive rates in 'probes', one per sample")

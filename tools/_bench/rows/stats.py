@@ -77,8 +77,8 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """Returns the distance between the quartiles over the median. A tail of the distribution does
-    not change this figure; a second mode does.
+    """Returns the distance between the quartiles, divided by the median. A tail of the
+    distribution does not change this figure; a second mode does.
     """
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf
@@ -102,7 +102,7 @@ def paired(a: npt.ArrayLike, b: npt.ArrayLike) -> Summary:
 
 
 def rounded(s: Summary) -> dict[str, float | int]:
-    """Returns a summary of times in ns in the form of the results files."""
+    """Returns a summary of times in ns as the object that results files store."""
     return {
         "median": round(s.median, 3),
         "ci_low": round(s.low, 3),

@@ -44,7 +44,7 @@ class Chooser:
         self._random = np.random.default_rng(seed)
         self._first = max(FEWEST_FIRST, 2 * len(columns))
         self._free = np.ones(len(points), bool)
-        # each point's distance to the nearest point that was tried
+        # for each point, the distance to the nearest point that was tried
         self._gap = np.full(len(points), np.inf)
         self._tried: list[int] = []
         self._costs: list[float] = []
@@ -150,6 +150,6 @@ def _features(
 
 
 def _unit(values: Floats) -> Floats:
-    """Returns the values, shifted and scaled to 0..1."""
+    """Returns the values, shifted and scaled so that they range from 0 to 1."""
     low, high = float(values.min()), float(values.max())
     return (values - low) / ((high - low) or 1.0)

@@ -165,8 +165,8 @@ class Search(Generic[P]):
         return found
 
     def _race(self, entrants: list[Entrant[P]]) -> Entrant[P]:
-        """Races plans by successive halving and returns the winner. The plan to beat,
-        `entrants[0]`, is sampled to the end and is not closed. Other losers are closed.
+        """Races plans by successive halving and returns the winner. `entrants[0]` is the plan to
+        beat: it takes part in every round and is never closed. Every other loser is closed.
         """
         champion, left, rounds = entrants[0], list(entrants), self.samples
         for entrant in entrants:
@@ -190,7 +190,7 @@ class Search(Generic[P]):
 
     def _duel(self, model: Entrant[P], best: Entrant[P], complete: bool) -> Outcome[P]:
         """Takes new samples of both plans in turns for the rest of the time, at least
-        `least_pairs` of each. Returns the outcome, into which `complete` is copied.
+        `least_pairs` of each. Returns the outcome, whose `complete` is the argument.
         """
         tried = len(self._tried)
         a, b = Entrant(model.plan, model.arm), Entrant(best.plan, best.arm)

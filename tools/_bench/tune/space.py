@@ -102,7 +102,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # tiles of another shape with as many outputs per thread, or nearly as many
+    # plans with another shape of the tile and as many outputs per thread, or nearly as many
     for tm in TM:
         if here.tm <= 2 * tm <= 4 * here.tm:
             tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)

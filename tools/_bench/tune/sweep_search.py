@@ -67,11 +67,12 @@ class SweepSearch:
         measure: Callable[[Job, str, int], Sequence[Row]],
         put: Callable[[int, Sequence[Row]], None],
     ) -> None:
-        """Searches each size in turn. `tasks` are the jobs of all points, each with its mode, by
-        number. `known` are the rows that an earlier run measured, by the number of their task.
+        """Searches each size in turn. `tasks` maps the number of a task to its job and mode. Each
+        point has one task. `known` maps the number of a task to the row that an earlier run
+        measured.
 
         `measure` returns the rows of a job and its rivals. Its last argument is the expected number
-        of measurements, for the progress line. `put` stores the rows of a task, given its number.
+        of measurements, for the progress line. `put(number, rows)` stores the rows of a task.
         """
         sizes: dict[tuple[Any, ...], dict[int, Task]] = {}
         for place, (job, mode) in tasks.items():

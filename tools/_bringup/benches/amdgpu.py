@@ -118,7 +118,7 @@ class Bench:
         return made
 
     def hold(self, context: Any) -> Any:
-        """Enters a context manager. Its exit runs when the rung ends."""
+        """Enters a context manager and returns its value. The rung's end leaves the context."""
         return self._stack.enter_context(context)
 
     def run(
@@ -164,7 +164,7 @@ class Bench:
         try:
             return int(self.node.info("VRAM_LOST_COUNTER", "uint32_t"))
         except raw.IoctlError as error:
-            if error.errno != errno.EINVAL:  # EINVAL means that this kernel has no such counter
+            if error.errno != errno.EINVAL:  # EINVAL: this kernel driver has no such counter
                 raise
             return None
 

@@ -15,8 +15,8 @@ from _bringup.results.rung import Wrong
 from sparkle_drv.errors import DeviceNotFound
 from sparkle_drv.lowlevel import around, nodes, raw
 
-# timeout of a job in the emulated kernel driver, in seconds; 2 s in new real kernels, 10 s and 60 s
-# in old ones
+# Timeout of a job in the emulated kernel driver, in seconds. The real amdgpu driver has 2 s in new
+# Linux versions; in old ones it has 10 s, and 60 s for compute.
 JOB_LIMIT_S = 1.5
 
 
@@ -60,7 +60,7 @@ class Real:
         return ours[which].path
 
     def open(self) -> raw.Node:
-        """Opens the card's render node once more. Raises raw.IoctlError."""
+        """Opens the card's render node once more. Raises raw.IoctlError if that fails."""
         return raw.Node(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
@@ -74,7 +74,7 @@ class Real:
             if found.info is not None and found.tried[0].startswith(f"{path}: "):
                 return sp.open(found.info.uri)
             reasons += [found.reason] if found.reason else []
-        raise DeviceNotFound(f"{path}: the package cannot drive it: {'; '.join(reasons)}")
+        raise DeviceNotFound(f"{path}: the package cannot drive this card: {'; '.join(reasons)}")
 
     def sysfs(self) -> Path | None:
         """Returns /sys/class/drm/renderD*/device, or None if it does not exist."""
@@ -93,7 +93,7 @@ class Real:
 
 
 class Emulated:
-    """Card number `index` of an emulated machine. Without a machine, a new one is made."""
+    """Card number `index` of an emulated machine. Without `machine`, makes a new one."""
 
     emulated = True
     root = Path("/")

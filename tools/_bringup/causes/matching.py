@@ -43,8 +43,8 @@ class Cause:
 
 
 def advise(causes: Sequence[Cause], result: Result, facts: Facts) -> None:
-    """Writes the causes and the next command into a result. {device} and {rung} in a command are
-    replaced by their names.
+    """Writes the causes and the next command into a result. In the command, the names of the device
+    and the rung replace {device} and {rung}.
     """
     found = ranked(causes, result, facts)
     result.causes = [one.told() for one in found]

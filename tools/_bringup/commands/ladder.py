@@ -66,12 +66,12 @@ def chosen(family: families.Family, args: argparse.Namespace) -> list[Rung]:
 
     def known(name: str) -> str:
         if name not in names:
-            raise UsageError(f"{family.name} has no rung {name!r}; --list names them")
+            raise UsageError(f"{family.name} has no rung {name!r}; --list prints all its rungs")
         return name
 
     if args.only is not None:
         if args.first or args.last:
-            raise UsageError("--only: expected no --from and no --to")
+            raise UsageError("--only: expected neither --from nor --to beside it")
         wanted = [known(name.strip()) for name in args.only.split(",")]
         return [rung for rung in rungs if rung.name in wanted]
     start = names.index(known(args.first)) if args.first else 0
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
         raise UsageError("rungs that hang the GPU on purpose need --allow-hang")
     if not rungs:
-        raise UsageError(f"no rung from {args.first} to {args.last}")
+        raise UsageError(f"no rung from {args.first} to {args.last}; expected --from below --to")
     out = sys.stderr if args.json == "-" else sys.stdout
     if args.list:
         _list(rungs, out)

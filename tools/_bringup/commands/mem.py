@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     heaps = [name.strip() for name in args.heap.split(",")]
     for name in heaps:
         if name not in HEAPS:
-            raise UsageError(f"no heap {name!r}; there are {', '.join(HEAPS)}")
+            raise UsageError(f"no heap {name!r}; expected one of {', '.join(HEAPS)}")
     if args.passes < 1 or args.seed < 0:
         raise UsageError("expected --passes of 1 or more and --seed of 0 or more")
     bench = family.bench(args.device)

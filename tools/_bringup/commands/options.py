@@ -42,7 +42,7 @@ def seconds(text: str) -> float:
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}") from None
     if not (math.isfinite(value) and 0 < value <= 86400):
-        raise argparse.ArgumentTypeError("expected 0 to 86400 seconds")
+        raise argparse.ArgumentTypeError("expected a number of seconds above 0 and at most 86400")
     return value
 
 
@@ -75,8 +75,8 @@ def check_writable(name: str | None) -> None:
 
 
 def write_json(name: str, document: dict[str, Any]) -> bool:
-    """Writes a document as JSON. Returns False, after a line on stderr, when the file could not be
-    written.
+    """Writes a document as JSON. If the file cannot be written, prints a line on stderr and returns
+    False.
     """
     text = json.dumps(document, indent=1, default=str) + "\n"
     if name == "-":

@@ -31,7 +31,7 @@ Names of this host and user, and serial numbers, are removed from texts.
 
 
 def pack(uri: str, document: dict[str, Any], others: Mapping[str, str | bytes]) -> bytes:
-    """Returns the bytes of the .tar.gz. `others` are the files that evidence.gather found."""
+    """Returns the bundle as a .tar.gz. `others` are the files that evidence.gather found."""
     files: dict[str, str | bytes] = {
         "README.txt": README.format(verified=document["verified"]),
         "report.json": json.dumps(document, indent=1, default=str),

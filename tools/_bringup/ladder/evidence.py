@@ -23,7 +23,7 @@ _PROCESS = re.compile(r"^(process_name: ).*", re.M)
 
 
 def candidates(root: Path, home: Path | None) -> Iterator[Path]:
-    """Yields the records of hangs that the kernel and RADV have written, where they exist."""
+    """Yields the records of hangs that Linux and RADV have written, where they exist."""
     yield from sorted(root.glob("sys/class/devcoredump/*/data"))
     if home is None:
         return

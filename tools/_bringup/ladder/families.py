@@ -65,7 +65,7 @@ class Family:
 
 
 def _card(uri: str) -> str:
-    """Returns the part of an emulated URI that names the card."""
+    """Returns the name of the card in the URI of an emulated GPU: "gfx1100" for "emu:gfx1100#1"."""
     return uri.partition(":")[2].partition("#")[0] or "gfx1100"
 
 
@@ -88,14 +88,14 @@ FAMILIES = (
 
 
 def of(uri: str) -> Family:
-    """Returns the family of a URI. Raises NoSuchDevice."""
+    """Returns the family of a URI. Raises NoSuchDevice if no family or no emulated card has it."""
     for family in FAMILIES:
         if re.fullmatch(family.uris, uri):
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):
                 break
             problem = card_problem(_card(uri)) if family.name == "emu" else ""
             if problem:
-                raise NoSuchDevice(f"{uri!r}: {problem}")
+                raise NoSuchDevice(f"{uri!r} names no emulated card: {problem}")
             return family
     raise NoSuchDevice(f"{uri!r}: expected amdgpu[:N], a render node's path, cuda:0, emu:gfx1100, "
                        "emu:gfx1036, cpu, egl:0 or a URI of `sparkle.py info`")  # fmt: skip

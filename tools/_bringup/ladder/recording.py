@@ -1,7 +1,8 @@
 """Recordings of bring-up runs: `--record FILE` around a run, `--replay FILE` on a device.
 
 with recorded("run.rec"): ...  # records every amdgpu render node that is opened inside
-outcome = replay("run.rec", "emu:gfx1100")  # on a fresh machine; "amdgpu:0" is this machine's card
+outcome = replay("run.rec", "emu:gfx1100")  # on a new emulated card
+outcome = replay("run.rec", "amdgpu:0")  # on a real card of this machine
 
 docs/recording.md explains both.
 """
@@ -41,7 +42,7 @@ def replay(path: str | Path, uri: str) -> Outcome:
         return lowlevel.replay(text, lowlevel.on_card(f"amdgpu:{real[1] or 0}"))
     found = _EMULATED.match(uri)
     if found is None or card_problem(found[1] or "gfx1100"):
-        raise NotReplayed(f"device {uri!r}: recordings are replayed on amdgpu:N or emu:CHIP")
+        raise NotReplayed(f"--replay: expected a device amdgpu:N or emu:CHIP, got {uri!r}")
     said = _NODE.search(text)
     with Machine([found[1] or "gfx1100"], kms_minor=int(said[1]) if said else 0) as machine:
 

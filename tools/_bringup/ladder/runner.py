@@ -27,7 +27,7 @@ class Bench(Protocol):
     def begin(self, rung: Rung) -> None: ...
 
     def settle(self) -> None:
-        """Frees what a rung used, after the rung passed. Raises if the GPU was reset or
+        """Frees what a rung used, after the rung passed. Raises Wrong if the GPU was reset or
         lost memory.
         """
 
@@ -35,7 +35,7 @@ class Bench(Protocol):
         """Closes everything after a failure, so that the next rung finds a newly opened device."""
 
     def abandon(self) -> None:
-        """Drops all open objects without a call to the driver, which may still be in a call."""
+        """Drops all open objects without a call to the driver, in which a call may still hang."""
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 
@@ -47,8 +47,8 @@ class Hung(TimeoutError):
 
 
 def bounded(work: Callable[[], Any], limit_s: float) -> Any:
-    """Returns the result of `work()`, or raises its exception. Raises Hung when there is neither
-    within the limit.
+    """Returns the result of `work()`, or raises its exception. Raises Hung if `work()` does not
+    return within `limit_s` seconds.
 
     The exception must not be part of a reference cycle with the frames of its traceback. When the
     garbage collector breaks such a cycle, CPython before 3.12.7 may crash: the frames may hold a
@@ -72,7 +72,7 @@ def bounded(work: Callable[[], Any], limit_s: float) -> Any:
         return value
     try:
         raise value
-    finally:  # the traceback refers to this frame; `del` avoids the cycle
+    finally:  # the traceback refers to this frame: `del` breaks the reference cycle
         del value
 
 

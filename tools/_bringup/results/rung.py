@@ -18,8 +18,8 @@ class Skip(Exception):
 
 
 class Unmet(Exception):
-    """Something that the rung needs is no longer there, so the rung shows nothing. The text is the
-    reason.
+    """Something that the rung needs is no longer there, so the rung can neither pass nor fail. The
+    text is the reason.
     """
 
 

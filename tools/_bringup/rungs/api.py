@@ -25,7 +25,7 @@ class Opened(Protocol):
     facts: dict[str, Any]
 
     def device_api(self) -> sp.Device:
-        """Returns the open device. After a failure, `recover` closes it and this opens it again."""
+        """Returns the open device. If `recover` closed it after a failure, opens it again."""
 
 
 def compare(what: str, got: Any, want: Any, *, exact: bool = True, terms: int = 1) -> None:
@@ -72,7 +72,7 @@ def buffers(b: Opened) -> str:
         except (SparkleError, ValueError) as error:
             if memory is sp.Memory.SHARED:
                 continue
-            raise Wrong(f"{memory.name}: {error}") from error
+            raise Wrong(f"cannot make a buffer in {memory.name} memory: {error}") from error
         with made:
             got = np.empty(100_000, np.uint8)
             dev.default_queue.read(made, got).wait(LIMIT_S)
@@ -107,8 +107,9 @@ def memory(b: Opened) -> str:
             bad = patterns.compare(name, got, image)
             if bad:
                 raise Wrong(
-                    f"device memory: {bad}", mismatch=True, offset=f"{bad.offset:#x}",
-                    xor_mask=f"{bad.xor:#010x}", one_bit=bad.xor.bit_count() == 1,
+                    f"device memory reads back other words than the host wrote: {bad}",
+                    mismatch=True, offset=f"{bad.offset:#x}", xor_mask=f"{bad.xor:#010x}",
+                    one_bit=bad.xor.bit_count() == 1,
                 )  # fmt: skip
     return f"{count} passes over 1 MiB: {', '.join(patterns.PATTERNS)}"
 
@@ -122,7 +123,9 @@ def mapped(b: Opened) -> str:
         finally:
             del words
         if bad:
-            raise Wrong(f"mapped memory: {bad}", mismatch=True)
+            raise Wrong(
+                f"mapped memory reads back other words than the CPU wrote: {bad}", mismatch=True
+            )
     return "patterns over 64 KiB by the CPU"
 
 
@@ -142,7 +145,7 @@ def kernel(b: Opened, name: str) -> Any:
     """Returns a kernel of the package. Raises Skip if the kernel is not made for this device."""
     backend = b.device_api().info.backend
     if backend not in assets.manifest()["kernels"][name]["backends"]:
-        raise Skip(f"{name} is not made for {backend}")
+        raise Skip(f"the package has no kernel {name} for {backend}")
     return b.device_api().kernel(name)
 
 

@@ -72,7 +72,7 @@ def echoed(heap: str, i: int, got: Words) -> None:
     stale = np.isin(got - base, [(k << 24) + (i << 16) for k in range(1, i)])
     kept = bool(np.isin(got - base, [(k << 24) + (k << 16) for k in range(1, i)]).any())
     old = [n for n, half in (("vector", stale[:WORDS]), ("scalar", stale[WORDS:])) if half.any()]
-    what = f"{' and '.join(old)} loads get an older write of the CPU" if old else "wrong"
+    what = f"{' and '.join(old)} loads get an older write of the CPU" if old else "wrong values"
     what = "the CPU sees an earlier dispatch's store" if kept else what
     raise Wrong(
         f"{heap}, round {i}: {what}, in {wrong.size} of {got.size} words; the first is {at}: "
@@ -120,7 +120,7 @@ def code_cache(b: Bench) -> str:
 
 
 def behind(gpu: Gpu, job: Job) -> list[tuple[int, Any]]:
-    """Returns a list with the CS chunk that makes a submission wait for a job of this context."""
+    """Returns a list with one CS chunk, by which a submission waits for `job` of context `gpu`."""
     chunk = ffi.new("struct drm_amdgpu_cs_chunk_dep *")
     chunk.ip_type, chunk.ring, chunk.ctx_id, chunk.handle = IP[job.ip], job.ring, gpu.ctx, job.seq
     return [(lib.AMDGPU_CHUNK_ID_DEPENDENCIES, chunk)]

@@ -49,7 +49,9 @@ def init(b: Bench) -> str:
     _, out = b.probe()
     if out.init_result:
         name = driver.text(out.init_name) or f"error {out.init_result}"
-        raise Wrong(f"cuInit says {name}", cuda_result=name, cuda_call="cuInit")
+        raise Wrong(
+            f"expected CUDA_SUCCESS from cuInit, got {name}", cuda_result=name, cuda_call="cuInit"
+        )
     return "cuInit: CUDA_SUCCESS"
 
 
@@ -100,7 +102,9 @@ def alloc(b: Bench) -> str:
     for nbytes in sizes:
         with dev.buffer(nbytes) as made:
             if not made.address:
-                raise Wrong(f"an allocation of {nbytes} bytes is at address 0", bad_info=True)
+                raise Wrong(
+                    f"expected an address of an allocation of {nbytes} bytes, got 0", bad_info=True
+                )
     return "1 byte to 16 MiB, allocated and freed"
 
 
@@ -184,7 +188,7 @@ def graph(b: Bench) -> str:
 def peer(b: Bench) -> str:
     _, out = b.probe()
     if out.device_count < 2:
-        raise Skip("there is only one device")
+        raise Skip("expected two CUDA devices for a peer copy, got one")
     other = f"cuda:{1 if b.ordinal == 0 else 0}"
     data = np.arange(20_000, dtype=np.uint32)
     got = np.zeros_like(data)

@@ -1,7 +1,8 @@
 """amdgpu, with --allow-hang: deliberate hangs and faults, after which the GPU must work again.
 
-A job that does not end by itself is ended by the kernel driver's timeout: 2 s in new kernels; in
-old ones 10 s, and 60 s for compute (AMDGPU_FACTS 8). Nothing in this file asks for a reset.
+The kernel driver's timeout ends a job that does not end by itself. The timeout is 2 s in new Linux
+versions. In old ones it is 10 s, and 60 s for compute (AMDGPU_FACTS 8). Nothing in this file asks
+for a reset.
 """
 
 from __future__ import annotations
@@ -96,13 +97,14 @@ def page_fault(b: Bench) -> str:
     if told is not None and told[0] and not gone <= told[0] < gone + (1 << 20):
         raise Wrong(f"GPUVM_FAULT says {told[0]:#x}, the store went to {gone:#x}", bad_fault=True)
     said = f"GPUVM_FAULT {told[0]:#x} status {told[1]:#x}" if told else "no GPUVM_FAULT query here"
-    # On silicon a fault alone does not fail the job: its writes are dropped and the job continues.
+    # On silicon a page fault alone does not fail the job: the hardware drops the faulty writes and
+    # the job continues.
     return f"ended {f'with {how}' if how else 'without an error'}; {said}; {recovered(b, gpu)}"
 
 
 def fault(b: Bench) -> tuple[int, int, int] | None:
-    """Returns the answer of GPUVM_FAULT: address, status, hub. None if the kernel has
-    no such query.
+    """Returns the answer of GPUVM_FAULT: address, status, hub. None if the kernel
+    driver has no such query.
     """
     try:
         one = b.node.info("GPUVM_FAULT", "struct drm_amdgpu_info_gpuvm_fault")
@@ -128,7 +130,7 @@ def bad_instruction(b: Bench) -> str:
 
 
 def after(b: Bench) -> str:
-    """Uses the public API on the card after all hangs of this file."""
+    """Computes a product by the public API, after all rungs of this file have hung the GPU."""
     import numpy as np
 
     import sparkle_drv as sp

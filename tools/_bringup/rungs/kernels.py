@@ -74,8 +74,8 @@ ds_read_b32 v4, v3
 s_waitcnt lgkmcnt(0)
 global_store_dword v1, v4, s[0:1]
 """
-# Each thread stores 4 words in scratch and sums them with weights. gfx10 uses the buffer descriptor
-# in s[4:7] and the wave's offset in s16; gfx11 uses scratch instructions.
+# Stores and loads a word in scratch, by the gfx level. gfx10 uses the buffer descriptor in s[4:7]
+# and the wave's offset in s16; gfx11 uses scratch instructions.
 _KEEP = {
     10: "buffer_store_dword v{}, off, s[4:7], s16 offset:{}\n",
     11: "scratch_store_b32 off, v{}, off offset:{}\n",
@@ -113,7 +113,8 @@ v_lshl_add_u32 v5, v5, 1, 1
 global_store_dword v4, v5, s[0:1]
 """
 )
-# 32 groups of 64: stores what vector and scalar loads at s[2:3] return, with s4 added.
+# 32 groups of 64 threads. Loads words at address s[2:3] by vector and by scalar loads, adds s4 to
+# each word, and stores the sums at address s[0:1].
 ECHO = (
     LINE
     + """

@@ -171,6 +171,6 @@ RUNGS = (
     Rung("va-map", "GEM_VA: map, replace, clear, unmap", va_map, ("bo-gtt", "device")),
     Rung("va-refused", "GEM_VA: what must be refused", va_refused, ("va-map",)),
 )  # fmt: skip
-# This rung needs SDMA, so it stands above the rungs of packets.
+# This rung needs SDMA, so in the ladder it comes after the rungs that test SDMA packets.
 HIDDEN_RUNG = Rung("mem-hidden", "patterns through VRAM that the CPU does not see, by SDMA",
                    hidden_vram, ("sdma-copy",))  # fmt: skip

@@ -74,7 +74,7 @@ def device(b: Bench) -> str:
     b.facts["apu"] = bool(d.ids_flags & raw.lib.AMDGPU_IDS_FLAGS_FUSION)
     said = f"{d.device_id:#06x} rev {d.pci_rev:#x}, family {d.family}, {isa}"
     known = FAMILIES.get(d.family)
-    ip = b.ip("gfx").ip_discovery_version  # 0: the kernel identifies the chip only by its family
+    ip = b.ip("gfx").ip_discovery_version  # 0: the kernel driver only tells the family
     generation = f"gfx{ip >> 16}{ip >> 8 & 0xFF:x}"
     if ip and known is not None and not generation.startswith(known):
         raise Wrong(
@@ -87,7 +87,7 @@ def device(b: Bench) -> str:
         )
     bits = sum(row.bit_count() for column in d.cu_bitmap for row in column)
     if not d.cu_active_number or not d.num_shader_engines:
-        raise Wrong(f"{said}: no compute units or shader engines", no_cus=True)
+        raise Wrong(f"{said}: expected compute units and shader engines, got none", no_cus=True)
     if bits != d.cu_active_number:
         raise Wrong(
             f"{said}: expected as many CUs in cu_bitmap as cu_active_number says, "
@@ -115,7 +115,7 @@ def ring(ip: str) -> Callable[[Bench], str]:
         align = f"IB start aligned to {one.ib_start_alignment}, size to {one.ib_size_alignment}"
         version = one.ip_discovery_version
         ip_version = f"IP {version >> 16}.{version >> 8 & 0xFF}.{version & 0xFF}"
-        # before KMS 3.48 the kernel reports only the version of the driver's ip_block
+        # before KMS 3.48 the kernel driver reports only the version of its ip_block
         if not version:
             ip_version = f"IP block {one.hw_ip_version_major}.{one.hw_ip_version_minor}"
         if not mask:
@@ -161,7 +161,10 @@ def memory(b: Bench) -> str:
     # (Mesa, amdgpu_devices.c).
     for name, heap in (("vram", m.vram), ("gtt", m.gtt)):
         if heap.usable_heap_size > heap.total_heap_size:
-            raise Wrong(f"{name}: the usable bytes are more than the total", bad_info=True)
+            raise Wrong(
+                f"{name}: expected at most as many usable bytes as total bytes, got more",
+                bad_info=True,
+            )
     if not gtt or not vram:
         raise Wrong(
             f"expected some VRAM and some GTT, got {vram >> 20} MiB and {gtt >> 20} MiB",
@@ -190,8 +193,8 @@ def bar(b: Bench) -> str:
 
 
 def clocks(b: Bench) -> tuple[int, int]:
-    """Returns the GPU's clock in ticks and the host's in ns at the same moment. The moment is that
-    of the fastest of five queries.
+    """Returns (the GPU's clock in ticks, the host's clock in ns) at the same moment. It makes five
+    queries and returns the clocks of the fastest.
     """
     tries = []
     for _ in range(5):
@@ -215,7 +218,10 @@ def clock(b: Bench) -> str:
         raise Wrong(f"TIMESTAMP stands still: {before}, then {after}", bad_clock=True)
     measured = (after - before) / ((t1 - t0) / 1e6)
     if not 0.8 < measured / khz < 1.25:
-        raise Wrong(f"the clock runs at {measured:.0f} kHz, INFO says {khz}", bad_clock=True)
+        raise Wrong(
+            f"the GPU's clock runs at {measured:.0f} kHz, but the kernel driver says {khz} kHz",
+            bad_clock=True,
+        )
     return f"{khz} kHz by INFO, {measured:.0f} measured"
 
 

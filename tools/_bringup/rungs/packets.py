@@ -156,8 +156,8 @@ def to_ib(b: Bench, inner: Buffer, ndw: int, chain: int) -> list[int]:
 
 
 def chained(b: Bench) -> str:
-    """Chains one IB to another, as RADV does when an IB is full. On compute queues an IB is not
-    called as a subroutine, because nothing shows that MEC supports calls.
+    """Chains one IB to another, as RADV does when an IB is full. The rung does not call an IB on a
+    compute queue, because no source shows that MEC supports calls.
     """
     gpu = b.gpu()
     out, inner = gpu.buffer(4096), gpu.buffer(4096)
@@ -231,8 +231,8 @@ def sdma_copy(domain_from: str, domain_to: str) -> Callable[[Bench], str]:
             if got != want:
                 first = next(i for i in range(nbytes) if got[i] != want[i])
                 raise Wrong(
-                    f"{count} bytes from {at} to {to}: byte {first} is {got[first]:#04x}, expected "
-                    f"{want[first]:#04x}",
+                    f"copy of {count} bytes from offset {at} to offset {to}: byte {first} of the "
+                    f"target is {got[first]:#04x}, expected {want[first]:#04x}",
                     mismatch=True, xor_mask=f"{got[first] ^ want[first]:#04x}",
                     unwritten=not any(got),
                 )  # fmt: skip

@@ -113,8 +113,9 @@ def sweep(
 
 
 def _moving(words: Words, base: int, seed: int) -> Bad | None:
-    """Runs moving inversions with each of four values. Goes up through the blocks, checks each and
-    inverts its bits; then goes down and does so again. Returns the first difference, or None.
+    """Runs moving inversions with each of four values: goes up through the blocks of memory, checks
+    each block and inverts its bits; then goes down and does the same. Returns the first difference,
+    or None.
     """
     name = "moving inversions"
     starts = list(range(0, words.size, BLOCK))

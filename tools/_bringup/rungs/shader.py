@@ -84,8 +84,8 @@ def store_gfx(b: Bench) -> str:
 
 
 def dispatch_on_gfx(b: Bench, gpu: Gpu, out: Buffer) -> None:
-    """Dispatches on the gfx ring, where the packet headers must say that the shader is a compute
-    shader.
+    """Dispatches on the gfx ring. There the headers of the packets must say that the shader is a
+    compute shader.
     """
     from sparkle_drv.lowlevel import pm4
 
@@ -149,7 +149,7 @@ def scratch_per_engine(b: Bench) -> str:
 
 def keep(b: Bench, what: str, slots: int, groups: int, size: int) -> None:
     """Runs a program in which each thread stores four words in scratch and reads them back. `slots`
-    is per shader engine.
+    is the number of scratch slots per shader engine.
 
     The field WAVES of COMPUTE_TMPRING_SIZE counts one engine's slots on gfx11. On older chips it
     counts the slots of all engines (AMDGPU_FACTS 5.5).

@@ -43,7 +43,8 @@ def userptr(b: Bench) -> str:
     got = [int(view[5]), int(view[8])]
     if got != [0xBEEF, 0x1234]:
         raise Wrong(
-            f"the host reads other values than the GPU wrote: {got[0]:#x} and {got[1]:#x}",
+            f"host memory: expected 0xbeef from the GPU and 0x1234 from the CPU, got "
+            f"{got[0]:#x} and {got[1]:#x}",
             mismatch=True,
         )
     buffer.close()

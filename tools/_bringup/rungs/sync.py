@@ -55,8 +55,8 @@ class Syncobj:
         return self._array("SYNCOBJ_QUERY", "struct drm_syncobj_timeline_array", 0)
 
     def wait(self, timeout_s: float, point: int | None = None, flags: int = FOR_SUBMIT) -> None:
-        """Waits. Raises IoctlError with ETIME when the syncobj is not signalled within
-        `timeout_s`.
+        """Waits until the syncobj is signalled, or until its timeline reaches `point`. Raises
+        IoctlError with ETIME if that takes longer than `timeout_s`.
         """
         fields = {"timeout_nsec": soon(timeout_s), "flags": flags}
         kind = "SYNCOBJ_WAIT" if point is None else "SYNCOBJ_TIMELINE_WAIT"
@@ -87,8 +87,8 @@ def fences(b: Bench) -> str:
         raise Wrong("a job that cannot have ended is reported as done", early=True)
     if not b.eventually(lambda: page.map.cast("Q")[8] == job.seq):
         raise Wrong(
-            f"WAIT_CS says done, the FENCE chunk's word is {page.map.cast('Q')[8]}, expected "
-            f"{job.seq}", no_fence=True,
+            "WAIT_CS reports that the job has ended, but the word of its FENCE chunk is "
+            f"{page.map.cast('Q')[8]}, expected {job.seq}", no_fence=True,
         )  # fmt: skip
     array = ffi.new("struct drm_amdgpu_fence[]", [fence_of(gpu, job)])
     waited = b.node.call(
