@@ -18,6 +18,7 @@ import os
 import pkgutil
 import signal
 import sys
+from collections import defaultdict
 from contextlib import contextmanager, suppress
 
 import fakecuda
@@ -45,6 +46,7 @@ settings.load_profile("tests")
 WATCHDOG = pytest.StashKey[Watchdog]()
 # Folders of tests whose subject is not sparkle_drv/, and whose lines of it other tests run.
 OTHERS = ("benchmarks", "tools/bench", "tools/bringup", "tools/kernel")
+VARIANTS = 16  # so many variants of a test, evenly spread, are measured at most
 HANGS_AFTER_S = 60  # after a test's own timeout
 
 
@@ -118,12 +120,19 @@ def pytest_runtest_protocol(item, nextitem):
 
 def pytest_collection_modifyitems(config, items):
     """Two kinds of tests run only when `-m` names them: make test-long and make test-setup. Tests
-    whose subject is not the package are not measured.
+    whose subject is not the package are not measured, and of a test with many variants only some.
     """
     others = [config.rootpath / "tests" / folder for folder in OTHERS]
+    variants = defaultdict(list)
     for item in items:
+        variants[item.nodeid.partition("[")[0]].append(item)
         if any(map(item.path.is_relative_to, others)):
             item.add_marker(pytest.mark.unmeasured)
+    for of_one in variants.values():
+        every = -(-len(of_one) // VARIANTS)
+        for i, item in enumerate(of_one):
+            if i % every:
+                item.add_marker(pytest.mark.unmeasured)
     kinds = [kind for kind in ("long", "setup") if kind not in config.option.markexpr]
     left_out = [item for item in items if any(map(item.get_closest_marker, kinds))]
     if left_out:

@@ -171,7 +171,8 @@ enum sp_emu_flaw {
     SP_FLAW_FAMILY,   /* DEV_INFO reports family `a`, external_rev `b` (0: the chip's own) */
     SP_FLAW_CHIP,     /* GFX, COMPUTE report IP version `a`: major << 16 | minor << 8 | revision */
     SP_FLAW_RING,     /* engine `a` (AMDGPU_HW_IP_*) is off */
-    /* GET_CAP of capability `a` returns 0; without syncobjs, their ioctls return -EOPNOTSUPP */
+    /* GET_CAP of capability `a` (DRM_CAP_*) returns 0. If `a` is DRM_CAP_SYNCOBJ, the ioctls of
+     * syncobjs return -EOPNOTSUPP, too. */
     SP_FLAW_CAP,
     SP_FLAW_ACCEL,    /* ACCEL_WORKING is 0 */
     SP_FLAW_FIRMWARE, /* no firmware is loaded */

@@ -189,7 +189,7 @@ def test_products_of_what_is_converted(fresh, dtype):
     before = fresh.default_queue.submitted
     with pytest.raises(ValueError, match="out: expected shape"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty((5, 7), kind))
-    with pytest.raises(TypeError, match=r"out: expected .*, the result's dtype"):
+    with pytest.raises(TypeError, match=r"out: expected .*, the dtype of the result"):
         gemm(fresh, fresh.array(a), fresh.array(b), fresh.empty(want.shape, "f8"))
     assert fresh.default_queue.submitted == before
 

@@ -9,7 +9,7 @@ from uris import OF_SUITE
 
 from sparkle_drv.testing import suite
 
-pytestmark = [pytest.mark.devices(*OF_SUITE), pytest.mark.unmeasured]
+pytestmark = pytest.mark.devices(*OF_SUITE)
 
 
 @pytest.mark.parametrize("check", suite.checks(), ids=str)

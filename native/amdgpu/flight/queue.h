@@ -169,7 +169,7 @@ struct sp_amdgpu_queue {
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;
     _Atomic uint64_t sent;     /* newest timeline value whose submission has sent all its jobs */
-    struct sp_measured measured[SP_JOBS]; /* one entry per slot of the compute engine */
+    struct sp_measured measured[SP_JOBS]; /* one entry per job slot of the compute engine */
     /* BO list of the newest submission whose records are not in `recorded` */
     struct sp_bo_list list;
 };

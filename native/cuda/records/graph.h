@@ -1,4 +1,4 @@
-/* Runs lists of commands that are submitted again as CUDA graphs. */
+/* Runs a list of commands as a CUDA graph, if the list is submitted again. */
 #ifndef SP_CUDA_GRAPH_H
 #define SP_CUDA_GRAPH_H
 #include "cuda/flight/queue.h"

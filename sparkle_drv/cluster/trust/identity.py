@@ -91,10 +91,14 @@ def read(home: str) -> Identity:
 
 def fingerprint_of(path: Path) -> str:
     """Returns the fingerprint of the key in a certificate file, as Identity.fingerprint does for an
-    identity. Raises Refused for a missing file or one that has no certificate, and OSError.
+    identity. Raises Refused for a missing file, one that has no certificate, and a key of another
+    kind than P-256. Raises OSError if the file cannot be read.
     """
     found = _pem(path, f"{path}: expected a certificate, got no such file")
-    return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
+    try:
+        return certificates.key_hash(certificates.of_p256(found.public_key())).hex()
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from None
 
 
 def authority_of(folder: Path) -> x509.Certificate:

@@ -136,7 +136,7 @@ class _Work:
         self._asleep: dict[Lane, Step] = {}  # for each sleeping lane, the step that it begins next
         # The lanes that sleep until a step has ended, by the number of the step.
         self._waiting: dict[int, set[Lane]] = {}
-        # Lanes that began, and those in `_never`. No other thread may begin them.
+        # Lanes that a thread has begun, and those in `_never`: no thread may begin one of them.
         self._claimed: set[Lane] = set()
         # Lanes that had not begun when an interrupt stopped the run: they never begin.
         self._never: set[Lane] = set()

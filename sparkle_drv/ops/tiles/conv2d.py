@@ -52,8 +52,8 @@ TERMS = 512
 def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
     """Returns the plan of a float32 convolution: its algorithm and blocks.
 
-    On the instruction set "ref", algo "auto" stays "auto" in the plan: the ref kernel itself
-    chooses the oracle.
+    On the instruction set "ref", algo "auto" stays "auto" in the plan: its kernel then computes
+    the plain sum of products, the oracle of all other algorithms.
     """
     if info.kind == "gpu":
         return tiles_gpu.conv2d(info, shape, algo)

@@ -23,7 +23,6 @@ def everything(tmp_path_factory):
         yield device
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("check", suite.checks(), ids=str)
 def test_conformance_over_a_wire(everything, check):
     try:

@@ -9,11 +9,13 @@ import os
 import re
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sparkle_drv import DeviceNotFound
@@ -107,6 +109,17 @@ def test_a_key_of_another_kind(box, key):
     refused(box, "expected a P-256 key")
 
 
+def test_trusted_code_of_a_key_of_another_kind(tmp_path):
+    key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "carol")])
+    now = datetime.now(timezone.utc)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    path = tmp_path / "carol.pem"
+    path.write_bytes(made.sign(key, SHA256()).public_bytes(Encoding.PEM))
+    with pytest.raises(Refused, match=r"carol\.pem: expected a P-256 key, got .*RSA"):
+        identity.fingerprint_of(path)
+
+
 def test_a_certificate_of_another_ca(box, world, stranger):
     (box / files.CA).write_bytes((stranger.ca.folder / files.CA).read_bytes())
     (box / files.REVOKED).unlink()
@@ -120,7 +133,12 @@ def test_the_ca_is_no_ca(box):
 
 def test_an_expired_certificate(box, clock):
     clock.ahead = timedelta(days=2)
-    refused(box, "cert.pem: expired at 20", "clock of this machine: 20", "sparkle certs renew")
+    refused(
+        box,
+        "cert.pem: the certificate is expired at 20",
+        "clock of this machine: 20",
+        "sparkle certs renew",
+    )
 
 
 def test_a_certificate_of_tomorrow(box, clock):
@@ -130,7 +148,7 @@ def test_a_certificate_of_tomorrow(box, clock):
 
 def test_an_expired_ca(box, clock):
     clock.ahead = timedelta(days=4000)
-    refused(box, "ca.pem: expired at 20", "clock of this machine: 20")
+    refused(box, "ca.pem: the certificate is expired at 20", "clock of this machine: 20")
 
 
 def test_a_revoked_certificate(box, world):

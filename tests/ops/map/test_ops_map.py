@@ -308,7 +308,7 @@ XI = np.ones((2, 3), np.int32)
         ("x + y", (X64, 10**400), {}, ValueError, "y: it does not fit f64"),
         ("x + y", (XI, 2**31), {}, ValueError, "y: 2147483648 does not fit int32"),
         ("x", (X32,), {"out": np.ones((2, 2), "f4")}, ValueError, r"out: expected shape \(2, 3\)"),
-        ("x", (X32,), {"out": X64}, TypeError, "out: expected float32, the result's dtype"),
+        ("x", (X32,), {"out": X64}, TypeError, "out: expected float32, the dtype of the result"),
         ("1", (), {"out": np.ones(2, "i2")}, TypeError, "out: map takes"),
         ("1", (), {"out": 3}, TypeError, "out: expected a numpy array or an Array, got int"),
     ],

@@ -106,7 +106,11 @@ def test_the_list(bringup):
         (["info", "-d", "amdgpu:77"], 1, ""),
         (["info", "-d", "nosuch:0"], 3, "nosuch"),
         (["ladder", "-d", "emu", "--only", ""], 2, "no rung ''"),
-        (["ladder", "-d", "emu", "--only", "node", "--to", "node"], 2, "--only: expected no"),
+        (
+            ["ladder", "-d", "emu", "--only", "node", "--to", "node"],
+            2,
+            "--only: expected neither --from nor --to",
+        ),
         (["ladder", "-d", "emu", "--record-memory"], 2, "--record FILE"),
         (["ladder", "-d", "emu", "--record", "/nonsense/r"], 1, "nonsense"),
         (["ladder", "-d", "emu", "--only", "node", "--bundle", "/tmp"], 1, "directory"),

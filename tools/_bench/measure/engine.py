@@ -204,7 +204,7 @@ def _take(
     bound: Bound, mode: str, settings: Settings, gauges: Gauges | None
 ) -> tuple[Measured, Overhead | None, Share | None]:
     # After a failure the sampler is not closed, because closing would wait for the stuck launch.
-    # `bound` frees the sampler's resources anyway.
+    # The sampler's resources are freed with `bound`, the kernel and arrays that are measured.
     overhead = None
     sampler: timing.Sampler
     if mode == "pipeline":

@@ -10,7 +10,8 @@
 
 enum {
     TERMS = 512, /* terms of a partial sum; few, to keep rounding errors small */
-    /* bytes of packed weights that a task reads for each piece of a row */
+    /* bytes of packed weights that a task reads again for each piece of a row: so
+     * many stay in L2 */
     RESIDENT_NBYTES = 1 << 19,
     MOST_COLUMNS = 4096 /* the largest number of columns of a piece of a row, for any plan */
 };
