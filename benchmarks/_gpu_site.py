@@ -143,7 +143,8 @@ def _opengl(kit: Path, work: Path, env: dict[str, str], fake: bool) -> dict[str,
         vendor = _found(EGL_VENDOR, env)
         if not vendor and (driver := _found("libcuda.so.1", env)):
             beside = Path(driver).parent / EGL_VENDOR
-            # the vendor's library and those that it needs lie outside the loader's path
+            # NVIDIA's EGL library, and the libraries that it needs, lie beside libcuda.so.1, in a
+            # folder that the dynamic loader does not search.
             if beside.is_file():
                 vendor = str(beside)
                 folders.insert(0, str(beside.parent))

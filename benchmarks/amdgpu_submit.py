@@ -48,7 +48,7 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-# for each of our ways to submit, the largest ratio to RADV's time that meets the target
+# the target for each of our ways to submit: the largest ratio of its time to RADV's
 TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}
 N = 1000
 WARM_UP = 100  # first submissions of a process, which do not count

@@ -43,7 +43,8 @@ import sparkle_drv as sp  # noqa: E402
 
 FAKE = ROOT / "build/fake/libcuda.so.1"
 COUNTS = (0, 4, 16)
-Burst = Callable[[int], float]  # makes that number of launches, returns ns per launch
+# a function that makes the given number of launches and returns ns per launch
+Burst = Callable[[int], float]
 
 
 def timed(call: Call, sync: Call) -> Burst:

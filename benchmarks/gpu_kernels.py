@@ -22,7 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _reexec import reexec
 
-if "--no-reexec" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
+# Restart in the virtual environment. gpu_run.sh has none and passes --no-reexec.
+if "--no-reexec" not in sys.argv:
     reexec()
 
 import argparse
@@ -43,7 +44,7 @@ ROUNDS = 7
 TARGET_S = 0.05  # approximate seconds of one round of a row
 SAMPLES = 64  # elements of a result that are compared with float64
 KERNEL_US = 10.0
-STEPS = 300  # kernels per pass when overhead is measured
+STEPS = 300  # kernels in each time that `overhead` measures
 DEPTH = 3
 Row = dict[str, Any]
 

@@ -22,7 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from _reexec import reexec
 
-if "--no-reexec" not in sys.argv:  # gpu_run.sh has no virtual environment to restart in
+# Restart in the virtual environment. gpu_run.sh has none and passes --no-reexec.
+if "--no-reexec" not in sys.argv:
     reexec()
 
 import argparse

@@ -102,7 +102,7 @@ class Results:
     def __init__(self, out: Path, logs: Path, key: dict[str, str]) -> None:
         self.out, self.logs, self.key = out, logs, key
         self.steps: dict[str, dict[str, Any]] = {}
-        self.whole = True  # False once something cannot be written
+        self.whole = True  # False once the summary or the archive could not be written
         _crash_safety.sweep(out)
 
     def files(self) -> list[Path]:

@@ -5,7 +5,7 @@
 
 Sections, each a module of _mesh/:
 
-* `plans`: plans on networks of simulated ports with 20 us of latency.
+* `plans`: plans of all_reduce on networks of simulated ports with 20 us of latency.
   - The lower bound over the predicted time, for 64 MiB: on equal ports, on two unequal sets (50,
     50, 50, 12.5 and 50, 50, 25, 25 MB/s), and on --sets sets of 2 to 16 ports of 10 MB/s to
     1 GB/s, drawn by seed (sparkle_drv/testing/collectives.py `unequal`).
@@ -13,9 +13,10 @@ Sections, each a module of _mesh/:
   - The plans for 1 KiB to 256 MiB, compared with the best single algorithm.
   - The seconds of planning.
 
-  The known bound from the ports alone, n max(1 / b_min, 2 (p - 1) / sum b), is printed for
-  comparison. --simulate also runs each plan on simulated devices. There 4 MiB go over ports of a
-  sixteenth of the rate, which takes as long as 64 MiB.
+  Printed for comparison is a known bound for an all_reduce of n bytes, which follows from the
+  ports alone: n max(1 / b_min, 2 (p - 1) / sum b) seconds. p is the number of ports, b the rate of
+  a port in bytes per second, b_min the lowest rate. --simulate also runs each plan on simulated
+  devices. There 4 MiB go over ports of a sixteenth of the rate, which takes as long as 64 MiB.
 * `real`: all_reduce of --devices, compared with numpy's `a += b; b[:] = a` on the same memory.
 * `graphs`: a graph with one chain for each of --devices, compared with pinned processes that run
   one chain each.

@@ -46,7 +46,8 @@ import sparkle_drv as sp
 TEAM = Path(__file__).resolve().parents[1] / "benchmarks/_cpu_peers/pool_stalls.c"
 PERCENTILES = (50, 90, 99, 99.9, 100)
 REGION_NS = 100_000
-SURROUNDINGS = {  # what runs beside the timed gemm, and the OMP_WAIT_POLICY of that process
+# key: what runs beside the timed gemm; value: OMP_WAIT_POLICY of the measuring process, "": unset
+SURROUNDINGS = {
     "alone": "",
     "omp between": "",
     "omp passive": "passive",

@@ -65,7 +65,8 @@ class Worker:
                     file = where / f"{self.name}.{at}.npy"
                     numpy.save(file, result)
                     found[name]["file"] = str(file)
-            except Exception as error:  # a library may raise anything; the other ways are measured
+            # a library may raise anything; the case's other ways (`Way`) are still measured
+            except Exception as error:
                 found[name] = {"error": told(error)}
                 continue
             self.timers[name] = timeit.Timer(way.statement, globals=dict(way.names))

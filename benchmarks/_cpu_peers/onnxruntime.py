@@ -12,7 +12,8 @@ from typing import Any
 from .base import Named, Operands, Peer, Way
 from .cases import Case, Conv, Gemm
 
-OPSET, IR = 17, 8  # versions that every release of this decade reads
+# versions of ONNX's operator set and file format, old enough for any recent release to read
+OPSET, IR = 17, 8
 
 
 class OnnxRuntime(Peer):

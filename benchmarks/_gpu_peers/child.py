@@ -23,7 +23,7 @@ from _gpu_peers.base import Call, Peer
 GRAPHS = (1, 10, 100, 1000)
 SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
-BATCH = 100  # launches between two waits: far fewer than a driver queues
+BATCH = 100  # launches between two waits: far fewer than a driver's queue holds
 COPY_NBYTES = 1 << 30  # approximate sum of the bytes of all copies of one size
 FIGURE_NS = 1_000_000_000  # ns after which a figure gets no further round
 
@@ -75,7 +75,7 @@ class Figures:
             self.values[name] = measure()
         except NotImplementedError:
             pass  # the peer lacks this ability
-        except Exception as error:  # a library may raise anything; the rest is measured
+        except Exception as error:  # a library may raise anything; other figures are still measured
             self.errors[name] = f"{type(error).__name__}: {error}"[:300]
 
 

@@ -25,7 +25,9 @@ class Torch(Peer):
 
     def kernel(self, image: bytes, entry: str, types: str) -> Any:
         if types.split()[2:3] != ["f32"] or len(types.split()) != 4:
-            raise NotImplementedError  # `x.add_(1)` is compared only with the kernel of 4 arguments
+            # torch loads no PTX. Its `x.add_(1)` is compared only with the PTX kernel that has four
+            # arguments.
+            raise NotImplementedError
         return self.one
 
     def device(self, nbytes: int) -> Any:

@@ -38,7 +38,8 @@ class Run:
         return self.queued_s / self.seconds
 
 
-Round = dict[int, Run]  # the runs of one round by depth; depth 0 is the serial loop
+# one round: the runs by the pipeline's depth (its number of slots); 0: the serial loop
+Round = dict[int, Run]
 
 
 def queued() -> float:

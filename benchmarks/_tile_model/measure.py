@@ -124,8 +124,8 @@ def _one(dev: sp.Device, row: Task, budget_s: float, seed: int) -> dict[str, Any
         if operands.wrong:
             return _without("WRONG " + "; ".join(operands.wrong))
     return {
-        # A ratio below 1 means that the model's plan won the last comparison: no better plan was
-        # found.
+        # `ratio`: time of the model's plan over that of the best plan found (median, and the ends
+        # of its interval). Below 1 the model's plan is faster, so its distance is 0.
         "distance_percent": [100 * max(r - 1, 0.0) for r in found.ratio],
         "model_s": found.model_s, "best_s": found.best_s, "tried": found.tried,
         "model": report.plan(found.model), "best": report.plan(found.best),

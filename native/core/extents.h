@@ -41,8 +41,8 @@ SP_INLINE uint64_t sp_extent_begin(const struct sp_extent_step *step, const void
     return one;
 }
 
-/* Computes the value of `count` steps; `count` is at least 1. Returns 0, -EOVERFLOW, or -EINVAL for
- * a division by 0. */
+/* Computes an extent from its `count` steps, at least one. Returns 0, -EOVERFLOW, or -EINVAL for a
+ * division by 0. */
 SP_INLINE int sp_extent_value(const struct sp_extent_step *steps, uint32_t count, const void *args, uint64_t *out)
 {
     const struct sp_extent_step *const end = steps + count;

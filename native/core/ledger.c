@@ -39,7 +39,6 @@ void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns,
         note_fault(ledger, (struct sp_fault){.value = value, .rc = rc});
 }
 
-/* Returns the value's own error, else the error of the oldest fault that concerns the value. */
 int sp_ledger_fault(const struct sp_ledger *ledger, uint64_t value)
 {
     uint32_t n = atomic_load(&ledger->nfaults);

@@ -9,9 +9,10 @@ enum { SP_TIMES = 4096 };
 
 struct sp_fault {
     uint64_t value;
-    /* Last value that the fault concerns. 0: the error has not been reported to a waiter yet, so
-     * the fault concerns all later values. The first report sets `until`: to the fault's own value
-     * if the waiter waits for that value, else to the queue's newest value. */
+    /* Last timeline value for which the fault counts: a wait for it reports the error. 0: the error
+     * has not been reported to a waiter yet, so the fault counts for all later values. The first
+     * report sets `until`: to the fault's own value if the waiter waits for that value, else to the
+     * queue's newest value. */
     uint64_t until;
     int rc;
 };
@@ -32,8 +33,8 @@ struct sp_ledger {
 int sp_ledger_init(struct sp_ledger *ledger, int keep_times);
 void sp_ledger_free(struct sp_ledger *ledger);
 /* Records that the submission of `value` ended with `rc`. Faults are kept for ever, because a fence
- * may be asked at any time. If memory is short, a new fault replaces the newest one. Only the
- * newest 4096 times are kept. */
+ * may be asked for its error at any time. If memory is short, a new fault replaces the newest one.
+ * Only the newest 4096 times are kept. */
 void sp_ledger_note(struct sp_ledger *ledger, uint64_t value, uint64_t start_ns, uint64_t end_ns, int rc);
 /* Returns the error of the submission of `value`, else 0. That is its own fault, or the fault of an
  * earlier submission on whose results it may build. The fault of a submission always counts for its

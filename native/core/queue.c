@@ -1,5 +1,5 @@
-/* Implements the common half of all backends' queues. The functions that a launch calls are inline
- * in queue.h. */
+/* Implements the part of a queue that all backends share. The functions that a launch calls are
+ * inline in queue.h. */
 #include "queue.h"
 
 uint64_t sp_device_epoch(const void *device)

@@ -1,5 +1,5 @@
-/* The half of a queue that every backend shares: checks before a submission, timeline values,
- * errors of ended submissions.
+/* The part of a queue that all backends share: checks before a submission, timeline values, errors
+ * of ended submissions.
  *
  * A backend's queue begins with a struct sp_queue, so that a pointer to the one is a pointer to the
  * other. The functions that a launch calls are inline. "The lock" is always `*lock`: the queue's
@@ -20,8 +20,9 @@ struct sp_queue {
     const struct sp_functions *functions; /* must be the first member: see struct sp_handle */
     pthread_mutex_t *lock;
     const struct sp_device *device;
-    _Atomic int closing;        /* 1: the queue refuses new work; written with the lock */
-    _Atomic uint64_t submitted; /* newest value; written with the lock */
+    _Atomic int closing;        /* 1: the queue refuses new work; written with the lock held */
+    /* timeline value of the newest submission; written with the lock held */
+    _Atomic uint64_t submitted;
     /* the queue's own lock; unused if the device has one lock for all queues */
     pthread_mutex_t own;
     /* number of references: the handle, prepared launches, and other holders in the backend */
@@ -35,8 +36,8 @@ struct sp_queue {
  * `functions`, `device`, and `lock` (NULL: the queue uses its own lock). Returns 0; -ECHILD for a
  * device of another process; -EINVAL for unknown flags; -ENODEV for a lost device; -ENOMEM. */
 int sp_queue_init(struct sp_queue *q, uint32_t flags);
-/* Destroys the half of a queue that all backends share. Call it after the last reference is
- * dropped, before the memory is freed. */
+/* Destroys the part of a queue that all backends share (struct sp_queue). Call it after the last
+ * reference is dropped, before the memory is freed. */
 void sp_queue_fini(struct sp_queue *q);
 
 static inline int sp_queue_usable(const struct sp_queue *q)
@@ -44,7 +45,7 @@ static inline int sp_queue_usable(const struct sp_queue *q)
     return sp_device_usable(q->device);
 }
 
-/* Returns the newest value, as sp_queue_submitted does, but as an inline function. */
+/* Returns the value of the newest submission, as sp_queue_submitted does, but inline. */
 static inline uint64_t sp_queue_newest(const struct sp_queue *q)
 {
     return atomic_load(&q->submitted);

@@ -19,9 +19,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* LOST_NS: a gap in a spin that is longer than any interrupt and shorter than any time slice of
- * Linux' schedulers. UNTOLD_NS: only a wait longer than this asks the Linux kernel, by a system
- * call, how often this thread has lost its core. */
+/* LOST_NS: a pause between two checks of a spin loop that shows a lost core. It is longer than any
+ * interrupt and shorter than any time slice of Linux' schedulers. UNTOLD_NS: only a wait longer
+ * than this asks the Linux kernel, by a system call, how often this thread has lost its core. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;

@@ -25,7 +25,9 @@ static const double SECOND = 1e9, LEAP_NS = 1e6;
 static const double SLEW = 1.0 / 256;
 /* Longest time between two anchors that measure the rate: a longer time may include a suspend. */
 static const double MEASURED_NS = 10e9;
-static const double MOST_NS = 4e18; /* limit in ns: twice this number fits into an int64_t */
+/* limit of the ns that a conversion adds to the start of its piece: twice this number fits into an
+ * int64_t */
+static const double MOST_NS = 4e18;
 static const uint64_t FAR = UINT64_C(1) << 53; /* largest range of exact integers in a double */
 
 static double within(double x, double limit)

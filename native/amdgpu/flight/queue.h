@@ -12,8 +12,8 @@ enum { SP_JOBS = 30, SP_CACHED_IBS = 32, SP_MEASURED_TICKS = 2 * SP_JOBS, SP_TIC
  * calls. */
 enum { SP_PUSH_NS = 100 * 1000000 };
 
-/* The state of the device at an engine's newest cache invalidation (submit/job.c). All zero: no job
- * has invalidated L2 yet. */
+/* The device's counters when a job of the engine last invalidated L2 (submit/job.c). All members
+ * are 0 if no job has done so yet. */
 struct sp_emptied {
     /* the device's counters of these names at the newest invalidation of L2 */
     uint64_t written, code_turn;
@@ -37,7 +37,8 @@ struct sp_engine {
     uint64_t jobs_done;
     uint64_t base;
     struct sp_emptied emptied;
-    /* newest job that read arguments in each slot; 0 if none did */
+    /* for each slot (`slot` of struct sp_job): number of the newest job that read its arguments
+     * there; 0 if none did */
     uint64_t used[SP_JOBS + SP_CACHED_IBS];
 };
 
@@ -53,8 +54,8 @@ struct sp_cursor {
     size_t at;        /* offset of the current record */
     uint32_t from[3]; /* next group of the current dispatch */
     uint32_t tick;    /* index of the next timestamp */
-    /* Bytes of the current copy or fill that are encoded. A copy over a bounce buffer counts each
-     * byte twice. */
+    /* Bytes of the current copy or fill that are already encoded. A copy over a bounce buffer
+     * counts each byte twice. */
     uint64_t moved;
 };
 
@@ -70,9 +71,11 @@ struct sp_transfer {
     struct sp_amdgpu_memory *kept[2]; /* memory that the submission keeps until its end */
     void *out; /* target of a download: at the end the CPU copies `out_nbytes` there from kept[0] */
     uint64_t out_nbytes;
-    /* memory that only jobs of this submission name in their BO list; or NULL */
+    /* the chunk of a link (flight/link.h) that this copy fills, and that its job names in its BO
+     * list; NULL for other transfers */
     struct sp_amdgpu_memory *shared;
-    /* for a copy from another device: the link, and the source address `from` on that device */
+    /* Only for a copy from another device: the link to that device, and in `from` the source
+     * address there. */
     struct sp_amdgpu_link *link;
     uint64_t from;
     /* First and last timeline values of the reads for this copy, which link->reader (a queue of the
@@ -102,7 +105,7 @@ struct sp_flight {
 };
 
 /* The list of memory (BO handles) that a submission names to the kernel driver: submit/bo_list.c.
- * All zero: the list is not made yet. */
+ * If all members are 0, the list is not made yet. */
 struct sp_bo_list {
     uint64_t turn; /* this list of BOs is valid while `turn` equals the device's list_turn */
     uint32_t n, most;
@@ -153,8 +156,9 @@ struct sp_amdgpu_queue {
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    /* Number of packet sequences so far (struct sp_amdgpu_packets) that have a number. The GPU
-     * writes that number to memory, and then waits for it there. */
+    /* Number of encoded packet sequences (struct sp_amdgpu_packets) that wait until the GPU is
+     * idle. Each writes its own number, counted from 1, to memory, and then waits until memory
+     * holds it. */
     uint32_t idles;
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
@@ -164,7 +168,9 @@ struct sp_amdgpu_queue {
     struct sp_cached_ib recorded[SP_CACHED_IBS];
     uint64_t key[SP_CACHED_IBS];
     uint32_t guess; /* index in `recorded` of the entry that the last look-up found */
-    struct sp_request request, again; /* `request` serves any job, `again` a recorded IB */
+    /* arguments of the CS ioctl: `again` for a job that sends a recorded IB again, `request` for
+     * any other */
+    struct sp_request request, again;
     struct sp_counted counted;
     /* submission whose jobs are partly sent; not yet in the list from `head` to `tail` */
     struct sp_flight *sending;

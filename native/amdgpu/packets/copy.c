@@ -39,8 +39,9 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
             sp_sdma_copy(job, dst, src, nbytes);
         return 0;
     }
-    /* Only the first DMA_DATA packet of a copy waits, because the packets of one copy need no order
-     * among them. Separate packets order one record after another. */
+    /* Only the first DMA_DATA packet of a copy waits for earlier DMA writes (RAW_WAIT), because the
+     * packets of one copy need no order among them. Separate packets order one record after
+     * another. */
     const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);

@@ -36,7 +36,8 @@ struct sp_job {
      * job measures none */
     struct sp_measured measured;
     uint32_t nwaits; /* number of this job's waits, which are in `request.waits` of the queue */
-    /* memory that only jobs of this submission name in their BO list; or NULL */
+    /* the chunk of a link (flight/link.h) that this job reads or writes, and therefore names in its
+     * BO list; NULL if there is none */
     const struct sp_amdgpu_memory *shared;
 };
 

@@ -1,8 +1,9 @@
 /* Limits the duration of jobs, because some versions of the kernel driver kill jobs that take 2 s.
  *
  * Only jobs that have run show how many threads fit into a given time. So the first jobs of a
- * kernel are short. Later jobs follow the measured duration of jobs that hold one piece of a grid
- * and nothing else. The limit of threads in a job shrinks at once, and grows step by step. */
+ * kernel are short. The limit of threads in later jobs follows from measured durations, of jobs
+ * that hold one piece of a grid and nothing else. The limit shrinks at once, and grows step by
+ * step. */
 #include "length.h"
 #include "amdgpu/device/anchor.h"
 #include "clock.h"
@@ -45,7 +46,7 @@ static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint
     unsigned __int128 fit = (unsigned __int128)m->threads * dev->setup.job_ns / (ns ? ns : 1);
     uint64_t most = m->threads > UINT64_MAX / GROWTH ? UINT64_MAX : m->threads * GROWTH;
     uint64_t threads = fit < most ? (uint64_t)fit : most;
-    /* A job of less than half the limit does not show that longer jobs fit. */
+    /* A job with less than half the threads of the limit does not show that the limit may grow. */
     if (threads < limit || m->threads >= limit / 2)
         atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
     if (threads < limit)

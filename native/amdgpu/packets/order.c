@@ -1,7 +1,7 @@
 /* Orders the packets of a job: a packet waits for the earlier packets and sees their writes.
  *
- * At the start of an IB the wave caches are empty (submit/job.c handles the other caches). At the
- * end of an IB the GPU is idle. */
+ * At the start of an IB the waves' data caches (scalar, vector L0, GL1) are empty; submit/job.c
+ * handles the other caches. At the end of an IB the GPU is idle. */
 #include "order.h"
 #include "gen/pm4_packets.h"
 #include "sdma.h"

@@ -53,8 +53,8 @@ static uint64_t tick(const struct sp_amdgpu_queue *q, uint32_t at)
     return sp_amdgpu_ns(q->dev, ticks[at % SP_TICKS]);
 }
 
-/* Converts the GPU ticks of the submission's timestamps to ns. Stores each result in the slot that
- * its record names. */
+/* Converts the GPU ticks of the submission's timestamps to ns. Stores each result at the address
+ * `slot` of its record (struct sp_cmd_timestamp). */
 static void stamp(struct sp_amdgpu_queue *q, const struct sp_flight *f, uint32_t at)
 {
     for (size_t i = 0; i < f->nbytes;) {
@@ -185,8 +185,8 @@ static void read_page(struct sp_amdgpu_queue *q)
  * this records an error text for the queue. */
 static int failure(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 {
-    /* Only a job after the first can have failed with -EFAULT: an error of the first job fails the
-     * submission at once. */
+    /* -EFAULT: the kernel driver refused a job that is not the first of its submission. If it
+     * refuses the first job, the submission fails at once and does not come here. */
     if (rc == -EFAULT)
         note(q, f->value, "host memory that it uses was unmapped before all its jobs were submitted");
     if (rc != -ETIME && rc != -ENODATA)
@@ -251,7 +251,8 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
 {
     uint64_t until = sp_clock_ns() + ENDED_NS, flags = 0;
     if (q->tail && q->tail->rc == 0 && !atomic_load(&q->dev->common.lost))
-        sp_amdgpu_sleep(q, q->tail->value, until); /* jobs of the context may still be ending */
+        /* other jobs of the failed context may still be running */
+        sp_amdgpu_sleep(q, q->tail->value, until);
     sp_amdgpu_retire(q);
     int renewed = atomic_load(&q->dev->common.lost) ? -ENODEV : sp_amdgpu_queue_renew(q, &flags);
     if (renewed == 0 && flags & AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST)
@@ -264,7 +265,8 @@ int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc)
         q->sending->rc = failure(q, q->sending, q->head ? others : oldest);
     for (; q->head; oldest = others)
         complete_failed(q, oldest);
-    memset(q->measured, 0, sizeof q->measured); /* submissions no longer keep these kernels alive */
+    /* no submission keeps the measured kernels alive any more, so forget them */
+    memset(q->measured, 0, sizeof q->measured);
     return lost ? -ENODEV : 0;
 }
 

@@ -8,10 +8,10 @@ void sp_amdgpu_retire(struct sp_amdgpu_queue *q);
 void sp_amdgpu_inspect(struct sp_amdgpu_queue *q);
 int sp_amdgpu_recover(struct sp_amdgpu_queue *q, int rc);
 /* Waits until fewer than SP_JOBS jobs of the engine are in flight. Returns 0, -EAGAIN at the
- * deadline, or the error of the queue. */
+ * deadline, or -ENODEV if the queue can run no more jobs. */
 int sp_amdgpu_room(struct sp_amdgpu_queue *q, const struct sp_engine *engine, uint64_t deadline_ns);
 /* Waits at most 0.1 s until all jobs of the queue have ended. Returns 0, -EAGAIN if some have not,
- * or the error of the queue. */
+ * or -ENODEV if the queue can run no more jobs. */
 int sp_amdgpu_idle(struct sp_amdgpu_queue *q);
 int sp_amdgpu_sleep(struct sp_amdgpu_queue *q, uint64_t value, uint64_t deadline_ns);
 #endif

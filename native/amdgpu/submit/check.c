@@ -53,7 +53,7 @@ int sp_amdgpu_check_dispatch(const struct sp_amdgpu *dev, const void *record, si
 }
 
 /* Checks a timestamp record. The CPU converts the timestamp to ns, so the CPU must be able to
- * access the slot of the timestamp. */
+ * access the address `slot`, at which it stores the result. */
 static int check_stamp(const struct sp_amdgpu *dev, const struct sp_cmd_timestamp *t)
 {
     void *host;

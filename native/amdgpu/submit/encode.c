@@ -178,7 +178,7 @@ static int encode_one(struct sp_job *job, const struct sp_cmd *head)
 {
     const void *record = head;
     if (head->kind == SP_CMD_BARRIER)
-        return 0; /* needs no packet: each record waits for the one before */
+        return 0; /* a barrier needs no packet: every record waits for the one before */
     if (head->kind == SP_CMD_WAIT)
         return wait_for(job, record);
     if (!sp_job_fits(job, ORDER_NDW + PM4_RELEASE_MEM_NDW, 0))

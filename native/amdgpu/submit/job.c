@@ -3,8 +3,9 @@
  * of an engine are in flight.
  *
  * This file also chooses the caches that a job invalidates at its beginning (docs/AMDGPU_FACTS.md
- * 6.2). The wave caches: always. The instruction cache: after new code. L2: after a write that
- * bypassed L2. The kernel driver's fence packet writes L2 back, so no job does.
+ * 6.2). The waves' data caches (scalar, vector L0, GL1): always. The instruction cache: after new
+ * code. L2: after a write that bypassed L2. No job needs to write L2 back, because the kernel
+ * driver's fence packet does so.
  *
  * The CPU, SDMA and other devices write to memory past L2. `written` counts our own writes, and
  * those of SDMA once a job is known to have ended. A job that waits for another ring invalidates L2

@@ -8,13 +8,14 @@ static inline uint32_t *sp_job_ib(const struct sp_engine *e, uint64_t slot)
 {
     return (uint32_t *)(void *)((char *)sp_amdgpu_host(e->ring) + slot * SP_SLOT_NBYTES);
 }
-/* Reasons of a job to invalidate L2, besides the device's counters. OTHERS: another ring or device
- * wrote what the job reads. ARGS: the job's arguments overwrote earlier arguments. ALL: invalidate
- * everything. */
+/* Reasons why a job must invalidate L2, besides counters that have changed since the last time
+ * (struct sp_emptied). OTHERS: another ring or device wrote what the job reads. ARGS: the job's
+ * arguments overwrote earlier arguments. ALL: invalidate everything. */
 enum { SP_CACHES_OTHERS = 1, SP_CACHES_ARGS = 2, SP_CACHES_ALL = 4 };
 
-/* Which caches a job invalidates, besides the wave caches: `code` for the instruction cache, `l2`
- * for L2. `as_of` holds the values of the device's counters that this invalidation covers. */
+/* Which caches a job invalidates, besides the waves' data caches (scalar, vector L0, GL1), which
+ * every job invalidates: `code` for the instruction cache, `l2` for L2. `as_of` holds the values of
+ * the device's counters that this invalidation covers. */
 struct sp_invalidate {
     uint32_t code, l2;
     struct sp_emptied as_of;

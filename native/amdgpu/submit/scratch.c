@@ -35,8 +35,8 @@ int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_n
 {
     const struct sp_amdgpu_setup *s = &q->dev->setup;
     const uint64_t engines = s->engines, most = USUAL_NBYTES / (need->wave_nbytes * engines);
-    /* The field WAVES counts the slots of one engine from gfx11 on, and of all engines before
-     * gfx11. */
+    /* The field WAVES counts scratch slots, one per wave: from gfx11 on those of one shader engine,
+     * before gfx11 those of all engines. */
     const uint64_t counted = s->gfx >= 11 ? 1 : engines;
     uint64_t waves = (uint64_t)WAVES_PER_CU * s->cus / engines;
     waves = waves < most ? waves : most;

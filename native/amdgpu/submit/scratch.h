@@ -3,8 +3,9 @@
 #define SP_AMDGPU_SCRATCH_H
 #include "amdgpu/flight/queue.h"
 
-/* Scratch needs of dispatches: bytes per wave, and waves per group. The waves of a group need slots
- * in one shader engine. */
+/* The scratch memory that dispatches need: the most bytes per wave, and the most waves per group.
+ * All waves of a group run in one shader engine, so that engine has scratch for all of them at
+ * once. */
 struct sp_scratch_need {
     uint64_t wave_nbytes;
     uint64_t group_waves;

@@ -21,7 +21,9 @@
  * more than it saves. */
 static const uint64_t SDMA_LEAST = 256 << 10;
 
-/* What records need before they can be encoded. */
+/* What the records of a submission need: sizes of its buffers, bytes to copy and fill, the number
+ * of timestamps. `waits`, `runs` and `dispatches` are 1 if there is such a record (`runs`: any but
+ * a barrier). */
 struct needs {
     uint64_t bounce_nbytes;
     struct sp_scratch_need scratch;
@@ -175,7 +177,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
 }
 
 /* Waits until the link's `reader` (a queue of the other device) has room for a job. Returns 0,
- * -EAGAIN at the deadline, or the error of that queue. */
+ * -EAGAIN at the deadline, or an error: that queue is closed or can run no more jobs. */
 static int reader_room(struct sp_amdgpu_link *link, uint64_t deadline_ns)
 {
     struct sp_amdgpu_queue *reader = link->reader;

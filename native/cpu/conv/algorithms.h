@@ -5,7 +5,7 @@
 #include "cpu/conv/shape/shape.h"
 
 /* Gives the weights in the layout of `form`: those of the plan's packed blob, or weights packed now
- * into the caller's scratch slot B. Returns 0 or -errno. */
+ * into the calling thread's scratch memory SP_SCRATCH_B. Returns 0 or -errno. */
 int sp_conv_weights(const struct sp_conv *v, enum sp_conv_form form, const struct sp_tile_plan *plan,
                     struct sp_pool *pool, enum sp_isa isa, uint32_t threads, struct sp_conv_weights *out);
 /* Computes the convolution by im2col, on `threads` threads. conv2d.c has checked the geometry.

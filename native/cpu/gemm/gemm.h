@@ -138,8 +138,8 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan);
  * for b_packed. */
 size_t sp_gemm_packed_elements(const struct sp_gemm_job *job);
 void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool, uint32_t threads);
-/* Computes rows [m0, m1), columns [n0, n1) of c in the calling thread, with its scratch slots A and
- * B. Returns 0 or -ENOMEM. */
+/* Computes rows [m0, m1), columns [n0, n1) of c in the calling thread, with its scratch memory
+ * SP_SCRATCH_A and SP_SCRATCH_B. Returns 0 or -ENOMEM. */
 int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0, size_t n1);
 /* Computes the whole product, on as many threads as are worth using. Returns 0 or -errno. */
 int sp_gemm_run(const struct sp_gemm_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);

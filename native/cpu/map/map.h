@@ -188,8 +188,8 @@ struct sp_map_thread {
     char *result;
     void *extra; /* memory for the caller, as many bytes as sp_map_begin was asked for */
 };
-/* Allocates a thread's memory from the calling thread's scratch slot A, with `extra` bytes for the
- * caller. Returns 0 or -ENOMEM. */
+/* Allocates a thread's memory in the calling thread's scratch memory SP_SCRATCH_A, with `extra`
+ * bytes for the caller. Returns 0 or -ENOMEM. */
 int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t extra);
 /* Computes elements [at, at + count) and returns the address of the results: `direct` if that is
  * not NULL, else a block of the thread. Without `direct`, or if an input is gathered, count is at

@@ -4,7 +4,8 @@
 
 #include <errno.h>
 
-/* WINDOW_NBYTES: the part of L1 for one of two windows (copies of input rows with padding) */
+/* Both are targets. WINDOW_NBYTES: size of each of two windows (copies of input rows with padding),
+ * so that both stay in L1. TASK_FLOPS: operations of a task. */
 enum { WINDOW_NBYTES = 12 << 10, TASK_FLOPS = 200000 };
 
 struct work {
@@ -53,8 +54,8 @@ static int is_nine(const struct sp_conv *v, int64_t narrowest)
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;
 }
 
-/* Transposes the weights to [taps][oc], into the caller's scratch slot B. Returns NULL when there
- * is no memory. */
+/* Transposes the weights to [taps][oc], in the calling thread's scratch memory SP_SCRATCH_B.
+ * Returns NULL when there is no memory. */
 static const float *turned(const struct sp_conv *v)
 {
     float *const wt = sp_scratch(SP_SCRATCH_B, (size_t)(v->taps * v->oc) * sizeof(float));

@@ -6,9 +6,12 @@
 #include <errno.h>
 
 enum {
-    TERMS = 512,               /* terms of a partial sum; few, to keep rounding errors small */
+    /* target for the terms of a partial sum; few, to keep rounding errors small */
+    TERMS = 512,
     PANELS_NBYTES = 128 << 10, /* the most bytes of the panels of one stretch of pixels */
-    NEAR_NBYTES = 128 << 10,   /* bytes of weights that stay in L2 */
+    /* target for the bytes of weights that all panels use before the next weights: they stay in
+     * L2 */
+    NEAR_NBYTES = 128 << 10,
     MOST_NBYTES = 4 << 20,     /* most bytes of scratch memory per thread */
     MOST_TERMS = 1 << 16,
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
@@ -61,7 +64,7 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
     const int64_t wide = 2 * lanes;
     const int64_t plane = v->oh * v->ow;
     task->tiles = sp_ceil_div(v->ocg, 2 * work->kernel->run);
-    /* sp_conv_flatten makes each image one row */
+    /* sp_conv_flatten has made each image one row if the convolution is 1x1 with stride 1 */
     task->is_row = sp_conv_is_pixel_by_pixel(v) && v->h == 1;
     task->in_place = task->is_row && lanes >= IN_PLACE_LANES && plane >= lanes &&
                      task->tiles <= (v->cg < SOME_TERMS ? FEWEST_TILES : FEW_TILES) &&

@@ -10,8 +10,10 @@
 #include <string.h>
 
 enum {
-    CHANNEL_TERMS = 512,       /* terms of a partial sum; few, to keep rounding errors small */
-    RESIDENT_NBYTES = 1 << 19, /* bytes of packed weights that a task reads for each tile */
+    /* target for the terms of a partial sum; few, to keep rounding errors small */
+    CHANNEL_TERMS = 512,
+    /* target for the bytes of packed weights that a task reads again for each tile */
+    RESIDENT_NBYTES = 1 << 19,
     MOST_RESIDENT = 64
 };
 

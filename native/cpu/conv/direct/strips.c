@@ -9,8 +9,8 @@
 #include <errno.h>
 
 enum {
-    TERMS = 512, /* terms of a partial sum; few, to keep rounding errors small */
-    /* bytes of packed weights that a task reads again for each piece of a row: so
+    TERMS = 512, /* target for the terms of a partial sum; few, to keep rounding errors small */
+    /* target for the bytes of packed weights that a task reads again for each piece of a row: so
      * many stay in L2 */
     RESIDENT_NBYTES = 1 << 19,
     MOST_COLUMNS = 4096 /* the largest number of columns of a piece of a row, for any plan */

@@ -139,8 +139,8 @@ int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa i
  * a channel are 0. Sums are in double and rounded once. */
 int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
                          float *u);
-/* Computes the convolution with the weights that sp_winograd_pack_f32 made, in scratch slots A and
- * C of its threads. Returns 0, -EINVAL or -ENOMEM. */
+/* Computes the convolution with the weights that sp_winograd_pack_f32 made, in the scratch memory
+ * SP_SCRATCH_A and SP_SCRATCH_C of its threads. Returns 0, -EINVAL or -ENOMEM. */
 int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, const struct sp_tile_plan *plan,
                     struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
 
