@@ -29,7 +29,8 @@ class Slot:
         n = work.n
         self.host_x, self.host_y = (dev.buffer(4 * n * n, sp.Memory.HOST) for _ in range(2))
         self.x, self.y = (dev.buffer(4 * n * n) for _ in range(2))
-        row_major = (n, 1, n, 1, n)  # strides rsa, csa, rsb, csb, rsc
+        # strides in elements: of a row and a column of a, of a row and a column of b, of a row of c
+        row_major = (n, 1, n, 1, n)
         self.commands = sp.Commands().copy(self.x, self.host_x)
         self.commands.dispatch(
             work.kernel, self.y, self.x, work.weights, None, n, n, n, *row_major, 0

@@ -18,7 +18,7 @@ struct sp_live_atomic *sp_live(void);
  * ns. */
 uint64_t sp_clock_coarse_ns(void);
 
-/* The epoch of records that name no object. Such records never become stale, because no closed
- * object concerns them (include/sp_queue.h). */
+/* The epoch of records that name no object (a kernel or memory) that could be closed meanwhile.
+ * Such records never become stale (include/sp_queue.h). */
 #define SP_ANY_EPOCH UINT64_MAX
 #endif
