@@ -64,7 +64,8 @@ static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_
     return rounded((x->period ? x->period + job->again : job->block) * sp_map_nbytes(x->type)) + APART;
 }
 
-/* Gathers a pattern and repeats it as far as a block may need. */
+/* Copies the pattern of a repeating input to `to`, and repeats it there as far as a block of
+ * elements may read. */
 static void repeat(const struct sp_map_job *job, const struct sp_map_operand *x, char *to)
 {
     const size_t period = (size_t)x->period * sp_map_nbytes(x->type);

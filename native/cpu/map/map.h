@@ -185,7 +185,7 @@ struct sp_map_slot {
     uint32_t scalar; /* 1: a single value for all elements */
     char *copies;    /* memory for eight vectors with copies of a single value, which chains read */
 };
-/* An instruction with the addresses of its operands and its result in one block. */
+/* An instruction with the addresses of its operands and its result in one block of elements. */
 struct sp_map_step {
     sp_map_fn *fn;
     uint32_t scalars, out_by, by[3];

@@ -95,7 +95,7 @@ struct sp_conv_strip {
     const int64_t *taps; /* offset of each tap's pixels from the beginning of an input row */
     int64_t ntaps;
     const float *w;
-    const float *init; /* initial sums of each output channel */
+    const float *init; /* per output channel: initial value of its sums */
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */

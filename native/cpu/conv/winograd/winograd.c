@@ -64,7 +64,8 @@ struct work {
     const float *u;
     int64_t group, groups;     /* tiles per group, number of groups */
     int far;                   /* 1: prefetch the images, because L2 does not hold them */
-    int64_t wide;              /* number of panels multiplied before their output transform */
+    /* number of weight panels whose products are computed before their output transform */
+    int64_t wide;
     struct sp_wino_group only; /* the single group that all threads share */
     int error;
 };
@@ -219,8 +220,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    /* a group has as many tiles as a micro-tile has rows; with 64 channels it fills a quarter of
-     * L2 */
+    /* a group has as many tiles as a micro-tile has rows; with 64 channels the group's transformed
+     * patches fill a quarter of L2 */
     if (!group && wino->m == 6) {
         group = most_rows;
     /* with two or more micro-tiles in a group, weights are read from beyond L2 at most half as
