@@ -13,10 +13,11 @@ enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
 /* Cache lines that the micro-kernel prefetches to L2 while it computes, one line per round of
- * terms. Most variants prefetch successive lines from `at` on, at any address. The variant `asking`
- * prefetches `runs` runs. A run has `run` lines that are `step` bytes apart, and the next run
- * begins `turn` bytes after the end of the run. After the last run, `asking` prefetches `rest`
- * repeatedly. */
+ * terms. Most micro-kernels prefetch successive lines from `at` on; `at` may be any address. The
+ * micro-kernel `asking` of struct sp_gemm_kernel prefetches `runs` sequences of lines. A sequence
+ * has `run` lines that are `step` bytes apart, and the next sequence begins `turn` bytes after the
+ * end of this one. After the last sequence, `asking` prefetches the line at `rest` again and
+ * again. */
 struct sp_ahead {
     const char *at, *rest;
     size_t run, runs;
@@ -31,11 +32,14 @@ struct sp_ukr {
     const void *a, *b;
     void *c;
     size_t k, rsa, csa, ldb, rsc;
-    size_t columns; /* for variants of partial tiles; other variants compute all nr columns */
-    /* the variant `along` computes `tiles` neighbouring tiles, whose panels of b lie b_step bytes
-     * apart */
+    /* columns of the tile; read only by micro-kernels of partial tiles, since others compute all
+     * nr */
+    size_t columns;
+    /* The micro-kernel `along` (struct sp_gemm_kernel) computes `tiles` neighbouring tiles, whose
+     * panels of b lie b_step bytes apart. */
     size_t tiles, b_step;
-    /* past: store past the caches; far: c is not in L1, so prefetch it before summing terms */
+    /* add: add the product to c; past: write c with streaming stores, which bypass the caches; far:
+     * c is not in L1, so prefetch it before summing terms */
     int add, past, far;
     struct sp_ahead ahead;
 };
@@ -65,10 +69,10 @@ struct sp_gemm_kernel {
     /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
      * vectors of columns, the last one partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
-    /* Variants for whole tiles of mr rows; NULL: not available. `asking` prefetches the runs of
-     * a struct sp_ahead with runs > 0. `along` computes several tiles. If `past` of struct
-     * sp_ukr is set, `along` stores them past the caches; each row of c must then begin and end
-     * at a cache line. */
+    /* Two more micro-kernels for whole tiles of mr rows; NULL: not available. `asking` can prefetch
+     * any lines that a struct sp_ahead describes, not only successive ones. `along` computes
+     * several tiles. If `past` of struct sp_ukr is set, `along` writes the tiles with streaming
+     * stores, which bypass the caches; each row of c must then begin and end at a cache line. */
     sp_ukr_fn *asking, *along;
     sp_pack_fn *pack; /* packs the matrix that a struct sp_strided describes into panels */
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
@@ -121,8 +125,8 @@ struct sp_gemm_job {
     /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
      * packing */
     const void *a_rows;
-    /* the most rows of a micro-tile. 0: the kernel's mr rows. Not 0: tiles of fewer rows are faster
-     * for this job. */
+    /* limit of the rows of a micro-tile; 0: the kernel's mr rows. It is not 0 if tiles of fewer
+     * rows are faster for this job. */
     size_t most_rows;
     void *c;
     size_t rsc;

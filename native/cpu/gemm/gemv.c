@@ -13,10 +13,11 @@
  * work, the matrix is divided into PARTS_A_THREAD parts per thread. The number of rows of a part is
  * a multiple of UNIT. */
 enum { BYTES_A_NS = 40, SEVERAL_NS = 50000, PARTS_A_THREAD = 2, UNIT = 96 };
-/* A few columns (or rows) are computed as vectors only with at least FEW_K terms and FEW_OTHERS
- * rows (or columns). Rows are few if a column of c has at most FEW_ROWS_NBYTES bytes. With twice as
- * many rows, packing b in each call is as fast on Zen 4. ops/tiles/blocking.py has the same
- * numbers. */
+/* gemv.c computes a product with a few columns (two or more) only if it has at least FEW_K terms
+ * and FEW_OTHERS rows. It computes a product with a few rows (two or more) only if it has at least
+ * FEW_K terms and FEW_OTHERS columns. Rows are few if a column of c has at most FEW_ROWS_NBYTES
+ * bytes. With twice as many rows, a product that packs b in each call is as fast on Zen 4.
+ * ops/tiles/blocking.py has the same numbers. */
 enum { FEW_K = 64, FEW_OTHERS = 16, FEW_ROWS_NBYTES = 128 };
 
 struct vector_job {

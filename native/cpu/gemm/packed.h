@@ -22,7 +22,8 @@ struct sp_packed {
     uint8_t zero;
     uint64_t nbytes;              /* bytes of header and payload */
     uint64_t self;                /* address of the header; 0: the payload was not written */
-    uint32_t of[SP_PACKED_WORDS]; /* geometry and blocking; the meaning depends on `kind` */
+    /* sizes of the packed operand and of its blocks; their order depends on `kind` */
+    uint32_t of[SP_PACKED_WORDS];
 };
 _Static_assert(sizeof(struct sp_packed) == SP_PACKED_ALIGN, "the payload is aligned as the header is");
 

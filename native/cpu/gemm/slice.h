@@ -43,8 +43,8 @@ struct sp_gemm_panels {
     size_t places;
     /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
     const char *in_place;
-    /* Index of the first column whose panel is packed even if `in_place` is not NULL. A read in
-     * place of a whole panel from there on could pass the end of b. */
+    /* Index of the first column whose panel is never read in place, but packed even if `in_place`
+     * is not NULL. From this column on, reading a whole panel in place could pass the end of b. */
     size_t whole;
 };
 

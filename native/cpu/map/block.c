@@ -7,15 +7,17 @@
 #include <errno.h>
 #include <string.h>
 
-/* GROUP_NBYTES is long enough to hide the start of an instruction, and short enough that hardware
+/* A group is the elements that go through all instructions together. Its size, GROUP_NBYTES, is
+ * long enough to hide the time in which an instruction starts. It is short enough that hardware
  * prefetches all arrays at once. With arrays in memory, groups of 64 to 256 floats are as fast as a
- * hand-written loop for the expression. Groups of 1024 are a sixth slower. With arrays in the
- * caches, 256 are a tenth faster than 128. Software prefetches made each of these cases slower.
+ * hand-written loop for the expression. Groups of 1024 floats are a sixth slower. With arrays in
+ * the caches, groups of 256 floats are a tenth faster than groups of 128. Software prefetches made
+ * each of these cases slower.
  *
- * A block of LONG elements or more begins with a short piece, so that later stores do not straddle
+ * A block of LONG elements or more begins with a short group, so that later stores do not straddle
  * cache lines. numpy's large arrays begin 16 bytes after the start of a line; inputs with the same
  * offset are then read in whole lines too. With arrays in the caches, this makes a map a tenth
- * faster, and a chain a third. */
+ * faster, and a map that runs as a chain (chain.c) a third. */
 enum { BLOCK_NBYTES = 2048, GROUP_NBYTES = 1024, L1_NBYTES = 24 * 1024, LEAST = 64, APART = 64, LONG = 4096 };
 
 /* Returns how many elements of the widest type fit into `nbytes`, or fewer if `buffers` buffers of
@@ -41,7 +43,7 @@ void sp_map_choose_block(struct sp_map_job *job)
     const struct sp_map_insn *const only = job->insns;
     job->copies = job->ninsns == 1 && only->a < SP_MAP_INPUTS && only->fn == job->table->convert[only->type][only->type];
     job->block = fitting(job, inputs + 1, BLOCK_NBYTES);
-    /* A single instruction has no intermediate values, so a block needs no groups. */
+    /* A single instruction has no intermediate values, so a block is computed as one group. */
     job->group = job->ninsns == 1 ? job->block : fitting(job, inputs + job->nregs + 1, GROUP_NBYTES);
     job->again = (uint32_t)(job->total < SP_MAP_PERIOD ? job->total : SP_MAP_PERIOD);
     job->most = spread ? job->block : periods ? job->again : job->total;
@@ -62,7 +64,8 @@ static size_t gathered_nbytes(const struct sp_map_job *job, const struct sp_map_
     return rounded((x->period ? x->period + job->again : job->block) * sp_map_nbytes(x->type)) + APART;
 }
 
-/* Gathers a pattern and repeats it as far as a block may need. */
+/* Copies the pattern of a repeating input to `to`, and repeats it there as far as a block of
+ * elements may read. */
 static void repeat(const struct sp_map_job *job, const struct sp_map_operand *x, char *to)
 {
     const size_t period = (size_t)x->period * sp_map_nbytes(x->type);
@@ -78,7 +81,8 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
     const size_t steps = (job->ninsns + (size_t)1) * sizeof(struct sp_map_step);
     const size_t links = sp_map_chain_scratch(job), at_once = job->chained ? rounded(job->table->chain_nbytes) : 0;
     const size_t group = rounded((size_t)job->group * job->width);
-    /* APART places the memory of different registers in different cache sets. */
+    /* A register of the program is a buffer of intermediate results. APART more bytes per buffer
+     * place the buffers in different cache sets. */
     const size_t register_nbytes = (group > at_once ? group : at_once) + APART;
     size_t nbytes = rounded(nslots * sizeof *t->slot) + rounded(steps) + rounded(links) + rounded(extra);
     nbytes += job->nregs * register_nbytes + rounded((size_t)job->block * job->width);
@@ -199,7 +203,8 @@ static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t
     uint32_t nsteps = job->ninsns;
     if (job->insns[nsteps - 1].past) {
         last->fn = job->insns[nsteps - 1].past;
-    } else { /* no streaming form: compute a group, then copy it with streaming stores */
+    /* the last instruction has no function with streaming stores: compute a group, then copy it */
+    } else {
         last[1] = (struct sp_map_step){.fn = job->table->past_copy[job->y.type],
                                        .out = last->out,
                                        .out_by = last->out_by,

@@ -1,21 +1,24 @@
 /* Chains: an engine for maps whose instructions are all simple and of one type. Eight vectors at a
- * time go through all instructions. Each instruction is a link: it takes the previous result in
- * registers and reads its other operands from memory. Groups (block.c) take a pass per instruction;
- * a chain stores no value that only the next instruction reads. Six operations on arrays in the
- * caches take two thirds of the time of groups. A single value for all elements is read as vectors
- * too, from a block of copies.
+ * time go through all instructions. Each instruction is a link: it takes the previous result in CPU
+ * registers and reads its other operands from memory.
+ *
+ * The other engine (block.c) runs each instruction over a group of elements and stores each result.
+ * A chain stores no value that only the next instruction reads. With arrays in the caches, a chain
+ * of six operations takes two thirds of the time of the other engine. A single value for all
+ * elements is read as vectors too, from a block of copies.
  *
  * If the result is stored with streaming stores and the arrays come from memory, the first links
- * prefetch lines of each array. Two instructions on three arrays then reach the same part of a
- * copy's rate as a hand-written loop, and a tenth more than groups. Half the prefetch distance
- * works as well; twice the distance takes a third longer. */
+ * prefetch lines of each array. A map of two instructions on three arrays is then as fast as a
+ * hand-written loop, and a tenth faster than by block.c. Half the prefetch distance works as well;
+ * twice the distance takes a third longer. */
 #include "map.h"
 
 #include <string.h>
 
-/* Limits of a chain. MOST_INSNS: each link ends by calling the next link, so in a build without
- * optimisation the stack is as deep as the chain. LEAST_INSNS: with fewer instructions, groups
- * (block.c) are as fast if nothing is prefetched. */
+/* Limits of a chain: the fewest and the most instructions, the most constants. With fewer than
+ * LEAST_INSNS instructions, block.c is as fast, unless the chain writes with streaming stores and
+ * so prefetches: then two instructions suffice. MOST_INSNS limits the stack: each link ends by
+ * calling the next link, so in a build without optimisation the stack is as deep as the chain. */
 enum { LEAST_INSNS = 3, MOST_INSNS = 24, MOST_CONSTS = 16 };
 
 static uint32_t reads(const struct sp_map_insn *in, uint32_t slot)

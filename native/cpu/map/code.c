@@ -148,8 +148,9 @@ int sp_map_from_postfix(struct sp_map_job *job, const uint32_t *words, uint32_t 
             continue;
         }
         depth -= takes;
-        /* Register `depth` is free or holds this step's first operand. So the result may go to
-         * it. */
+        /* A register of the program is a buffer of intermediate results, one for each depth of the
+         * stack. Register `depth` is free or holds this instruction's first operand. So the result
+         * may go to it. */
         const uint32_t out = SP_MAP_INPUTS + depth;
         const uint32_t in[3] = {stack[depth], takes > 1 ? stack[depth + 1] : 0, takes > 2 ? stack[depth + 2] : 0};
         emit(job, op, type, type, out, in, takes);
@@ -173,8 +174,8 @@ static int lowered_operands(const struct sp_map_table *table, uint32_t op, uint3
     return op >= SP_MAP_FMA ? 3 : operands_of(op);
 }
 
-/* Returns the number of an operand's slot (struct sp_map_insn). Returns -EINVAL if the operand does
- * not exist, or if an input has another type than the instruction reads. */
+/* Returns an operand's index in the array `slot` of struct sp_map_thread. Returns -EINVAL if the
+ * operand does not exist, or if an input has another type than the instruction reads. */
 static int64_t slot_of(const struct sp_map_job *job, uint32_t operand, uint32_t type)
 {
     const uint32_t kind = operand >> 28;

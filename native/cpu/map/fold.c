@@ -1,8 +1,9 @@
-/* Folds the elements of a map as they are computed: [outer, n, inner] to [outer, inner], without
+/* Reduces the elements of a map as they are computed: [outer, n, inner] to [outer, inner], without
  * storing the map.
  *
- * The shape and the program alone determine the pieces, not the number of threads. Partial results
- * are joined in a fixed order. So the same input gives the same bits for any number of threads. */
+ * The elements are divided into pieces, which threads reduce. The shape and the program alone
+ * determine the pieces, not the number of threads. Partial results are joined in a fixed order. So
+ * the same input gives the same bits for any number of threads. */
 #include "map.h"
 
 #include <errno.h>
@@ -14,12 +15,17 @@ struct fold_job {
     struct sp_map_job *job;
     const struct sp_map_folds *f;
     uint64_t outer, n, inner, count; /* count: the divisor of a mean, else 0 */
-    uint64_t columns;                /* columns of a piece */
+    /* number of columns (values of the index along inner) that one call of one_piece reduces */
+    uint64_t columns;
     uint64_t column_runs;
-    uint64_t rows; /* rows of each piece except the last */
+    /* number of rows (values of the index along n) that one call of one_piece reduces; the last
+     * call may have fewer */
+    uint64_t rows;
     uint64_t row_runs;
     uint64_t pieces, per_task;
-    char *partial; /* partial results [row_runs][outer * inner], if row_runs > 1 */
+    /* partial results [row_runs][outer * inner], if the rows are divided into row_runs > 1
+     * ranges */
+    char *partial;
     uint32_t y_nbytes;
 };
 
@@ -28,7 +34,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Folds elements [r0, r1) of row `o` into acc[0]. Used if inner is 1. */
+/* Reduces elements [r0, r1) of row `o` to acc[0]. Used if inner is 1. */
 static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, void *acc)
 {
     f->f->first(acc, SP_MAP_LANES);
@@ -42,7 +48,7 @@ static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o,
     f->f->join(acc);
 }
 
-/* Folds columns [i0, i1) of rows [r0, r1) into acc[0 .. i1 - i0), for index `o` of the outer
+/* Reduces rows [r0, r1) in columns [i0, i1) to acc[0 .. i1 - i0), for index `o` of the outer
  * dimension. */
 static void across(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, uint64_t i0,
                    uint64_t i1, void *acc)
@@ -94,8 +100,8 @@ static void one_piece(const struct fold_job *f, struct sp_map_thread *t, uint64_
         f->f->store(f->job->y.base + at * f->y_nbytes, t->extra, (size_t)(i1 - i0), (size_t)f->count);
 }
 
-/* Folds short rows with one result each: indices [o0, o1) of the outer dimension. A block has
- * several rows. */
+/* Reduces short rows to one result each, for indices [o0, o1) of the outer dimension. A block of
+ * elements has several rows. */
 static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64_t o0, uint64_t o1)
 {
     const uint32_t nbytes = sp_map_result_nbytes(f->job);
@@ -105,7 +111,7 @@ static void short_rows(const struct fold_job *f, struct sp_map_thread *t, uint64
         const char *const found = sp_map_block(f->job, t, o * f->n, (size_t)(rows * f->n), NULL, 0);
         for (uint64_t k = 0; k < rows; k++) {
             f->f->first(t->extra, f->n < SP_MAP_LANES ? f->n : SP_MAP_LANES);
-            if (f->n < SP_MAP_LANES) { /* fewer elements than lanes: fold one by one */
+            if (f->n < SP_MAP_LANES) { /* fewer elements than lanes: reduce one by one */
                 f->f->first(t->extra, 1);
                 for (uint64_t i = 0; i < f->n; i++)
                     f->f->rows(t->extra, found + (k * f->n + i) * nbytes, 1, 1);
@@ -160,7 +166,8 @@ int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t 
     f.rows = n;
     f.row_runs = 1;
     const uint64_t independent = outer * f.column_runs;
-    /* With few results over many rows, divide the rows too. */
+    /* If each of a few results reduces many rows, divide the rows among the pieces too, not only
+     * the results. */
     if (independent < FEW && n * f.columns > 2 * (uint64_t)PIECE) {
         f.rows = PIECE / f.columns;
         f.row_runs = (n + f.rows - 1) / f.rows;

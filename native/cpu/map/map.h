@@ -9,12 +9,15 @@
 #include <stddef.h>
 
 enum {
-    SP_MAP_MOST_BLOCK = 512, /* most elements of a block */
-    /* Streaming stores are multiples of this many bytes, and aligned to it. */
+    SP_MAP_MOST_BLOCK = 512, /* fold.c allocates at least this many accumulators per thread */
+    /* Streaming stores begin at an address that is a multiple of this, and write a multiple of this
+     * many bytes. */
     SP_MAP_LINES = 128,
-    SP_MAP_LANES = 32,      /* accumulators of a fold along a row */
-    SP_MAP_WHOLE_ROW = 256, /* rows of this length or more are not joined into one block */
-    SP_MAP_PERIOD = 2048,   /* most elements of the pattern of a repeating input */
+    SP_MAP_LANES = 32,      /* number of accumulators (lanes) that reduce a row */
+    /* Rows of at least this many elements are long. If arrays are not contiguous, no block crosses
+     * the end of a long row. */
+    SP_MAP_WHOLE_ROW = 256,
+    SP_MAP_PERIOD = 2048,   /* limit of a repeating input's period, in elements */
 };
 
 /* A loop that runs one instruction over n elements. Bits of `scalars` mark operands that are a
@@ -22,36 +25,38 @@ enum {
  * from it. */
 typedef void sp_map_fn(void *out, const void *a, const void *b, const void *c, uint32_t scalars, size_t n);
 
-/* The functions of a fold. Accumulators have at most 8 bytes: double and int64_t for sums, elements
- * for max and min. */
+/* The functions of one reduction of a map (fold.c). An accumulator has at most 8 bytes. Sums have
+ * double or int64_t accumulators; max and min have accumulators of the element's type. */
 struct sp_map_folds {
     uint32_t nbytes; /* bytes of an accumulator */
     void (*first)(void *acc, size_t n);
-    /* folds x[i] into lanes[i % SP_MAP_LANES] */
+    /* reduces x[i] into the accumulator lanes[i % SP_MAP_LANES], for each i < n */
     void (*run)(void *lanes, const void *x, size_t n);
-    /* folds all lanes into lanes[0] */
+    /* reduces the accumulators lanes[0..SP_MAP_LANES) into lanes[0] */
     void (*join)(void *lanes);
-    /* folds x[r * width + i] of each row r into acc[i] */
+    /* reduces x[r * width + i] of each row r into acc[i] */
     void (*rows)(void *acc, const void *x, size_t rows, size_t width);
-    /* folds other[i] into acc[i] */
+    /* reduces other[i] into acc[i] */
     void (*merge)(void *acc, const void *other, size_t n);
     /* stores y[i] = acc[i], or acc[i] / count if count is not 0 */
     void (*store)(void *y, const void *acc, size_t n, size_t count);
 };
 
-/* The function of one step of a chain (struct sp_map_link). Each instruction set casts it to its
- * own type. */
+/* The function of a link, one step of a chain (struct sp_map_link). Each instruction set casts it
+ * to its own type. */
 typedef void sp_map_link_fn(void);
-/* A link is one step of a chain (chain.c), with the addresses of its operands and of its result. */
+/* A chain (chain.c) runs all instructions of a map on eight vectors at a time. A link is one step
+ * of a chain, mostly one instruction. It hands its result to the next link in CPU registers. */
 struct sp_map_link {
     sp_map_link_fn *fn;
-    /* which operand the previous step of the chain leaves in registers; 1: a, 2: b, 4: c, 0:
-     * none */
+    /* which operand the previous link leaves in CPU registers; 1: a, 2: b, 4: c, 0: none */
     uint32_t handed;
-    /* address of vectors, or of as many copies of a single value as one step reads */
+    /* per operand: address of its elements, or of eight vectors with copies of a single value */
     const char *in[3];
-    size_t moves[3];   /* mask: all ones if the address advances with the elements; 0 if it stays */
-    char *out;         /* address of the result, for steps that store it */
+    /* per operand, a mask: all ones if `in` points to elements; 0 if it points to copies or to a
+     * kept result, which each pass reads at the same address */
+    size_t moves[3];
+    char *out;         /* address of the result; only for links that store it */
 };
 
 struct sp_map_table {
@@ -68,21 +73,24 @@ struct sp_map_table {
     /* indexed by [type][op]; NULL: not available */
     sp_map_link_fn *link[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
-    uint32_t chain_nbytes; /* bytes of each operand that one pass through a chain handles */
-    /* Runs a chain for bytes [at, end) of the arrays, whole multiples of chain_nbytes. */
+    uint32_t chain_nbytes; /* bytes of each array that one pass of a chain handles: eight vectors */
+    /* Runs a chain for bytes [at, end) of the arrays. end - at is a multiple of chain_nbytes. */
     void (*chain)(const struct sp_map_link *first, size_t at, size_t end);
     struct sp_map_folds fold[SP_MAP_FOLDS][SP_MAP_TYPES];
 };
 
-/* An instruction. Its operands are numbers of slots: first the 8 inputs, then the registers, then
- * the constants. */
+/* An instruction. `out`, a, b and c are indices in the array `slot` of struct sp_map_thread. The
+ * array has first the 8 inputs, then the program's registers (buffers of intermediate results),
+ * then the constants. */
 struct sp_map_insn {
     sp_map_fn *fn, *past;
-    sp_map_link_fn *link; /* NULL: the instruction cannot be part of a chain */
+    /* the instruction's function in a chain (struct sp_map_link); NULL: no chain can run it */
+    sp_map_link_fn *link;
     uint32_t out, a, b, c;
     uint32_t type, operands;
-    /* Only for chains. `handed`: see struct sp_map_link. `kept`: 1 if an instruction after the next
-     * one reads the result too. */
+    /* Only for chains (struct sp_map_link). `handed` is that of the instruction's link. `kept` is 1
+     * if the chain also stores the result to memory. It does so if an instruction after the next
+     * one reads the result, or if the next one reads it twice. */
     uint32_t handed, kept;
 };
 
@@ -106,15 +114,17 @@ struct sp_map_job {
     uint32_t const_nbytes; /* bytes from constant to constant */
     uint32_t width;        /* bytes of the widest element type */
     uint32_t weight;       /* cost of an element, in simple operations */
-    uint32_t group, block; /* elements of a group and of a block */
+    /* number of elements of a group, which go through all instructions together; number of elements
+     * of a block, which consists of groups */
+    uint32_t group, block;
     /* A repeating input's pattern is gathered in a block of memory. The first `again` elements of
      * the repetition follow it there, so that one call can read on past the pattern's end. */
     uint32_t again;
     uint32_t rows;         /* 1: some array is neither contiguous nor a repeating pattern */
-    uint32_t chained;      /* 1: the instructions run as a chain (chain.c) */
+    uint32_t chained;      /* 1: the instructions run as a chain (struct sp_map_link) */
     uint32_t copies;       /* 1: the only instruction copies an input */
-    /* most elements of one call of sp_map_block. If `rows` is 1, a call also ends at the end of a
-     * long row (at least SP_MAP_WHOLE_ROW). */
+    /* The largest number of elements of one call of sp_map_block by run.c. If `rows` is 1 and a row
+     * has at least SP_MAP_WHOLE_ROW elements, a call also ends at the end of the row. */
     uint64_t most;
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
@@ -129,7 +139,7 @@ static inline uint32_t sp_map_nbytes(uint32_t type)
 }
 
 /* Returns the type of the last instruction. It is the type of the elements that the program
- * computes, before a fold reduces them. */
+ * computes, before a reduction (sp_map_fold). */
 static inline uint32_t sp_map_result(const struct sp_map_job *job)
 {
     return job->insns[job->ninsns - 1].type;
@@ -157,29 +167,32 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* Copies elements [at, at + count) from the contiguous `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Sets the members `group`, `copies` and all between them in struct sp_map_job. To be called once
- * the job's instructions and operands are set. */
+/* Sets the members of struct sp_map_job from `group` to `most`. To be called once the job's
+ * instructions and operands are set. */
 void sp_map_choose_block(struct sp_map_job *job);
-/* Sets `chained`, and the members of the instructions that chains use. */
+/* Decides whether the job's instructions run as a chain (struct sp_map_link). Sets `chained` of the
+ * job, and `handed` and `kept` of each instruction. */
 void sp_map_choose_chain(struct sp_map_job *job);
 
-/* Where the values of an instruction's operand lie. An input has the values of a block of elements;
- * a register only those of the current group. */
+/* Where the values of an operand lie: an input, a constant, or a register of the program. A
+ * register is a buffer of intermediate results. It has room for one group, the elements that go
+ * through all instructions together. */
 struct sp_map_slot {
     const char *at;
-    /* bytes from element to element in the block; 0: `at` is the address of the current group */
+    /* bytes from element to element of a block; 0: a single value, or a register, whose buffer each
+     * group uses again */
     uint32_t by;
     uint32_t scalar; /* 1: a single value for all elements */
-    char *copies;    /* memory for copies of a single value, for chains */
+    char *copies;    /* memory for eight vectors with copies of a single value, which chains read */
 };
-/* An instruction with the addresses of its operands and its result in one block. */
+/* An instruction with the addresses of its operands and its result in one block of elements. */
 struct sp_map_step {
     sp_map_fn *fn;
     uint32_t scalars, out_by, by[3];
     char *out;
     const char *in[3];
 };
-/* The memory of a thread that runs blocks. */
+/* The memory that a thread needs to compute blocks of elements. */
 struct sp_map_thread {
     struct sp_map_slot *slot;
     struct sp_map_step *step;
@@ -188,31 +201,35 @@ struct sp_map_thread {
     char *result;
     void *extra; /* memory for the caller, as many bytes as sp_map_begin was asked for */
 };
-/* Allocates a thread's memory in the calling thread's scratch memory SP_SCRATCH_A, with `extra`
- * bytes for the caller. Returns 0 or -ENOMEM. */
+/* Sets up `t` in scratch memory of the calling thread (SP_SCRATCH_A), with `extra` bytes for the
+ * caller. Returns 0 or -ENOMEM. */
 int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t extra);
-/* Computes elements [at, at + count) and returns the address of the results: `direct` if that is
- * not NULL, else a block of the thread. Without `direct`, or if an input is gathered, count is at
- * most job->block. With `past`, whole cache lines of `direct` are written with streaming stores. */
+/* Computes elements [at, at + count) of the map and returns the address of the results. If `direct`
+ * is not NULL, the results are stored there. count must be at most job->most, and at most
+ * job->block if `direct` is NULL. If `past` is not 0, whole cache lines of `direct` are written
+ * with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns how many bytes of scratch memory the steps of a chain (struct sp_map_link) need. */
+/* Returns how many bytes of scratch memory the links of the job's chain need (struct
+ * sp_map_link). */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
-/* Fills `to` with as many copies of a value as one step of a chain reads. */
+/* Fills chain_nbytes bytes at `to` with copies of a value, which a chain reads as eight vectors. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);
-/* Computes elements [done, end) of the block by a chain, chain_nbytes of each operand at a time.
- * Leaves a shorter rest, and returns the index of the first element that it left. With `past` its
- * stores are streaming stores. Element `done` of `to` must then be at the start of a cache line. */
+/* Computes elements [done, end) of the block by the job's chain (struct sp_map_link), chain_nbytes
+ * of each operand at a time. Leaves a shorter rest, and returns the index of the first element that
+ * it left. If `past` is not 0, it writes with streaming stores. Element `done` of `to` must then be
+ * at the start of a cache line. */
 size_t sp_map_run_chain(const struct sp_map_job *job, const struct sp_map_thread *t, char *to, size_t done, size_t end,
                         uint32_t past);
 /* Returns how many elements the block from element `at` on should have, at most `most`: no more
  * than job->block, and if rows are long, no more than the rest of the row. */
 size_t sp_map_step(const struct sp_map_job *job, uint64_t at, uint64_t most);
 
-/* Computes y = the program over the whole iteration space. Returns 0 or -errno. */
-int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
-/* Computes y[outer, inner] = fold over n of the program over [outer, n, inner]. Returns 0 or
+/* Computes the job's map: runs its program for all elements and stores them to y. Returns 0 or
  * -errno. */
+int sp_map_run(struct sp_map_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
+/* Computes the job's map over [outer, n, inner] and reduces it along n to y[outer, inner]. `fold`
+ * is the reduction (enum sp_map_fold). Returns 0 or -errno. */
 int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t n, uint64_t inner,
                 const struct sp_tile_plan *plan, struct sp_pool *pool);
 

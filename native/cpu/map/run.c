@@ -17,7 +17,8 @@ struct run_job {
     uint64_t each;
 };
 
-/* Returns the address of elements [at, at + count) of y if they are contiguous, else NULL. */
+/* Returns the address of element `at` of y if y is contiguous, at least within each row. Else
+ * returns NULL. */
 static char *place_of(const struct sp_map_job *job, uint64_t at)
 {
     uint64_t index[SP_MAP_DIMS];
@@ -29,7 +30,8 @@ static char *place_of(const struct sp_map_job *job, uint64_t at)
     return sp_map_address(job, &job->y, index);
 }
 
-/* Returns how many elements are computed together from element `at` on, at most `most`. */
+/* Returns how many elements, at most `most`, the next call of sp_map_block computes from element
+ * `at` on. */
 static size_t stretch(const struct sp_map_job *job, uint64_t at, uint64_t most)
 {
     const uint64_t row = job->shape[job->ndim - 1];

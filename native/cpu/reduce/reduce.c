@@ -29,8 +29,8 @@ static void one_task(void *ctx, uint32_t index)
     const struct sp_reduce_job *const job = ctx;
     const size_t begin = index * job->per_task;
     const size_t end = smaller(begin + job->per_task, job->pieces);
-    /* Each piece has one o of x[o, r, i] and all of its r and i, so one call reduces all pieces of
-     * the task. */
+    /* If neither rows nor columns are divided, a piece is x[o, :, :] for one o. Then one call
+     * reduces all pieces of the task. */
     if (job->column_runs == 1 && job->row_runs == 1) {
         job->piece(job, begin, end, 0, job->n, 0, job->inner, NULL);
         return;
@@ -49,8 +49,8 @@ int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, st
     const size_t independent = job->outer * job->column_runs;
     job->rows = job->n;
     job->row_runs = 1;
-    /* With few results over long columns, divide the columns too. 64 pieces keep any desktop's pool
-     * busy. */
+    /* If each of a few results reduces many rows, divide the rows among the pieces too, not only
+     * the results. 64 pieces keep the threads of any desktop busy. */
     if (independent < 64 && job->n * width > 2 * (size_t)SP_REDUCE_PIECE) {
         job->rows = SP_REDUCE_PIECE / width;
         job->row_runs = (job->n + job->rows - 1) / job->rows;

@@ -10,9 +10,12 @@
 #include <string.h>
 
 enum {
-    /* target for the terms of a partial sum; few, to keep rounding errors small */
+    /* largest number of terms of a partial sum if the plan sets no kc; few, to keep rounding errors
+     * small */
     CHANNEL_TERMS = 512,
-    /* target for the bytes of packed weights that a task reads again for each tile */
+    /* A task computes as many blocks of output channels at a time as have at most this many bytes
+     * of packed weights (but at least one). The weights then stay in L2 while the task computes one
+     * pixel tile after the other. */
     RESIDENT_NBYTES = 1 << 19,
     MOST_RESIDENT = 64
 };
@@ -23,14 +26,15 @@ struct work {
     const struct sp_conv_kernel *kernel;
     float *weights;
     const float *bias;
-    int64_t blocks;   /* blocks per group */
-    int64_t resident; /* blocks whose weights a task keeps in L2 */
+    int64_t blocks;   /* blocks of output channels per group */
+    /* number of blocks that a task computes at a time, so that their weights stay in L2 */
+    int64_t resident;
     int64_t block_parts, tile_parts;
     uint32_t is_wild;
 };
 
-/* Returns the number of output channels of a group, rounded up to whole vectors. The last block has
- * one or two vectors. */
+/* Returns the number of output channels of a group, rounded up to whole vectors. So the group's
+ * last block of output channels has one or two vectors. */
 static int64_t lanes_of_group(const struct work *work)
 {
     return sp_ceil_div(work->v.ocg, work->kernel->lanes) * work->kernel->lanes;
@@ -136,8 +140,8 @@ int sp_conv_pixels(const struct sp_conv *conv, const struct sp_conv_weights *pac
     const int64_t chunk = plan->kc ? plan->kc : CHANNEL_TERMS;
     const int64_t resident = plan->mc ? plan->mc / wide : RESIDENT_NBYTES / (int64_t)sizeof(float) / (terms * wide);
     const int64_t most = resident < 1 ? 1 : sp_min_i64(resident, MOST_RESIDENT);
-    /* Each set of blocks reads all of x. So make as few sets as possible, and make them equally
-     * large. */
+    /* A task computes `resident` blocks of output channels at a time, and reads its part of x again
+     * for each such set of blocks. So make as few sets as possible, and make them equally large. */
     work.resident = sp_ceil_div(work.blocks, sp_ceil_div(work.blocks, most));
     struct sp_conv_task *const task = &work.task;
     task->v = v;

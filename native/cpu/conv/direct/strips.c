@@ -9,9 +9,12 @@
 #include <errno.h>
 
 enum {
-    TERMS = 512, /* target for the terms of a partial sum; few, to keep rounding errors small */
-    /* target for the bytes of packed weights that a task reads again for each piece of a row: so
-     * many stay in L2 */
+    /* largest number of terms of a partial sum if the plan sets no kc; few, to keep rounding errors
+     * small */
+    TERMS = 512,
+    /* A task computes as many channel tiles at a time as have at most this many bytes of packed
+     * weights (but at least one). The weights then stay in L2 while the task computes one piece of
+     * a row after the other. */
     RESIDENT_NBYTES = 1 << 19,
     MOST_COLUMNS = 4096 /* the largest number of columns of a piece of a row, for any plan */
 };
@@ -21,7 +24,8 @@ struct work {
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
     float *packed;
-    int64_t resident; /* channel tiles whose weights a task keeps in L2 */
+    /* number of channel tiles that a task computes at a time, so that their weights stay in L2 */
+    int64_t resident;
     int64_t tile_parts, piece_parts;
     size_t window_nbytes;
     uint32_t is_wild;

@@ -2,7 +2,7 @@
  * weights. */
 #include "shape.h"
 
-/* most bytes of scratch memory per thread for a direct form */
+/* limit in bytes of a thread's window (copied input rows) in depthwise convolution and strips */
 enum { MOST_WINDOW_NBYTES = 1 << 20 };
 
 static int is_depthwise(const struct sp_conv *v, enum sp_isa isa)

@@ -31,7 +31,8 @@ static inline int sp_conv_is_pixel_by_pixel(const struct sp_conv *v)
     return sp_conv_is_of_pixels(v) && v->sh == 1 && v->sw == 1 && v->oh == v->h && v->ow == v->w_in;
 }
 
-/* One group of one image, as a source of gemm's packed panels. */
+/* The input channels of one group of the convolution in one image, as a source of gemm's packed
+ * panels. */
 struct sp_conv_group {
     const struct sp_conv *conv;
     const float *x; /* first input channel of the group */
@@ -46,15 +47,16 @@ struct sp_conv_loop {
 /* The arguments of the pixel tiles' micro-kernel (direct/tile.inc): up to two runs of output
  * pixels, for some taps and channels. */
 struct sp_conv_pass {
-    const float *x[2]; /* per run: the input of its first pixel's first tap */
-    float *to[2];      /* per run: destination of its sums */
-    int64_t step;      /* floats in x from pixel to pixel of a run */
+    const float *x[2]; /* per run of output pixels: the input of the first pixel's first tap */
+    float *to[2];      /* per run of output pixels: destination of the sums */
+    int64_t step;      /* floats between the inputs of neighbouring output pixels of a run */
     int64_t ld_to;     /* floats in `to` from pixel to pixel */
     const float *w;
     struct sp_conv_loop loop[3];
     const float *init; /* initial value of the sums, by lane */
     int64_t ahead;     /* prefetch distance in the weights, in floats */
-    int64_t x_ahead;   /* prefetch distance in x, to a pixel of the next tile; 0: no prefetch */
+    /* floats from an input pixel to the one of the next tile that is prefetched; 0: no prefetch */
+    int64_t x_ahead;
     int ask_x;         /* 1: each step prefetches pixels; 0: weights */
     int add;           /* 1: add to the values in `to` */
     int relu;
@@ -82,7 +84,7 @@ struct sp_conv_task {
     struct sp_conv_memory memory;
     int64_t rows, across; /* output rows of a tile, tiles per row */
     int64_t tiles;        /* tiles per image */
-    int64_t channels;     /* input channels of one pass over the sums */
+    int64_t channels;     /* input channels whose terms are added to a tile's sums in one pass */
 };
 
 /* The arguments of the strips' micro-kernel (direct/strip.inc): sums over `rows` input rows x
@@ -93,15 +95,15 @@ struct sp_conv_strip {
     const int64_t *taps; /* offset of each tap's pixels from the beginning of an input row */
     int64_t ntaps;
     const float *w;
-    const float *init; /* initial sums of each output channel */
+    const float *init; /* per output channel: initial value of its sums */
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */
-    /* distance in y from the current sums to the later sums to prefetch; the prefetched address
-     * need not lie in y; 0: no prefetch */
+    /* floats from the current sums in the output y to later sums, which are prefetched; the
+     * prefetched address need not lie in y; 0: no prefetch */
     int64_t later;
-    /* how often the function repeats the strip; each time it advances by one or two vectors of
-     * pixels */
+    /* number of neighbouring strips that one call computes; each begins one or two vectors of
+     * pixels after the one before it */
     int64_t repeat;
     /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. That
      * address need not lie in the input. */
@@ -130,47 +132,51 @@ struct sp_conv_strips {
     struct sp_conv_piece piece;
     const float *weights;
     const int64_t *taps;
-    int64_t pieces; /* pieces of an output row */
+    int64_t pieces; /* number of pieces that an output row is divided into */
     int64_t tiles;  /* tiles of output channels per group */
-    /* input rows of one pass over y; in depthwise convolution: output rows of a window */
+    /* strips: input rows whose terms are added to y in one pass; panels: terms that are added to y
+     * in one pass; depthwise convolution: output rows of a window */
     int64_t rows;
     /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
     int is_aliased;
     /* The members below are for panels (direct/panels.inc). There the output plane counts as one
-     * long row, and a piece is a part of it. */
+     * long row, and `piece` describes a stretch of it. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
     int64_t panel; /* floats from panel to panel */
     /* floats of all panels; in scratch memory they precede the window */
     int64_t panels_floats;
-    /* images computed together; more than one if a piece is a whole plane */
+    /* number of images computed together; more than one only if a stretch is a whole output
+     * plane */
     int64_t images;
     int is_row;            /* 1: each input plane is one long row, as the output plane is */
     int in_place;          /* 1: x itself is read, without packed panels */
-    int64_t near_tiles;    /* tiles whose weights stay in L2, for `rows` terms at a time */
+    /* number of tiles of output channels whose weights stay in L2, for `rows` terms */
+    int64_t near_tiles;
     /* points to 0, the offset of the only tap of a strip that reads panels */
     const int64_t *no_tap;
 };
 
 struct sp_conv_kernel {
-    /* packs a sp_conv_group; in terms of sp_pack_fn, i is an output pixel and p is (channel, ky,
-     * kx) */
+    /* packs a panel of a sp_conv_group's inputs; in terms of sp_pack_fn, i is an output pixel and p
+     * is (channel, ky, kx) */
     sp_pack_fn *pixels_nchw;
     sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
     int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
     /* Packs the weights of output channels [first, first + channels), `lanes` channels side by
      * side. Returns 1 if a weight is infinite or NaN. */
     int (*pack)(const struct sp_conv *v, int64_t first, int64_t channels, int64_t lanes, float *to);
-    /* Computes pixel tiles [t0, t1), numbered through all images, for these blocks of one group. */
+    /* Computes pixel tiles [t0, t1), numbered through all images, for `nblocks` blocks of output
+     * channels of one group. */
     void (*pixels)(const struct sp_conv_task *task, const struct sp_conv_block *blocks, int64_t nblocks, int64_t group,
                    int64_t t0, int64_t t1);
     int (*pack_strip)(const struct sp_conv *v, int64_t first, int64_t channels, float *to);
-    /* Computes pieces [u0, u1) of output rows for channel tiles [t0, t1) of a group. Pieces are
-     * numbered through images, rows and the pieces of a row. */
+    /* Computes by strips: pieces [u0, u1) of output rows (struct sp_conv_piece) for channel tiles
+     * [t0, t1) of a group. Pieces are numbered through images, rows and the pieces of a row. */
     void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
-    /* Computes by panels: pieces [u0, u1) of output planes for channel tiles [t0, t1) of a group.
-     * Pieces are numbered through images and the pieces of each image. */
+    /* Computes by panels: stretches [u0, u1) of output pixels for channel tiles [t0, t1) of a
+     * group. Stretches are numbered through all images. */
     void (*panels)(const struct sp_conv_strips *task, float *scratch, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
     /* Depthwise, NCHW: computes output rows [y0, y1) of planes [p0, p1), numbered through all

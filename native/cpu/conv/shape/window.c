@@ -5,7 +5,8 @@
 enum {
     WINDOW_NBYTES = 24 << 10,
     LINE = 16,
-    ALIAS_NBYTES = 2048 /* channels whose distance is a multiple of this share few sets of L1 */
+    /* channels whose distance in bytes is a multiple of this share few sets of L1 */
+    ALIAS_NBYTES = 2048
 };
 
 struct sp_conv_piece sp_conv_cut(const struct sp_conv *v, int64_t rows, int64_t wanted, int64_t lanes)

@@ -45,8 +45,8 @@ int sp_winograd_plan(const struct sp_conv *v, uint32_t tile, enum sp_isa isa, st
     w.blocks = sp_ceil_div(v->c, kernel->lanes);
     w.panel = kernel->lanes * kernel->vectors;
     w.panels = sp_ceil_div(v->oc, w.panel);
-    /* Check that these numbers fit into 64 bits: tiles, an output channel's products, the weights
-     * in bytes. */
+    /* Check that these numbers fit into 64 bits: w.tiles, the number of tiles; `all`, more than the
+     * bytes of all transformed tiles; `weights`, the bytes of all weight matrices. */
     int64_t all, one, weights;
     if (__builtin_mul_overflow(v->n, w.across, &w.tiles) || __builtin_mul_overflow(w.tiles, w.down, &w.tiles) ||
         __builtin_mul_overflow(w.tiles, v->c + v->oc + 2 * w.panel, &all) || __builtin_mul_overflow(all, 1024, &all) ||
@@ -64,7 +64,8 @@ struct work {
     const float *u;
     int64_t group, groups;     /* tiles per group, number of groups */
     int far;                   /* 1: prefetch the images, because L2 does not hold them */
-    int64_t wide;              /* number of panels multiplied before their output transform */
+    /* number of weight panels whose products are computed before their output transform */
+    int64_t wide;
     struct sp_wino_group only; /* the single group that all threads share */
     int error;
 };
@@ -75,10 +76,11 @@ struct reading {
     int turn;
 };
 
-/* Returns the number of channels per partial sum of matrix f. F(6x6) rounds most, because its
- * outputs are small differences of large products. How much an error grows depends on the two
- * interpolation points of f. Returns 128 if one of them is +-1. Otherwise returns 32 if one is 0 or
- * infinity, else 64. */
+/* Returns how many channels each partial sum adds in the product with weight matrix f. F(6x6) has
+ * the largest rounding errors, because its outputs are small differences of large products. Only
+ * F(6x6) has several partial sums. Matrix f belongs to one interpolation point of the rows and one
+ * of the columns (tile_6x6.inc). How much an error grows depends on these two points. Returns 128
+ * if one of them is +-1. Otherwise returns 32 if one is 0 or infinity, else 64. */
 static size_t chunk_of(const struct sp_wino *wino, int64_t f)
 {
     static const uint8_t counts[8] = {2, 1, 1, 0, 0, 1, 1, 2};
@@ -87,8 +89,8 @@ static size_t chunk_of(const struct sp_wino *wino, int64_t f)
     return (size_t)128 >> sp_min_i64(counts[f / 8] * counts[f % 8], 2);
 }
 
-/* Multiplies all rows of one part of the group by matrix f of the part's weights, but only by
- * panels [p0, p1) of that matrix. `u` holds all panels of the matrix. */
+/* Computes the products of one part (struct sp_wino_part) of the group with weight matrix f of that
+ * part, but only with panels [p0, p1) of the matrix. `u` holds all panels of the matrix. */
 static void products(const struct work *work, const struct sp_wino_group *group, int part, int64_t f, const float *u,
                      int64_t p0, int64_t p1, struct reading *reading, float *m)
 {
@@ -124,7 +126,7 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
 {
     const struct sp_wino *const wino = work->wino;
     const int64_t wide = sp_min_i64(work->wide, end - first);
-    /* number of floats of one panel in `m` */
+    /* number of floats of one panel's results in `m` */
     const int64_t panel_m = group->products * wino->panel;
     float *const m = sp_scratch(SP_SCRATCH_C, (size_t)(wide * panel_m) * sizeof *m);
     if (!m)
@@ -218,8 +220,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    /* a group has as many tiles as a micro-tile has rows; with 64 channels it fills a quarter of
-     * L2 */
+    /* a group has as many tiles as a micro-tile has rows; with 64 channels the group's transformed
+     * patches fill a quarter of L2 */
     if (!group && wino->m == 6) {
         group = most_rows;
     /* with two or more micro-tiles in a group, weights are read from beyond L2 at most half as

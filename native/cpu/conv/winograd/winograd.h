@@ -33,9 +33,11 @@ struct sp_wino {
     const struct sp_conv *conv;
     int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
     int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
-    /* frequencies in one dimension, without the products of the odd pixels (stride 2) */
+    /* number of frequencies (see the top of this file) in one dimension; with stride 2, without the
+     * products of odd pixels */
     int64_t points;
-    int64_t parts, matrices;   /* number of parts; number of weight matrices in all parts */
+    /* number of parts (struct sp_wino_part): 1 or 4; number of weight matrices in all parts */
+    int64_t parts, matrices;
     /* tiles per output row, tiles per output column, tiles of all images in the order (image, row,
      * column) */
     int64_t across, down, tiles;
@@ -43,26 +45,32 @@ struct sp_wino {
     int64_t panel, panels; /* output channels of a panel of weights; number of panels */
 };
 
-/* The matrix products of a part. A part has the even or the odd pixels in each dimension (see
- * above). A row of v is a tile in part 0, and an output pixel in part 3. In part 1 it is an output
- * column of a tile, in part 2 an output row of a tile. Columns and rows outside the image are left
- * out. The rows of a tile are neighbours, columns innermost.
+/* The matrix products of one part. Stride 1 has a single part. Stride 2 has four: bit 0 of a part's
+ * number is 1 for odd pixel columns, bit 1 for odd pixel rows. v is the transformed input of the
+ * products; the array m of their results belongs to all parts.
  *
- * v is [matrix][channel block][row][lane]. m is [row][product][column of the panel], with a product
- * for each matrix. If a part has 64 matrices, m has a gap behind each row, so that rows use
- * different sets of L1. */
+ * A row of v is a tile in part 0, and an output pixel in part 3. In part 1 it is an output column
+ * of a tile, in part 2 an output row of a tile. Columns and rows outside the image are left out.
+ * The rows of a tile are neighbours, columns innermost.
+ *
+ * v is [matrix][channel block][row][lane]. The results are [row][product][column of the panel],
+ * with a product for each matrix. If a part has 64 matrices, its results have a gap behind each
+ * row, so that rows use different sets of L1. */
 struct sp_wino_part {
-    int64_t rows, stride; /* stride: floats from matrix to matrix in v */
+    int64_t rows, stride; /* number of rows of v; floats from one matrix of v to the next */
     float *v;
-    int64_t m;        /* number of products that earlier parts have for one column of a panel */
-    int64_t products; /* distance between rows of m, counted in products */
+    /* where this part's results begin: the number of products of earlier parts, for one column of a
+     * panel */
+    int64_t m;
+    int64_t products; /* distance from row to row of the results, counted in products */
 };
 
 /* A group: tiles [first, first + count), and the memory for their matrix products. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
-    int64_t products; /* number of products that all parts have for one column of a panel */
+    /* number of products of all parts together, for one column of a panel (one output channel) */
+    int64_t products;
     struct sp_wino_part part[SP_WINO_PARTS];
 };
 
@@ -75,7 +83,8 @@ static inline int64_t sp_wino_matrices(const struct sp_wino *wino, int part)
 {
     return sp_wino_points_of(wino, part >> 1) * sp_wino_points_of(wino, part & 1);
 }
-/* Returns how many rows of v in part `part` belong to tiles before `tile`, over all images. */
+/* Returns how many rows of part `part` (rows of `v` in struct sp_wino_part) belong to tiles before
+ * `tile`, over all images. */
 static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t tile)
 {
     const struct sp_conv *const v = wino->conv;
@@ -139,7 +148,7 @@ int64_t sp_winograd_floats(const struct sp_conv *v, uint32_t tile, enum sp_isa i
  * a channel are 0. Sums are in double and rounded once. */
 int sp_winograd_pack_f32(const struct sp_conv *v, uint32_t tile, struct sp_pool *pool, enum sp_isa isa, uint32_t threads,
                          float *u);
-/* Computes the convolution with the weights that sp_winograd_pack_f32 made, in the scratch memory
+/* Computes the convolution with the weights that sp_winograd_pack_f32 made. Uses the scratch memory
  * SP_SCRATCH_A and SP_SCRATCH_C of its threads. Returns 0, -EINVAL or -ENOMEM. */
 int sp_winograd_f32(const struct sp_conv *v, const float *u, uint32_t tile, const struct sp_tile_plan *plan,
                     struct sp_pool *pool, enum sp_isa isa, uint32_t threads);
