@@ -56,7 +56,8 @@ struct sp_cpu_queue {
     struct sp_queue common;
     struct sp_cpu *dev;
     struct sp_timeline timeline;
-    /* The members up to `worker_started` are read and written only with the queue's lock held. */
+    /* The members from `head` to `worker_started` are read and written only with the queue's lock
+     * held. */
     struct sp_job *head, *tail, *current;
     uint64_t held_nbytes; /* bytes of all jobs that have not ended */
     int worker_started;
