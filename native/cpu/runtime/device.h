@@ -14,7 +14,7 @@
 struct sp_cpu {
     struct sp_device common; /* this device is never lost */
     uint32_t isa;
-    /* 1: all work stays on the CPUs of pool.places; written before the first queue and kernel */
+    /* 1: all work stays on the CPUs of pool.places; set before a queue or a kernel is made */
     int confined;
     /* references: the owner's and one of each queue; dropping the last one ends the pool */
     _Atomic uint32_t refs;

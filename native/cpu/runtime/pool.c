@@ -22,8 +22,8 @@ enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 /* HANDED_NS is the least work per thread that pays for a spinning worker. WOKEN_NS is the least
  * total work that pays for waking sleeping workers, which costs some 50 us in a virtual machine.
  * Jobs at intervals below PATIENT_NS are a series: workers spin between them, and the second job
- * wakes the workers whatever its size. If consecutive jobs of more than LATE_NS together were each
- * joined by fewer workers than they had asked for, at most MOST_LATE workers are moved to other
+ * wakes the workers whatever its size. If consecutive jobs take more than LATE_NS in total, and
+ * fewer workers join each of them than were requested, at most MOST_LATE workers are moved to other
  * cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 

@@ -55,7 +55,7 @@ struct sp_pool {
 };
 
 int sp_pool_init(struct sp_pool *pool, uint32_t threads);
-/* Divides the pool's threads by NUMA nodes. To be called before the first job. The pool owns
+/* Divides the pool's threads among NUMA nodes. To be called before the first job. The pool owns
  * `places` from then on. Returns 0 or -errno. */
 int sp_pool_place(struct sp_pool *pool, struct sp_places *places);
 void sp_pool_stop(struct sp_pool *pool);

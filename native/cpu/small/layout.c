@@ -20,8 +20,8 @@ sp_routine_fn sp_blocked_to_nchw_f32_ref;
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
 /* Transposes one tile. Cache lines that are a large power of two apart compete for a few places in
- * the cache. So the loops finish four rows at a time of the array with the longer stride, before
- * the lines of these rows are evicted. */
+ * the cache. Of the array with the longer stride, the loops finish four rows at a time, before the
+ * lines of these rows are evicted. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)

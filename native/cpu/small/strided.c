@@ -1,9 +1,9 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * An array is copied as many planes (2-D arrays). The last dimension is that of a plane's columns.
- * The dimension with the smallest stride in src, of the other three, is that of its rows. The two
- * dimensions left say which plane it is. A plane is copied row by row, or by tiles if its rows are
- * closer together than its columns in src. */
+ * An array is copied plane by plane. The columns of a plane are along the last dimension. Its rows
+ * are along the one of the other three dimensions that has the smallest stride in src. The indices
+ * of the remaining two dimensions select the plane. A plane is copied row by row, or by tiles if
+ * its rows are closer together than its columns in src. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/transpose.h"
@@ -88,8 +88,8 @@ struct job {
     /* the argument structs for other element sizes differ from this one only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
-    /* Numbers of dimensions (0 to 3). `row` is the dimension of the rows of a plane, 3 that of its
-     * columns. `outer` are the other two, whose indices say which plane it is. */
+    /* Each is the number of a dimension, 0 to 3. The rows of a plane are along dimension `row`, its
+     * columns along dimension 3. The indices of the two dimensions `outer` select the plane. */
     uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
     uint64_t blocks, each; /* blocks in all, blocks per task */

@@ -40,7 +40,8 @@ static inline float sp_tanh_f32(float x)
  * neither overflows, and a denormal result is rounded once. */
 static inline float sp_exp_f32(float x)
 {
-    /* 1.5 * 2**23. Adding it to a small x rounds x to an integer: the low bits of the sum. */
+    /* 1.5 * 2**23. Adding it to a small x rounds x to an integer, which the low bits of the sum
+     * hold. */
     const float shift = 12582912.0f;
     float clamped = x < -104.0f ? -104.0f : x;
     clamped = clamped > 89.0f ? 89.0f : clamped;

@@ -28,7 +28,8 @@ static inline uint64_t sp_bits_of_f64(double d)
     return bits;
 }
 
-/* 1.5 * 2**52. Adding it to a small x rounds x to an integer: the low bits of the sum. */
+/* 1.5 * 2**52. Adding it to a small x rounds x to an integer, which the low bits of the sum
+ * hold. */
 #define SP_SHIFT 6755399441055744.0
 #define SP_SIGN 0x8000000000000000u
 
@@ -38,7 +39,7 @@ static inline uint64_t sp_bits_of_f64(double d)
 static inline double sp_exp_tail(double x, double tail)
 {
     /* As a double, e**x is 0 at -760 and infinite at 720. So limiting x to this range does not
-     * change the result. Without the limit, the two factors of 2**n could be too large for a
+     * change the result. Without the limit, the two factors of 2**n could be outside the range of a
      * double. */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
@@ -289,9 +290,9 @@ static inline int sp_odd_power_f32(float x, float y)
 }
 
 /* Computes x**y with an error of at most 1.2 ulp, as e**(y * log(x)). log(x) is a sum of two
- * doubles with an error of about 2**-66. x is 2**k * m, so log(x) is k*ln2 + log(m). With s = (m -
- * 1)/(m + 1), log(m) is 2*atanh(s). In the series of atanh, the terms s and s**3/3 are sums of two
- * doubles each. The sum of all further terms is one double. */
+ * doubles with an error of about 2**-66. x is 2**k * m, so log(x) is k*ln2 + log(m). log(m) is
+ * 2*atanh(s) with s = (m - 1)/(m + 1). In the series of atanh, the terms s and s**3/3 are sums of
+ * two doubles each. The sum of all further terms is one double. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;

@@ -90,7 +90,8 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
     return zero_in_order(dev, m->address, m->nbytes);
 }
 
-/* Allocates blocks that hold no other memory, so that they can be exported: see ipc.c. */
+/* Allocates memory in blocks that no other allocation shares, so that it can be exported: see
+ * ipc.c. */
 static int alloc_alone(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     static const uint64_t BLOCK = 2 << 20;
