@@ -30,7 +30,7 @@ struct sp_cu_copy_node {
     size_t width_nbytes, height, depth;
 };
 
-/* CUDA_MEMSET_NODE_PARAMS_v1. `width` counts elements of `element_nbytes`. */
+/* CUDA_MEMSET_NODE_PARAMS_v1. `width` is a number of elements of `element_nbytes` bytes each. */
 struct sp_cu_fill_node {
     uint64_t dst;
     size_t pitch;

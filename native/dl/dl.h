@@ -4,10 +4,11 @@
  *     SP_SYM(need, result, name, (parameters), (arguments))    result is an integer
  *     SP_PTR(need, result, name, (parameters), (arguments))    result is a pointer
  *     SP_VOID(need, name, (parameters), (arguments))           no result
- * The file is expanded three times: into the table (a struct of function pointers), the loader's
- * list of symbols, and a wrapper `sp_<name>` for each function. The wrapper of a missing function
- * returns -ENOSYS, NULL for a pointer, or does nothing if it has no result. No vendor header is
- * needed: handles are opaque and names carry their version. */
+ * `need` is `required`, `optional` or `getproc` (enum sp_dl_need). The macros expand each line to
+ * three things: a function pointer in the table, an entry in the loader's list of symbols, and a
+ * wrapper `sp_<name>`. If the library lacks the function, the wrapper returns -ENOSYS, or NULL for
+ * a pointer; without a result, it does nothing. No vendor header is needed, because handles are
+ * opaque pointers and a changed function gets a new name (such as cuMemAlloc_v2). */
 #ifndef SP_DL_LOADER_H
 #define SP_DL_LOADER_H
 #include "include/sp_dl.h"
@@ -32,9 +33,10 @@ struct sp_dl_library {
     const char *paths; /* paths or loader names, one a line */
     const struct sp_dl_symbol *symbols;
     size_t nsymbols;
-    /* finds the SP_DL_getproc symbols after the required ones; NULL if there are none */
+    /* Looks up the symbols that are marked SP_DL_getproc, once the loader has looked up all other
+     * symbols. NULL if no symbol of the library is marked so. */
     sp_dl_fn (*getproc)(const char *name);
-    /* looks up a symbol; NULL: dlsym does */
+    /* looks up each symbol that is not marked SP_DL_getproc; if NULL, the loader calls dlsym */
     sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol);
     pthread_mutex_t lock;
     void *handle;

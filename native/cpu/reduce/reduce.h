@@ -5,21 +5,25 @@
 #define SP_CPU_REDUCE_H
 #include "cpu/runtime/kernel.h"
 
-/* A piece of y[o, i] = op over r of x[o, r, i] has one value of o, consecutive values of r, and at
- * most SP_REDUCE_COLUMNS consecutive values of i. There are many values of i, so that reading a row
- * stays in the row's pages for a while. Rows shorter than a quarter of SP_REDUCE_WIDE are reduced
- * several at a time. */
+/* A reduction y[o, i] = op over r of x[o, r, i] is divided into pieces. A row is x[o, r, :], a
+ * column x[o, :, i]. A piece has one value of o, consecutive values of r, and at most
+ * SP_REDUCE_COLUMNS consecutive values of i. This limit is large, because each row may be in other
+ * memory pages than the row before. If long columns are divided, a piece has some SP_REDUCE_PIECE
+ * elements. If a row has at most a quarter of SP_REDUCE_WIDE elements, several rows are reduced at
+ * a time, as one row of at most SP_REDUCE_WIDE elements. */
 enum { SP_REDUCE_COLUMNS = 2048, SP_REDUCE_WIDE = 256, SP_REDUCE_PIECE = 1 << 16 };
 
 struct sp_reduce_job {
     const void *x;
     void *y;
     size_t outer, n, inner;
-    size_t column_runs; /* number of pieces into which the columns (the range of i) are divided */
-    /* number of pieces into which the rows (the range of r) are divided; 1: each piece computes
-     * final results */
+    /* number of parts into which the range of i of x[o, r, i] is divided */
+    size_t column_runs;
+    /* Number of parts into which the range of r of x[o, r, i] is divided. If it is 1, each piece of
+     * the work computes final results, otherwise partial ones. */
     size_t row_runs;
-    size_t rows; /* rows of each piece except the last */
+    /* number of values of r in each of the `row_runs` parts; the last part may have fewer */
+    size_t rows;
     size_t pieces;
     size_t per_task;
     void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */

@@ -14,7 +14,7 @@
 struct sp_cpu {
     struct sp_device common; /* this device is never lost */
     uint32_t isa;
-    /* 1: all work stays on the CPUs of pool.places; written before the first queue and kernel */
+    /* 1: all work stays on the CPUs of pool.places; set before a queue or a kernel is made */
     int confined;
     /* references: the owner's and one of each queue; dropping the last one ends the pool */
     _Atomic uint32_t refs;
@@ -56,7 +56,8 @@ struct sp_cpu_queue {
     struct sp_queue common;
     struct sp_cpu *dev;
     struct sp_timeline timeline;
-    /* The members up to `worker_started` are read and written only with the queue's lock held. */
+    /* The members from `head` to `worker_started` are read and written only with the queue's lock
+     * held. */
     struct sp_job *head, *tail, *current;
     uint64_t held_nbytes; /* bytes of all jobs that have not ended */
     int worker_started;

@@ -5,8 +5,8 @@
  * The pool must not delay other threads, in this process or another. Workers spin only while that
  * takes a core from no other thread (core/spin.c). They stop spinning when another pool of this
  * process needs all cores (`awake`). An owner waits only for tasks that have begun, never for a
- * worker that has not joined. If cores are short it sleeps meanwhile, so that its worker can use
- * its core. */
+ * worker that has not joined. If spinning would take a core from another thread, the owner sleeps
+ * while it waits, so that a worker can use the owner's core. */
 #define _GNU_SOURCE
 #include "pool.h"
 
@@ -22,8 +22,9 @@ enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 /* HANDED_NS is the least work per thread that pays for a spinning worker. WOKEN_NS is the least
  * total work that pays for waking sleeping workers, which costs some 50 us in a virtual machine.
  * Jobs at intervals below PATIENT_NS are a series: workers spin between them, and the second job
- * wakes the workers whatever its size. If callers of sp_pool_run worked alone for LATE_NS although
- * they had asked for workers, at most MOST_LATE workers are moved to other cores. */
+ * wakes the workers whatever its size. If consecutive jobs take more than LATE_NS in total, and
+ * fewer workers join each of them than were requested, at most MOST_LATE workers are moved to other
+ * cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Number of threads of all pools of this process that run a job or spin. */
@@ -217,7 +218,8 @@ static void run_alone(sp_task_fn *task, void *ctx, uint32_t tasks)
         task(ctx, i);
 }
 
-/* Divides the tasks among nodes in contiguous runs, in proportion to their threads. */
+/* Divides the tasks among the NUMA nodes. Each node gets consecutive tasks, and their number is
+ * proportional to the number of threads on that node. */
 static void deal(struct sp_pool *pool, uint32_t tasks)
 {
     uint64_t begin = 0;

@@ -20,8 +20,9 @@ struct sp_worker {
  * help other nodes. If the next job is divided in the same way, these threads work on the same
  * memory again. There is one share per node. */
 struct sp_share {
-    /* Index of the next task of this share. Every thread adds to it once more when no task is left.
-     * The number has 64 bits, so that these additions never wrap around. */
+    /* Index of the first task that no thread has taken yet. A thread takes a task by adding 1. A
+     * thread that finds no task left has added 1 too. The number has 64 bits, so that these
+     * additions never wrap around. */
     _Alignas(64) _Atomic uint64_t next;
     uint64_t end;
 };
@@ -34,15 +35,16 @@ struct sp_pool {
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
     /* Low half: number of workers that may still join the job. High half: number of workers that
-     * have joined and not left. Both numbers are in one word, so that the owner can stop further
-     * joins and read the high half in one step. The owner also sleeps on this word as a futex. */
+     * have joined and not left. Both numbers are in one word, so that the job's owner (the caller
+     * of sp_pool_run) can stop further joins and read the high half in one step. The owner also
+     * sleeps on this word as a futex. */
     _Atomic uint32_t door;
     _Atomic uint32_t owner_sleeps;
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* time of the last job that was too small to wake workers */
     _Atomic int32_t owner_cpu; /* core on which the caller of sp_pool_run began the job */
-    /* recent time in which callers of sp_pool_run worked alone, although they had asked for
-     * workers */
+    /* Total time of the latest jobs that fewer workers joined than the caller of sp_pool_run had
+     * asked for. A job that all these workers join sets it to 0. */
     uint64_t alone_ns;
     sp_task_fn *task;
     void *ctx;
@@ -53,7 +55,7 @@ struct sp_pool {
 };
 
 int sp_pool_init(struct sp_pool *pool, uint32_t threads);
-/* Divides the pool's threads by NUMA nodes. To be called before the first job. The pool owns
+/* Divides the pool's threads among NUMA nodes. To be called before the first job. The pool owns
  * `places` from then on. Returns 0 or -errno. */
 int sp_pool_place(struct sp_pool *pool, struct sp_places *places);
 void sp_pool_stop(struct sp_pool *pool);

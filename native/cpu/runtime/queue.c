@@ -113,7 +113,8 @@ static int start_worker(struct sp_cpu_queue *q)
     return -rc;
 }
 
-/* Returns 1 if the queue is at a limit. The caller holds the lock. */
+/* Returns 1 if the queue has MOST_NBYTES bytes or MOST_JOBS jobs, or more. The caller holds the
+ * queue's lock. */
 static int is_full(struct sp_cpu_queue *q)
 {
     return q->held_nbytes >= MOST_NBYTES || sp_queue_newest(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;

@@ -1,4 +1,4 @@
-/* Layout transforms of 4-D f32 arrays. All are batches of one matrix transpose between channels and
+/* Layout transforms of 4-D f32 arrays. Each is a batch of matrix transposes between channels and
  * pixels. NCHW is [c][h*w], NHWC is [h*w][c], blocked is [c/block] of [h*w][block] with zeros after
  * the last channel. */
 #include "core/args.h"
@@ -16,12 +16,12 @@ sp_routine_fn sp_nhwc_to_nchw_f32_ref;
 sp_routine_fn sp_nchw_to_blocked_f32_ref;
 sp_routine_fn sp_blocked_to_nchw_f32_ref;
 
-/* A tile is one cache line of floats high and wide. */
+/* A tile is a square of TILE x TILE floats: TILE floats fill a cache line. */
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
 /* Transposes one tile. Cache lines that are a large power of two apart compete for a few places in
- * the cache. So the loops finish four rows at a time of the array with the longer stride, before
- * the lines of these rows are evicted. */
+ * the cache. Of the array with the longer stride, the loops finish four rows at a time, before the
+ * lines of these rows are evicted. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)
@@ -55,13 +55,14 @@ void sp_transpose_f32(float *dst, size_t ld_dst, const float *src, size_t ld_src
 struct job {
     float *y;
     const float *x;
-    size_t planes; /* number of independent transposes */
+    /* number of independent matrix transposes, each of up to `block` channels of one image */
+    size_t planes;
     size_t pixels;
-    size_t runs; /* tasks per plane; each is a run of pixels */
+    size_t runs; /* number of tasks per transpose; a task has consecutive pixels */
     size_t run;
-    size_t channels; /* channels of the array */
-    size_t block;    /* channels of a plane; equals `channels` for NHWC */
-    size_t blocks;   /* planes per image */
+    size_t channels; /* number of channels of the array */
+    size_t block;    /* most channels of one transpose; for NHWC all channels of the array */
+    size_t blocks;   /* number of matrix transposes per image */
     int to_channels_last;
 };
 

@@ -12,8 +12,8 @@ void sp_noop_ref(const void *args, const uint32_t group[3], const uint32_t group
     (void)group_size;
 }
 
-/* Each step needs the result of the step before, so no step can be vectorised or skipped. Every
- * group computes the whole chain. */
+/* Each step of the loop needs the result of the step before, so no step can be vectorised or
+ * skipped. Every group computes all `iters` steps. */
 void sp_busy_u32_ref(const void *args, const uint32_t group[3], const uint32_t group_size[3])
 {
     const struct sp_args_busy_u32 *const v = args;

@@ -1,8 +1,9 @@
 /* Strided copies of up to four dimensions, for elements of 1, 2, 4 and 8 bytes.
  *
- * The last dimension forms a plane with the dimension that has the smallest stride in src. A plane
- * is copied row by row, or by tiles if its rows are closer together than its columns in src. The
- * other two dimensions count planes. */
+ * An array is copied plane by plane. The columns of a plane are along the last dimension. Its rows
+ * are along the one of the other three dimensions that has the smallest stride in src. The indices
+ * of the remaining two dimensions select the plane. A plane is copied row by row, or by tiles if
+ * its rows are closer together than its columns in src. */
 #include "core/args.h"
 #include "cpu/runtime/kernel.h"
 #include "cpu/vector/transpose.h"
@@ -16,7 +17,8 @@ sp_routine_fn sp_strided_u16_ref;
 sp_routine_fn sp_strided_u32_ref;
 sp_routine_fn sp_strided_u64_ref;
 
-/* A tile is at least a cache line of elements high and wide. A task copies whole blocks. */
+/* A tile is a square of TILE x TILE elements: TILE elements of 4 bytes fill a cache line. A block
+ * has at most BLOCK_COLUMNS columns. A task copies whole blocks, about TASK_ELEMENTS elements. */
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
 /* A block of a plane, with the distances in bytes between its rows and between its columns, in dst
@@ -86,8 +88,8 @@ struct job {
     /* the argument structs for other element sizes differ from this one only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
-    /* `outer`: the two dimensions that count planes. `row`: the dimension of a plane's rows.
-     * Dimension 3 has the columns. */
+    /* Each is the number of a dimension, 0 to 3. The rows of a plane are along dimension `row`, its
+     * columns along dimension 3. The indices of the two dimensions `outer` select the plane. */
     uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
     uint64_t blocks, each; /* blocks in all, blocks per task */
@@ -142,8 +144,8 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
     return low >= 0 && high < limit;
 }
 
-/* Returns the distance of a dimension's elements. Returns UINT64_MAX for a dimension of one
- * element, because its stride has no effect. */
+/* Returns the distance, in elements, between neighbours along dimension `d`. Returns UINT64_MAX for
+ * a dimension of one element, because its stride has no effect. */
 static uint64_t step(const uint32_t n[4], const int32_t stride[4], uint32_t d)
 {
     return n[d] == 1 ? UINT64_MAX : (uint64_t)(stride[d] < 0 ? -(int64_t)stride[d] : stride[d]);

@@ -1,7 +1,7 @@
-/* Masks for the first lanes of a vector, 1 <= lanes <= all, at the ends of tiles. Masked loads read
- * only these lanes and fill the others with zeros. Masked stores write only these lanes.
- * Instruction sets with such loads define SP_MASKED. With other instruction sets, a tile that ends
- * inside a vector is computed in a temporary (gemm/slice.c). */
+/* Masks for the first `lanes` lanes of a vector (at least 1, at most all of them), for a tile that
+ * ends inside a vector. Masked loads read only these lanes and fill the others with zeros. Masked
+ * stores write only these lanes. Instruction sets with such loads define SP_MASKED. With other
+ * instruction sets, such a tile is computed in a temporary (gemm/slice.c). */
 #ifndef SP_CPU_MASK_H
 #define SP_CPU_MASK_H
 #include <immintrin.h>

@@ -40,7 +40,8 @@ static inline float sp_tanh_f32(float x)
  * neither overflows, and a denormal result is rounded once. */
 static inline float sp_exp_f32(float x)
 {
-    /* 1.5 * 2**23: adding it rounds to an integer in the low bits */
+    /* 1.5 * 2**23. Adding it to a small x rounds x to an integer, which the low bits of the sum
+     * hold. */
     const float shift = 12582912.0f;
     float clamped = x < -104.0f ? -104.0f : x;
     clamped = clamped > 89.0f ? 89.0f : clamped;
@@ -62,8 +63,8 @@ static inline float sp_exp_f32(float x)
     return p * first * second;
 }
 
-/* Computes tanh with an error of at most 1.3 ulp: an odd polynomial near 0, 1 - 2/(e**2|x| + 1)
- * elsewhere. */
+/* Computes tanh(x) with an error of at most 1.3 ulp. Near 0 this is an odd polynomial, elsewhere
+ * 1 - 2/(e**(2*|x|) + 1) with the sign of x. */
 static inline float sp_tanh_f32(float x)
 {
     const float a = sp_float_of(sp_bits_of(x) & 0x7fffffffu);

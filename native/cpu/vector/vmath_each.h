@@ -23,7 +23,9 @@ typedef int32_t sp_vi __attribute__((vector_size(SP_VBYTES)));
 typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 
 #define SP_FOR_EACH _Pragma("GCC unroll 8") for (size_t k = 0; k < SP_EACH; k++)
-#define SP_EXP_SHIFT 12582912.0f /* 1.5 * 2**23: adding it rounds to an integer in the low bits */
+/* 1.5 * 2**23. Adding it to a small x rounds x to an integer, which the low bits of the sum
+ * hold. */
+#define SP_EXP_SHIFT 12582912.0f
 #define SP_VF(value) ((sp_vf){0} + (value))
 #define SP_VU(value) ((sp_vu){0} + (value))
 #define SP_VPICK(m, x, y) ((sp_vf)(((sp_vi)(m) & (sp_vi)(x)) | (~(sp_vi)(m) & (sp_vi)(y))))

@@ -28,7 +28,8 @@ static inline uint64_t sp_bits_of_f64(double d)
     return bits;
 }
 
-/* 1.5 * 2**52: adding it rounds to an integer in the low bits */
+/* 1.5 * 2**52. Adding it to a small x rounds x to an integer, which the low bits of the sum
+ * hold. */
 #define SP_SHIFT 6755399441055744.0
 #define SP_SIGN 0x8000000000000000u
 
@@ -37,8 +38,9 @@ static inline uint64_t sp_bits_of_f64(double d)
  * factor is a normal double, so neither overflows, and a denormal result is rounded once. */
 static inline double sp_exp_tail(double x, double tail)
 {
-    /* As a double, e**x is 0 at -760 and infinite at 720. Beyond these limits n could grow so
-     * large that a factor of 2**n is no double any more. */
+    /* As a double, e**x is 0 at -760 and infinite at 720. So limiting x to this range does not
+     * change the result. Without the limit, the two factors of 2**n could be outside the range of a
+     * double. */
     double clamped = x < -760.0 ? -760.0 : x;
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
@@ -75,8 +77,8 @@ static inline double sp_split(double x, double *k)
     const int tiny = x < 2.2250738585072014e-308;
     const double scaled = tiny ? x * 18014398509481984.0 : x; /* times 2**54 */
     const uint64_t bits = sp_bits_of_f64(scaled) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-    /* Convert an integer below 2**52 to a double by putting its bits under the exponent of
-     * 2**52. */
+    /* Converts an integer below 2**52 to a double. The bits of the integer, combined with those of
+     * the double 2**52, are the double 2**52 + integer. Subtracting 2**52 gives the integer. */
     const double exponent = sp_double_of((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0;
     *k = exponent - (tiny ? 1077.0 : 1023.0);
     return sp_double_of((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
@@ -105,9 +107,9 @@ static inline double sp_log_any(double x)
     return x == 0.0 ? -HUGE_VAL : found;
 }
 
-/* Reduces an angle: x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE. Returns hi.
- * Stores n: its low bits are right, its high bits are not. pi/2 is in parts of 33, 33 and 53 bits,
- * so that n times the first two is exact. */
+/* Reduces an angle: computes x - n*pi/2 as hi + lo with |hi| <= pi/4, for |x| <= SP_MOST_ANGLE.
+ * Returns hi. Stores `*n`, of which only the low bits are those of n. pi/2 is the sum of three
+ * constants of 33, 33 and 53 bits, so that n times the first, and n times the second, is exact. */
 #define SP_MOST_ANGLE 1647099.0 /* 2**20 * pi/2 */
 static inline double sp_quadrant(double x, double *lo, uint64_t *n)
 {
@@ -228,8 +230,8 @@ static inline double sp_log_f64(double x)
     return sp_log_any(x);
 }
 
-/* Computes tanh with an error of at most 2 ulp: a quotient of polynomials near 0, 1 - 2/(e**2|x| +
- * 1) elsewhere. */
+/* Computes tanh(x) with an error of at most 2 ulp. Near 0 this is a quotient of polynomials,
+ * elsewhere 1 - 2/(e**(2*|x|) + 1) with the sign of x. */
 static inline double sp_tanhv_f64(double x)
 {
     const double a = fabs(x);
@@ -264,7 +266,8 @@ static inline int sp_odd_angle_f64(double x)
     return !(fabs(x) <= SP_MOST_ANGLE);
 }
 
-/* Applies the sign of x**y for x < 0 to |x|**y: NaN unless y is whole, minus for an odd y. */
+/* Returns x**y, given `power` = |x|**y. For x < 0 this is `power` if y is an even integer, -power
+ * if y is an odd integer, and NaN if y is no integer. */
 static inline double sp_signed_power(double power, double x, double y)
 {
     const double half = 0.5 * y;
@@ -287,8 +290,9 @@ static inline int sp_odd_power_f32(float x, float y)
 }
 
 /* Computes x**y with an error of at most 1.2 ulp, as e**(y * log(x)). log(x) is a sum of two
- * doubles with an error of about 2**-66. With s = (m - 1)/(m + 1), log(m) is 2*atanh(s). In the
- * series of atanh, s and s**3/3 are two doubles each, and the rest is one double. */
+ * doubles with an error of about 2**-66. x is 2**k * m, so log(x) is k*ln2 + log(m). log(m) is
+ * 2*atanh(s) with s = (m - 1)/(m + 1). In the series of atanh, the terms s and s**3/3 are sums of
+ * two doubles each. The sum of all further terms is one double. */
 static inline double sp_pow_f64(double x, double y)
 {
     double k;
@@ -310,8 +314,8 @@ static inline double sp_pow_f64(double x, double y)
     p = p * z + 1.0 / 9.0;
     p = p * z + 1.0 / 7.0;
     p = p * z + 1.0 / 5.0;
-    p = p * z; /* atanh(s) = s + s * (z/3 + z * p) */
-    /* q + q_lo = z * (1/3 + p) in two doubles */
+    p = p * z; /* atanh(s) = s + s * (z/3 + z * p), with z = s*s */
+    /* Computes z * (1/3 + p) as a sum of two doubles, q + q_lo. */
     const double third = 1.0 / 3.0;
     const double third_lo = 1.8503717077085942e-17;
     const double sum = third + p;
@@ -320,7 +324,8 @@ static inline double sp_pow_f64(double x, double y)
     const double q_lo = fma(z, sum, -q) + z * sum_lo + z_lo * sum;
     const double u = s * q;
     const double u_lo = fma(s, q, -u) + s * q_lo + s_lo * q;
-    /* hi + lo = k*ln2 + 2*(s + u) in two doubles */
+    /* Computes log(x) as a sum of two doubles, hi + lo. log(x) is k*ln2 + 2*atanh(s), and atanh(s)
+     * is s + u. */
     const double whole = k * 6.93147180369123816490e-01;
     const double a = 2.0 * s;
     const double b = whole + a;

@@ -185,8 +185,8 @@ static int find_pool(struct sp_cuda *dev)
     return rc ? rc : SP_CU_RC(cuMemPoolSetAttribute, dev->pool, CU_POOL_RELEASE_THRESHOLD, &keep);
 }
 
-/* Relates the device's clock to CLOCK_MONOTONIC by an event that has just ended. On a busy GPU the
- * event may end late. */
+/* Relates the device's clock to CLOCK_MONOTONIC by an event: waits until the event has ended, then
+ * reads CLOCK_MONOTONIC. On a busy GPU the wait may be long. */
 static int drop_anchor(struct sp_cuda *dev)
 {
     uint64_t until = sp_clock_ns() + ANCHOR_NS;

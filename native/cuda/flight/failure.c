@@ -17,7 +17,7 @@ void sp_cuda_fail_all(struct sp_cuda_queue *q)
     while (q->head) {
         struct sp_cuda_flight *f = q->head;
         q->head = f->next;
-        /* leaves the memory allocated, because the driver may still write there */
+        /* keeps the flight's page-locked memory, because the driver may still write there */
         sp_cuda_flight_abandon(q, f);
     }
     q->tail = NULL;
@@ -40,7 +40,7 @@ static size_t add_names(const void *records, size_t nbytes, char *out, size_t us
     return used;
 }
 
-/* Writes the names of the kernels that have not ended to `out`, oldest first. One of these kernels
+/* Writes to `out` the names of the kernels that have not ended, oldest first. One of these kernels
  * failed. */
 static void suspects(struct sp_cuda_queue *q, char *out, size_t capacity)
 {

@@ -64,10 +64,11 @@ struct sp_cuda_fault {
     char words[304];
 };
 
-/* A list of commands as a CUDA graph. `records` are the records whose arguments the graph's nodes
- * have now. */
+/* A list of commands as a CUDA graph. `records` is a copy of the command records. It has the
+ * arguments of the latest submission, which the graph's nodes have too. */
 struct sp_cuda_graph {
-    uint64_t seen;  /* the queue's `submissions` when this graph was last submitted */
+    /* value of the queue's counter `submissions` when this graph was last submitted */
+    uint64_t seen;
     uint32_t times; /* how often this list was submitted */
     size_t nbytes;
     unsigned char *records;
@@ -80,13 +81,16 @@ struct sp_cuda_queue {
     struct sp_queue q;
     struct sp_cuda *dev;
     void *stream;
-    /* the device's `memory_turn` when the queue's stream was last made to wait for zeroed memory */
+    /* The device's counter `memory_turn` advances when new memory is zeroed. This is its value when
+     * the queue's stream was last made to wait for that zeroing. */
     uint64_t memory_turn;
     _Atomic uint64_t reached;
     /* newest value that was reached before the device was lost; UINT64_MAX if the device is not
      * lost */
     _Atomic uint64_t good;
-    uint64_t marked; /* newest timeline value whose end an event of a flight will show */
+    /* newest timeline value for which there is an event: the event ends when the queue reaches that
+     * value */
+    uint64_t marked;
     /* If the last query found the stream busy with launches that no event covers: the newest
      * submitted value at that time. Otherwise 0. */
     uint64_t asked;

@@ -26,7 +26,9 @@ int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, vo
         f->rc = rc;
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }
-    if (rc) { /* a copy may still use the memory, and the end of that use is unknown */
+    if (rc) {
+        /* After an accepted call, a copy may still use the flight's page-locked memory. No event
+         * shows when that use ends. So that memory is never freed. */
         (f->ncalls ? sp_cuda_flight_abandon : sp_cuda_flight_drop)(q, f);
         return rc;
     }

@@ -93,8 +93,8 @@ int sp_cuda_ipc_export(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 void sp_cuda_ipc_end(int fd)
 {
     uint32_t closed = 1;
-    /* Marks the memory as freed in its file. If this fails, a process that imports the memory
-     * learns of it only if the driver detects it. */
+    /* Marks the memory as freed in its file. If the mark cannot be written, another process may
+     * still import the memory. Only the driver may then report that the memory is freed. */
     if (fd >= 0 && pwrite(fd, &closed, sizeof closed, offsetof(struct passport, closed)) < 0)
         return;
 }

@@ -90,7 +90,8 @@ static int alloc_device(struct sp_cuda *dev, struct sp_cuda_memory *m)
     return zero_in_order(dev, m->address, m->nbytes);
 }
 
-/* Allocates blocks that hold no other memory, so that they can be exported: see ipc.c. */
+/* Allocates memory in blocks that no other allocation shares, so that it can be exported: see
+ * ipc.c. */
 static int alloc_alone(struct sp_cuda *dev, struct sp_cuda_memory *m)
 {
     static const uint64_t BLOCK = 2 << 20;
@@ -151,8 +152,8 @@ static int alloc_shared(struct sp_cuda_memory *m)
     return map_file(m, fd);
 }
 
-/* Call it if no struct sp_cuda_memory could be made for new memory. It leaves the CUDA context, and
- * returns the error: `rc`, or -ENOMEM if `rc` is 0. */
+/* Ends a function that could not make a struct sp_cuda_memory: calls sp_cuda_leave, and returns the
+ * error `rc`, or -ENOMEM if `rc` is 0. */
 static int none(int rc)
 {
     sp_cuda_leave();
@@ -307,8 +308,8 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        /* the next memory becomes the target of the pointer at `m->link`, so its own `link` is that
-         * address */
+        /* `link` of a list element is the address of the pointer to that element. The pointer to
+         * `m` now points to the element after `m`, so that element gets the `link` of `m`. */
         m->next->link = m->link;
     pthread_mutex_unlock(&m->dev->lock);
 }

@@ -51,7 +51,8 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     if (f->slots == slot && !f->rest_nbytes)
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
-    /* An error of the event ends the download only if a later piece must wait for the event.
+    /* `rc` is an error if the slot's event could not be recorded. This ends the download if the
+     * device is lost, or if a later piece needs the event to learn when the slot is free.
      * Otherwise the end event of the flight, which comes after this piece, suffices. */
     return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0;
 }

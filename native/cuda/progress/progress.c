@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Writes the times of timestamp records to their slots. */
+/* Writes the time of each timestamp record of a flight to the address that the record names. */
 static void stamp(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     uint32_t i = 0;
@@ -83,7 +83,8 @@ static uint64_t look(struct sp_cuda_queue *q)
     if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
-        return reached; /* not waiting: the lock's holder submits work or makes the same query */
+        /* does not wait for the lock: the thread that holds it submits work or makes this query */
+        return reached;
     sp_cuda_progress(q);
     pthread_mutex_unlock(q->q.lock);
     return atomic_load(&q->reached);

@@ -71,8 +71,8 @@ static int send(struct upload *u, uint64_t dst, const void *host, uint64_t nbyte
         rc = sp_cuda_chain(q, q->up, q->stream);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuMemcpyAsync", sp_cuMemcpyAsync(dst, between, nbytes, q->stream));
-    /* After a failure it is unknown whether the queue's stream waits for the copy into
-     * `between`. */
+    /* After a failure, the queue's stream may not wait for the copy into `between`. So the
+     * stream of that copy, `up`, frees the memory. */
     sp_cuMemFreeAsync(between, rc ? q->up : q->stream);
     return rc;
 }
@@ -88,7 +88,8 @@ static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t n
         if (rc)
             return rc;
         memcpy(slot->host, data + at, piece);
-        u->f->ncalls++; /* counted before the call: the driver may read the slot even if it fails */
+        /* counted before the call, because even after an error the driver may read the slot */
+        u->f->ncalls++;
         rc = send(u, dst + at, slot->host, piece, &stream);
         if (rc)
             return rc;

@@ -1,10 +1,10 @@
 /* The struct of the egl device, private to native/egl.
  *
  * `lock` guards the list of jobs, the requests, the pool of unused buffers, and each queue's ledger
- * (times and errors of its jobs). Only the owner thread calls GL and uses the fields marked "owner
- * thread". Callers write one set of fields, the owner thread another. The members `apart_...` keep
- * these sets in separate cache lines, because each line that moves between cores costs a launch 40
- * ns or more. */
+ * (times and errors of its jobs). Only the owner thread calls GL. Only it uses the members from
+ * `display` on, except `issued` and `running`. Callers write one set of members, the owner thread
+ * another. The members `apart_...` keep these sets in separate cache lines, because each line that
+ * moves between cores costs a launch 40 ns or more. */
 #ifndef SP_EGL_DEVICE_H
 #define SP_EGL_DEVICE_H
 #include "core/progress.h"
@@ -74,8 +74,8 @@ struct sp_egl {
     _Atomic uint32_t refs; /* references: the caller's handle, the owner thread, queues, kernels */
     _Atomic uint32_t state; /* an enum sp_egl_state, and a futex */
     _Atomic uint32_t stop;
-    /* The thread that ends the device joins the owner thread, or detaches it if the end takes too
-     * long. */
+    /* The first call of sp_egl_end joins the owner thread. If the owner thread does not end within
+     * that call's timeout, the call detaches it. */
     pthread_t owner;
     int start_rc;
     char start_why[1024];
@@ -94,8 +94,8 @@ struct sp_egl {
     /* last job whose end was published to its timeline; only the owner thread changes this member,
      * under the device's lock */
     struct sp_egl_job *head;
-    /* number of published jobs; callers wait for this number to grow if too many jobs are in
-     * flight */
+    /* Number of finished jobs whose end has been published to their queues. While too many jobs are
+     * in flight, a launch waits until this number has grown. */
     struct sp_timeline published;
     _Atomic uint32_t rests;       /* an enum sp_egl_rest */
     _Atomic int owner_core;       /* CPU core on which the owner thread last took jobs */
@@ -121,7 +121,7 @@ struct sp_egl {
     char log[8192];
     size_t log_used;
 
-    /* owner */
+    /* only for the owner thread, except `issued` and `running` */
     void *display, *context;
     struct sp_egl_job *last_run;
     /* the job that `running` describes; other threads read it under the device's lock */

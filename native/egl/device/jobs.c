@@ -1,9 +1,10 @@
 /* The list of all jobs of an egl device. Callers append jobs, the owner thread runs them, and
  * finished jobs are reused.
  *
- * The jobs from `oldest` to `head` are finished. `head` is the last published job and stays in the
- * list, so that the list is never empty. The jobs in flight follow, up to `tail`. The owner thread
- * follows `next` without the lock. Appending and publishing take the lock. */
+ * The jobs from `oldest` to `head` are finished, and their end is published (their queues have
+ * reached their values). `head` is the newest of them and stays in the list, so that the list is
+ * never empty. The jobs in flight follow, up to `tail`. The owner thread follows `next` without the
+ * lock. Appending a job and publishing the end of jobs take the lock. */
 #include "jobs.h"
 #include "core/base.h"
 

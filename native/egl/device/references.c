@@ -1,4 +1,4 @@
-/* Counts references to a device. The last one frees the device's memory. */
+/* Counts references to a device. Dropping the last reference frees the device's memory. */
 #include "references.h"
 #include "core/base.h"
 #include "jobs.h"

@@ -1,5 +1,5 @@
-/* Counts references to a device. The device's memory exists until the last reference ends, even
- * after its context is destroyed. */
+/* Counts references to a device. The device's memory exists until the last reference is dropped,
+ * even if the device's GL context is destroyed before. */
 #ifndef SP_EGL_REFERENCES_H
 #define SP_EGL_REFERENCES_H
 #include "device.h"

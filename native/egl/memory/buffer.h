@@ -18,7 +18,7 @@ struct sp_egl_buffer {
     _Atomic uint32_t live;
     void *mapping;        /* CPU address; NULL if this buffer cannot stay mapped */
     /* Host memory that a caller sees for a buffer without `mapping`. The owner thread copies this
-     * memory to the buffer before each use of the buffer, and back after the use. */
+     * memory to the buffer before each job that uses the buffer, and back after the job. */
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
@@ -26,8 +26,8 @@ struct sp_egl_buffer {
      * the counter has this value, the buffer needs no new copy. Only the owner thread uses this
      * member. */
     uint64_t touched;
-    /* value of the device's `barriers` when a dispatch last used the buffer; only the owner thread
-     * uses it */
+    /* Value of the device's counter `barriers` when a dispatch last used the buffer. Only the owner
+     * thread uses this member. */
     uint64_t used_since;
 };
 
