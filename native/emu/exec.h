@@ -33,7 +33,7 @@ uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip);
 struct sp_caches;
 struct sp_late;
 struct sp_races;
-enum { SP_EXEC_THREADS = 64 }; /* most host threads of one dispatch */
+enum { SP_EXEC_THREADS = 64 }; /* largest number of host threads for one dispatch */
 struct sp_emu_exec {
     const struct sp_emu_chip *chip;
     struct sp_emu_tlb tlb;
@@ -58,7 +58,8 @@ struct sp_emu_exec {
     uint64_t seed;         /* decides the order in which the started packets of `late` end */
     void (*trace)(void *self, const char *line); /* NULL: tracing is off */
     void *trace_self;
-    /* accesses of the dispatch's waves (emu/race); the memory is kept for the next dispatch */
+    /* records of the accesses of the dispatch's waves (emu/race); the next dispatch reuses the
+     * struct */
     struct sp_races *races;
 };
 #endif

@@ -104,7 +104,7 @@ static int run_load(struct sp_egl *dev, struct sp_egl_request *r)
     if (rc == 0)
         rc = sp_egl_match(dev, l->k, l->scalars, &why);
     sp_egl_complaint(dev, 1);
-    dev->error[0] = '\0'; /* the log already holds this error */
+    dev->error[0] = '\0'; /* drops this program's errors, so that no job reports them */
     if (rc) {
         sp_glDeleteProgram(program);
         free(l->k);

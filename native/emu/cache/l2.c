@@ -230,8 +230,9 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Ends a job. Cached pieces of memory leave the list of written ones and are freed only here,
- * because the TLBs of running jobs point to them. */
+/* Ends a job: writes dirty bytes back. If no job is left, the list `written` is emptied, and all
+ * cached pieces of memory are freed if there are more than GRAINS_KEPT. This cannot happen earlier,
+ * because the TLBs of running jobs point to the pieces. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

@@ -13,12 +13,12 @@ enum { SP_GCR_GLI_INV = 1, SP_GCR_GLK_INV = 2, SP_GCR_GLV_INV = 4, SP_GCR_GL1_IN
        SP_GCR_MEM_SYNC = 63 };
 enum { SP_CACHE_I, SP_CACHE_K, SP_CACHE_V, SP_CACHE_1, SP_CACHES_ABOVE };
 
-/* A cached piece of memory. It has 1 KiB, although a line has 128 bytes: a driver cannot know which
- * lines are fetched together. Agents see `now`, the CPU sees `mem`. dirty[i] has a bit for each
- * byte of dword i that agents have written since the last write-back. Hardware has byte masks
- * too. */
+/* A cached piece of memory, 1 KiB long. A line of the real GL2 has 128 bytes, but a driver cannot
+ * know which lines the card fetches together. Agents see `now`, the CPU sees `mem`. dirty[i] has a
+ * bit for each byte of dword i that agents have written since the last write-back. Hardware has
+ * byte masks too. */
 struct sp_l2_grain {
-    uint64_t line; /* number of the piece in the machine's memory; a number is never reused */
+    uint64_t line; /* number of this 1 KiB of the machine's memory; a number is never reused */
     struct sp_l2_grain *chain, *next_written;
     uint8_t *mem;
     uint32_t epoch; /* clean bytes must be fetched again if this is older than the epoch of GL2 */
@@ -51,8 +51,8 @@ void sp_l2_gcr(struct sp_l2 *l2, uint32_t gcr);
 /* Returns how often all caches of one kind above GL2 were invalidated on the whole card. */
 uint32_t sp_l2_generation(const struct sp_l2 *l2, uint32_t kind);
 /* sp_l2_forget drops the cached pieces of a freed BO, whose numbers are `first` to `end` - 1.
- * sp_l2_reset does what a reset of the card does to GL2. Dirty bytes are lost only if VRAM is lost,
- * because otherwise the running jobs go on. */
+ * sp_l2_reset does what a reset of the card does to GL2. If VRAM is lost, dirty bytes are lost too.
+ * Otherwise they are written back, because running jobs go on after such a reset. */
 void sp_l2_forget(struct sp_l2 *l2, uint64_t first, uint64_t end);
 void sp_l2_reset(struct sp_l2 *l2, bool vram_lost);
 void sp_l2_counts(struct sp_l2 *l2, struct sp_emu_caches *out);

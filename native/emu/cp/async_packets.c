@@ -4,8 +4,8 @@
  * that have no order between them are executed in an order drawn from the seed.
  *
  * Two unordered packets that touch the same byte are a fault, in whichever order they run. Each
- * packet logs its accesses (emu/order) if others are under way. A single dispatch with a wait after
- * it costs nothing.
+ * packet logs its accesses (emu/order) if others are under way. So a dispatch that runs alone, with
+ * a wait after it, needs no log.
  *
  * Sources for the order: docs/AMDGPU_FACTS.md 3.3, 3.5, 6.2. CP_SYNC and RAW_WAIT: Mesa,
  * si_cp_dma.c and radv_cp_dma.c (`cp_dma_wait_for_idle` waits by a DMA_DATA of 0 bytes with
@@ -33,8 +33,9 @@ struct late {
 
 struct sp_late {
     struct late at[PLACES];
-    /* One bit per place. used: the place holds a packet. waiting: the packet is not executed yet.
-     * ended: all later packets come after the packet. */
+    /* Masks with one bit for each place. used: the place holds a packet. waiting: the packet is not
+     * executed yet. ended: the packet counts as ended, so any packet that starts later comes after
+     * it. */
     uint32_t used, waiting, ended;
     uint32_t now;                  /* the present packet is at[now]; PLACES: there is none */
     uint32_t dispatches;           /* 1 if the present packet started waves */
@@ -92,9 +93,10 @@ void sp_async_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* Chooses the log that records the accesses from now on. If `beside` is 1, that is the log of the
- * packet at `place`; if it is 0, there is none. A packet needs no log if no other packet may run at
- * the same time. Dispatches with scratch are not logged either (emu/order/README.md). */
+/* Begins to check the accesses of the packet at `place` against those of packets that may run at
+ * the same time. If `beside` is 1, the accesses are also recorded in the log of the packet. A
+ * packet needs no log if no other packet may run at the same time. Dispatches with scratch are not
+ * logged either (emu/order/README.md). */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
 {
     struct sp_late *late = cp->x->late;
@@ -198,9 +200,10 @@ static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
     }
 }
 
-/* Returns the packets under way that must precede a new one. Stores of the command processor keep
- * their order. RELEASE_MEM comes after all earlier packets. A copy with RAW_WAIT comes after
- * earlier copies. */
+/* Returns a bit for each place whose packet must be executed before the packet at cp->p. `kind`:
+ * the event by which later packets wait for the end of the packet at cp->p. Stores of the command
+ * processor keep their order. RELEASE_MEM comes after all earlier packets. A copy with RAW_WAIT
+ * comes after earlier copies. */
 static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
 {
     const struct sp_late *late = cp->x->late;
@@ -288,8 +291,8 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
     return rc;
 }
 
-/* Returns the packets that have ended when RELEASE_MEM `release` has ended: this packet and all
- * earlier ones. */
+/* Returns a bit for each place whose packet ends with the RELEASE_MEM at place `release`: that
+ * RELEASE_MEM and all earlier packets. */
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;

@@ -11,7 +11,8 @@ int sp_async_packet(struct sp_cp *cp);
 int sp_async_end(struct sp_cp *cp, int followed);
 /* Starts a dispatch that has passed its checks. */
 int sp_async_dispatch(struct sp_cp *cp, const struct sp_emu_dispatch *d);
-/* Runs all started packets that may run. Call it while a wait for memory is not satisfied. */
+/* Executes all started packets that are not executed yet. Call it while the command processor waits
+ * for a value in memory. */
 int sp_async_run_ready(struct sp_cp *cp);
 /* Call it when a wait is satisfied by the value at `va`. Ends the RELEASE_MEM that wrote the value,
  * and all packets before it. */

@@ -36,7 +36,8 @@ struct sp_emu_ib {
     uint32_t ndw;
     uint32_t flags; /* AMDGPU_IB_FLAG_* */
 };
-/* Runs one IB. Returns 0; -EFAULT or -ETIME with x->fault filled; or -ECANCELED. */
+/* Runs one IB. Returns 0, or -ECANCELED if *x->cancel was set, or -EFAULT or -ETIME with x->fault
+ * filled. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
 /* Call it after the last IB of a job. `rc` is the result of that IB. Executes the packets that the
  * job has started and that are not executed yet. If another job follows (`followed`), these packets

@@ -5,8 +5,8 @@
 #include "cp.h"
 #include "tables.h"
 
-/* Most dwords of a packet: the count field has 14 bits and says 2 dwords less. SDMA's WRITE may be
- * longer; it is read in pieces. */
+/* Largest number of dwords of a packet: the packet's count field has 14 bits and holds this number
+ * minus 2. Only SDMA's WRITE may be longer; it is read in parts. */
 enum { SP_CP_PACKET_MAX = 0x4001 };
 
 struct sp_cp {
@@ -30,8 +30,8 @@ struct sp_cp {
 int sp_cp_fault(struct sp_cp *cp, uint32_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Adds the packet's name to a fault that a memory access recorded. Returns `rc`. */
 int sp_cp_name_fault(struct sp_cp *cp, int rc);
-/* Checks reserved bits, alignment and canonical addresses of the packet's fixed dwords against its
- * declaration. */
+/* Checks the dwords that every packet of this kind has: reserved bits are 0, addresses are aligned
+ * and have 48 bits. The bits and addresses are those that the packet's declaration names. */
 int sp_cp_check(struct sp_cp *cp);
 /* Returns -ECANCELED or -ETIME if the job must stop, else 0. Reads the clock only once in many
  * calls, or if `now` is set. */

@@ -6,8 +6,9 @@
 #include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
-    /* dimensions in the DISPATCH packet: numbers of groups, or ends of the group ids if `start` is
-     * not 0 */
+    /* Dimensions in the DISPATCH packet: in each, the groups have the ids start[i] to
+     * groups[i] - 1. If the initiator has USE_THREAD_DIMENSIONS, numbers of threads until
+     * sp_cp_launch_decode converts them. */
     uint32_t groups[3];
     uint32_t start[3];
     /* NUM_THREAD_FULL of the registers COMPUTE_NUM_THREAD_X to _Z: threads of a group */

@@ -21,8 +21,8 @@ struct sdma {
     struct span span[OPEN_MAX]; /* ranges touched by copies and fills since the last ordering packet */
     uint32_t open;
     struct late {
-        uint64_t dst, src, nbytes; /* the delayed copy; nbytes 0: there is none */
-    } late; /* with SP_FLAW_OVERTAKE: a copy that is executed after the next one */
+        uint64_t dst, src, nbytes; /* the operands of the copy; nbytes 0: no copy is delayed */
+    } late; /* with SP_FLAW_OVERTAKE: a delayed copy, which is executed after the next copy */
 };
 
 /* Returns an open span (one touched since the last ordering packet) that conflicts with an access,
@@ -46,8 +46,8 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Adds a range to the open spans: those touched since the last ordering packet. Consecutive pieces
- * of one long copy stay one span. */
+/* Adds a range to the open spans: those touched since the last ordering packet. Adjacent ranges,
+ * such as the parts of one long copy, become one span. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
@@ -133,7 +133,7 @@ static int const_fill(struct sdma *s)
     return rc != 0 ? rc : sp_cp_fill(cp, dst, value, nbytes);
 }
 
-/* Executes WRITE. The data may be longer than the packet buffer, so they are read in pieces. */
+/* Executes WRITE. The data may be longer than the packet buffer, so they are read in parts. */
 static int write(struct sdma *s)
 {
     struct sp_cp *cp = &s->cp;

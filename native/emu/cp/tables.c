@@ -14,7 +14,8 @@ static const struct sp_packet *const pm4[LEVELS] = {FOUR(pm4_gfx, ITSELF)};
 static const size_t pm4_count[LEVELS] = {FOUR(pm4_gfx, COUNT)};
 static const struct sp_packet *const sdma[LEVELS] = {FOUR(sdma_gfx, ITSELF)};
 static const size_t sdma_count[LEVELS] = {FOUR(sdma_gfx, COUNT)};
-/* Registers by enum sp_space. Each list ends with offset 0xffff. */
+/* Lists of registers: registers[space][level], by enum sp_space and by generation from FIRST_LEVEL
+ * on. Each list ends with offset 0xffff. */
 static const struct sp_register *const registers[][LEVELS] = {
     {FOUR(sh_gfx, ITSELF)},
     {FOUR(context_gfx, ITSELF)},

@@ -4,9 +4,9 @@
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
-/* Most bytes of one DMA_DATA from gfx11 on: Mesa's limit (radv_cp_dma.c, si_cp_dma.c:
- * cp_dma_max_byte_count). PAL uses 2^25. The smaller limit applies until a test on silicon
- * decides. */
+/* Largest number of bytes that one DMA_DATA may copy from gfx11 on. This is Mesa's limit
+ * (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count). PAL uses 2^25. The smaller limit applies
+ * until a test on silicon decides. */
 enum { DMA_MOST_GFX11 = 32767 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
@@ -203,7 +203,7 @@ int sp_cp_atomic_mem(struct sp_cp *cp)
         return unmodelled(cp, "command", command);
     for (;;) {
         int rc = atomic_step(cp, op, nbytes, &old);
-        /* with command 1 CMPSWAP loops: it is repeated until the comparison holds */
+        /* if the packet's field COMMAND is 1, CMPSWAP is repeated until its comparison holds */
         if (rc != 0 || command == 0 || (op & OP_MASK) != OP_CMPSWAP || old == (nbytes == 8 ? compare : (uint32_t)compare))
             return rc;
         rc = sp_cp_pause(cp);

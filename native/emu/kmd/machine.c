@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 static const uint64_t NS = 1000000000, DEFAULT_LIMIT_NS = 10 * NS;
-/* the memfd is sparse, and offsets are never reused */
+/* The size of the memfd is huge, because offsets in it are never reused. The memfd is sparse, so
+ * its unused parts take no memory. */
 static const int64_t MEMFD_NBYTES = INT64_C(1) << 62;
 /* The first offset of a BO in the memfd. The descriptor of an open render node is a descriptor of
  * the memfd too. Its file position is the `id` of its struct kmd_file, which is always smaller than

@@ -19,8 +19,8 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    /* `by_lane`: the instruction reads one lane of a register or only copies the register. `merge`:
-     * that register also has defined lanes. */
+    /* `by_lane`: the instruction reads one lane of an undefined VGPR, or only copies the VGPR.
+     * `merge`: `by_lane`, and some lanes of this VGPR are defined. */
     bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];
@@ -208,7 +208,8 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
         w->scc = t.before.scc;
     } else if (t.differs.scc & 1) {
-        /* of the results only SCC differs: this is a compare, and a compare needs defined values */
+        /* SCC differs between the trial runs. If no SGPR differs, the instruction is a compare, and
+         * a compare needs defined values. */
         if (!scalar) return sp_wave_decides(w, i, reg);
         w->scc |= SP_SCC_UNDEFINED;
     }

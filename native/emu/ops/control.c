@@ -271,7 +271,7 @@ static int set_hwreg(struct sp_wave *w, uint32_t k, uint32_t field)
 
 /* FLAT_SCRATCH may get an undefined value as long as nothing uses it: LLVM's prologue fills it from
  * registers that a launch without scratch does not set. All other hardware registers affect
- * results. */
+ * results, so an undefined value for them is a fault. */
 HEAD(S_SETREG_B32)
 {
     uint32_t half = w->generation == 10 ? scratch_half((uint32_t)i->offset & 63) : 0;

@@ -30,7 +30,8 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     sp_move(to, g->lds + at, nbytes);
-    /* looks for poison if a dword holds SP_POISON, or if the access is not of whole dwords */
+    /* The bytes read may be poison if one of their dwords is SP_POISON, or if the access covers
+     * only a part of a dword. Only then the slower check was_written is made. */
     bool look = (at | nbytes) % 4 != 0;
     for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
     if (SP_UNLIKELY(look)) was_written(w, at, nbytes);
@@ -75,7 +76,8 @@ void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_L
     sp_wave_load_begins(w, SP_PEND_LDS, i->dst, dwords);
 }
 
-/* Describes a load or store with one address per lane to the functions that look for poison. */
+/* Returns a description of a load or store with one address per lane, for the functions that look
+ * for poison. */
 SP_RARE struct sp_touched touched(const struct sp_wave *w, const uint32_t *at, uint32_t offset, uint32_t nbytes, uint64_t *va)
 {
     SP_EACH_LANE(w, l) va[l] = at[l] + offset;

@@ -22,8 +22,8 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
  * load needs the number of stores too. */
 static inline void sp_ds_stored(struct sp_wave *w) { w->lds_issued++; }
 /* Returns one of the two offsets of an instruction with two addresses, in bytes. OFFSET0 and
- * OFFSET1 count elements, or blocks of 64 elements. `unit` is the size of one such element or block
- * in bytes. */
+ * OFFSET1 count elements; in the instructions with STRIDE64 in their name they count blocks of 64
+ * elements. `unit` is the size in bytes of such an element or block. */
 static inline uint32_t sp_ds_offset(const struct sp_inst *i, uint32_t which, uint32_t unit)
 {
     return ((uint32_t)i->offset >> 8 * which & 255) * unit;

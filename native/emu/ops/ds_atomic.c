@@ -1,5 +1,5 @@
-/* Atomics on LDS, exchanges and counters. Each wave of a group runs alone, lane after lane, so
- * plain accesses suffice. */
+/* LDS instructions: atomics, exchanges and counters. Each wave of a group runs alone, lane after
+ * lane, so plain accesses suffice. */
 #include "ds.h"
 #include "families.h"
 
@@ -43,8 +43,9 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
     return 0;
 }
 
-/* X(name, type, operation, bytes, sources, swapped) of the instructions DS_<name>_<type> and
- * DS_<name>_RTN_<type>. The operation is SP_ATOMIC_<operation>. */
+/* X(name, type, operation, bytes, sources, swapped) stands for the instructions DS_<name>_<type>
+ * and DS_<name>_RTN_<type>. The operation is SP_ATOMIC_<operation>. `bytes`: size of a value.
+ * `sources`: number of data operands. `swapped`: the comparison value is the first of them. */
 #define ATOMICS(X)                                                                                                    \
     X(ADD, U32, ADD, 4, 1, false) X(SUB, U32, SUB, 4, 1, false) X(RSUB, U32, RSUB, 4, 1, false)                       \
     X(INC, U32, INC, 4, 1, false) X(DEC, U32, DEC, 4, 1, false) X(MIN, I32, SMIN, 4, 1, false)                        \

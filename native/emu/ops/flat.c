@@ -86,7 +86,8 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
     if (!host) return NULL;
     if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    if (sp_emu_is_watched(tlb)) /* emu/order must see every access, so the page is not remembered */
+    /* emu/order must see every access, so `r` does not keep the page for later accesses */
+    if (sp_emu_is_watched(tlb))
         return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
     r->page = va - in;
     r->host = host - in;

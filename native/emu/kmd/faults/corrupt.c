@@ -69,8 +69,8 @@ struct kmd_before *kmd_before_job(const struct kmd_job *job)
     return before;
 }
 
-/* Returns the changed dword number `*index`, counted from 0. If there are fewer, returns NULL and
- * subtracts their number from `*index`. */
+/* Returns the address of the changed dword with index `*index`, counted from 0. If no changed dword
+ * has this index, returns NULL and subtracts the number of changed dwords from `*index`. */
 static uint32_t *changed(const struct kmd_before *before, uint64_t *index)
 {
     for (uint32_t i = 0; i < before->count; i++) {

@@ -1,5 +1,5 @@
-/* Planned injections. Each plan counts the ioctls or jobs that it is for, and acts when the count
- * reaches its turn. */
+/* Planned injections. Each plan counts the ioctls or jobs that it is for. It acts from number
+ * `what.at` on, `what.count` times (0: always). */
 #include "faults.h"
 
 struct kmd_plan {
@@ -131,6 +131,6 @@ void kmd_plan_job(struct kmd_card *card, struct kmd_job *job)
 void kmd_plan_corrupt_next(struct kmd_card *card, const struct kmd_job *job)
 {
     struct sp_emu_planned again = {SP_EMU_DO_CORRUPT, 1, 1, 1, {0}, job->corrupt_mask, job->corrupt_seed};
-    /* if memory is short, the corruption is lost: no other code needs it */
+    /* If memory is short, the planned corruption is dropped. No other code depends on it. */
     kmd_plan_add(card, &again);
 }

@@ -1,5 +1,6 @@
-/* Plants flaws, and runs the thread of one of them: a stuck data bit, which no single access can
- * show. All other flaws are implemented where they act. */
+/* Plants flaws. The flaw SP_FLAW_BIT (a stuck data bit) has a thread here, because the emulator
+ * does not see the CPU's accesses to mapped memory. All other flaws are implemented in the code
+ * that they affect. */
 #include "faults.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
-/* Converts syncobjs to and from descriptors: the object itself, or its present fence as a
- * sync_file. */
+/* Converts syncobjs to and from descriptors. A descriptor stands for the syncobj itself, or, as a
+ * sync_file, for the present fence of the syncobj. */
 #include "files.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/sync/sync.h"

@@ -139,7 +139,8 @@ int kmd_do_fence_to_handle(struct kmd_file *file, void *data)
     int rc = kmd_fence_of(file, &args->in.fence, &fence);
     if (rc < 0)
         return rc;
-    /* a fence that ended long ago is not kept: a new, signalled one stands for it */
+    /* The fences of old submissions are freed. The caller gets a new fence, which has signalled,
+     * in place of such a fence. */
     if (!fence && !(fence = kmd_fence_join(file->card->machine, NULL, 0)))
         return -ENOMEM;
     rc = to_handle(file, fence, what, &handle);

@@ -213,7 +213,8 @@ static int submit(struct kmd_cs *cs, uint64_t *seq)
             kmd_ctx_put(entity->ctx);
     }
     if (rc < 0) {
-        if (job->fence) /* other threads may already have taken the fence from a syncobj */
+        /* a syncobj may already have the fence, and other threads may wait for it */
+        if (job->fence)
             kmd_fence_signal(job->fence, rc);
         return rc;
     }

@@ -1,4 +1,5 @@
-/* Contexts and their entities: one queue for GFX, four for COMPUTE, two for DMA. */
+/* Contexts and their entities. Each context has one entity (queue) for GFX, four for COMPUTE and
+ * two for DMA. */
 #include "jobs.h"
 #include "emu/kmd/state/handlers.h"
 #include "emu/kmd/sync/sync.h"

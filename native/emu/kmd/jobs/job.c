@@ -44,7 +44,8 @@ void kmd_job_finish(struct kmd_job *job, int error)
         detach(entity);
     }
     struct kmd_fence *fence = kmd_fence_get(job->fence);
-    /* freed before the fence signals, because a waiter may then count live objects */
+    /* The job is freed before its fence signals. A thread that the signal wakes may count the
+     * machine's live objects. */
     kmd_job_free(job);
     kmd_ctx_put(ctx);
     kmd_fence_signal(fence, error);

@@ -88,11 +88,11 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue` becomes a mask with the bit of each earlier job of this job's queue. It goes into the
-     * fence, because a job that waits for the fence comes after the earlier jobs too. It does not
-     * go into a->before, because this job may begin before the earlier jobs end. But this job comes
-     * after each job that the previous job of the queue has waited for: such a job ended before the
-     * previous one began. */
+    /* `queue`: a bit for each earlier job of this job's queue. The fence gets these bits, because a
+     * job that waits for this job's fence comes after the earlier jobs too. a->before does not get
+     * them, because this job may begin before the earlier jobs end. But a->before gets the jobs
+     * that the previous job of the queue has waited for, because they ended before the previous job
+     * began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -116,7 +116,7 @@ static int may_meet(const struct account *mine, const struct account *other, con
 
 /* Returns true if the job may begin while packets of the last job of its ring are still under way.
  * The kernel driver makes the job wait for the end of these packets if the job depends on a job of
- * the same ring. It also does so when it flushes TLBs, which new mappings do not need
+ * the same ring. It also makes the job wait when it flushes TLBs. New mappings need no such flush
  * (amdgpu_vm_bo_update: flush_tlb = clear). This emulator ignores waits for a TLB flush. */
 static int goes_on(const struct kmd_ring *ring, const struct kmd_job *job)
 {

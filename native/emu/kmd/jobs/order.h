@@ -12,7 +12,8 @@ void kmd_order_push(struct kmd_job *job);
  * jobs. Returns 1 if packets of the ring's last job may still be under way, because this job did
  * not have to wait for them. */
 int kmd_order_begin(const struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch);
-/* Call it when the job's packets have been executed. Returns 1 if `watch` has found a conflict. */
+/* Call it when the job's packets have been executed. Returns 1 if `watch` has found a
+ * conflict: this job and an unordered job touched the same memory. */
 int kmd_order_executed(struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch);
 /* Call it when the job's end becomes visible. Jobs submitted from now on come after this job. */
 void kmd_order_end(struct kmd_job *job);

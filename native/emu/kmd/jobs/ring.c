@@ -67,7 +67,8 @@ static void delay_randomly(struct kmd_ring *ring)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);
 }
 
-/* Makes the job's end visible: writes the word of its FENCE chunk to memory, past GL2. */
+/* Makes the job's end visible: stores the job's number (job->seq) where the FENCE chunk of its
+ * submission says. The store goes to memory without passing through GL2. */
 static void tell(const struct kmd_card *card, struct kmd_job *job)
 {
     kmd_order_end(job);
@@ -95,8 +96,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         delay_randomly(ring);
-    /* As in the kernel driver (amdgpu_ib_schedule), the word of the FENCE chunk is written first.
-     * Then the driver's own fence signals, with the interrupt. */
+    /* As in the kernel driver (amdgpu_ib_schedule), the job's number is first stored where its
+     * FENCE chunk says. Then the interrupt comes, and the kernel driver's own fence signals. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         delay_randomly(ring);

@@ -38,7 +38,7 @@ static bool is_dead(const struct kmd_ring *ring)
     return flaw && flaw->a == ring->ip && flaw->b >> ring->index & 1 && ring->card->reset_counter > 0;
 }
 
-/* Hangs until the deadline or a cancellation. */
+/* Imitates a job that hangs: waits until the job's deadline or until the job is cancelled. */
 static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
 {
     struct kmd_machine *machine = ring->card->machine;

@@ -4,7 +4,8 @@
 
 #include <sys/mman.h>
 
-enum { MOST_PAGES = 1 << 14 }; /* most pages of a mapping that are checked */
+/* limit: pages after the first MOST_PAGES of a mapping are not checked */
+enum { MOST_PAGES = 1 << 14 };
 
 /* Imitates a card with a broken address line (SP_FLAW_LINE): one bit of each offset in a BO is
  * lost. Every page at an offset with this bit set is replaced by the page at the offset without

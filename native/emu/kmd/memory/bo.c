@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Takes a BO's bytes from a heap. Returns false if there are not enough. */
+/* Counts a BO's bytes as used in a heap. Returns false if the heap has too few free bytes. */
 static bool charge(struct kmd_bo *bo, uint32_t domain)
 {
     struct kmd_card *card = bo->card;
@@ -130,7 +130,8 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
-    /* The offset is only a number here, because a userptr has no memory in the memfd. */
+    /* A userptr has no memory in the memfd. Its offset is only the number by which the caches
+     * identify its memory. */
     bo->offset = card->machine->next_offset;
     card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;

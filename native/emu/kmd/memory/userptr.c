@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Returns true if every page of [first, end) is writable. The function reads /proc/self/maps: a
- * test that writes a byte back could undo another thread's write. */
+/* Returns true if every page of [first, end) is writable. The function reads /proc/self/maps.
+ * It does not write a byte back as a test, because that could undo another thread's write. */
 static bool is_writable(uint64_t first, uint64_t end)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

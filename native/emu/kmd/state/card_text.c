@@ -13,7 +13,8 @@
 
 enum option { KMS, VRAM, BAR, GTT, SE, CU, OPTIONS };
 static const char *const words[OPTIONS] = {"kms", "vram", "bar", "gtt", "se", "cu"};
-/* largest size accepted: far more than any card has, and the sum of two does not overflow */
+/* The largest number or size in bytes that the text of a card may give. It is far more than any
+ * card has, and the sum of two such sizes does not overflow. */
 static const uint64_t MOST_NBYTES = UINT64_C(1) << 50;
 
 struct reading {

@@ -39,7 +39,8 @@
 #define GFX11(vgprs, l2_kib)                                                                                        \
     COMMON, .num_shader_visible_vgprs = vgprs, .tcp_cache_size = 32, .num_sqc_per_wgp = 1, .sqc_data_cache_size = 16, \
     .sqc_inst_cache_size = 32, .gl1c_cache_size = 256, .gl2c_cache_size = l2_kib
-/* The flags lack GANG_SUBMIT, because gangs are refused here. */
+/* The flags lack GANG_SUBMIT, because the emulator refuses gangs (submissions with IBs for several
+ * entities). */
 #define APU .ids_flags = AMDGPU_IDS_FLAGS_FUSION
 #define ENGINES(se, sa, cus) .num_shader_engines = se, .num_shader_arrays_per_engine = sa, .num_cu_per_sh = cus
 #define BACKENDS(count, mask, tccs) .num_rb_pipes = count, .enabled_rb_pipes_mask = mask, .num_tcc_blocks = tccs

@@ -45,8 +45,9 @@ void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
     kmd_count_units(info);
 }
 
-/* Turns off a WGP in the shader engine, and there in the shader array, that has most working units.
- * It is not always the last WGP, because real bitmaps have holes. */
+/* Turns off one WGP. It chooses the shader engine with the largest number of working compute units,
+ * and in this engine the shader array with the largest number. `turn` selects the WGP in the array:
+ * not always the last one, because real bitmaps have holes. */
 static void drop_wgp(struct drm_amdgpu_info_device *info, uint32_t turn)
 {
     uint32_t engine = 0;

@@ -23,13 +23,13 @@ enum kmd_kms {
     KMD_KMS_MAX_IBS = 54,
     KMD_KMS_FAULT = 55,         /* new query: INFO GPUVM_FAULT */
     KMD_KMS_DCC = 58,           /* new flag: GEM_CREATE_GFX12_DCC */
-    /* GPU addresses begin at 0x10000, and more of them are reserved at the end. The change came
-     * with Linux 6.9. The KMS version of its kernel driver is 58 or lower. */
+    /* From this version on, GPU addresses begin at 0x10000, and more of them are reserved at the
+     * end. The change came with Linux 6.9, whose kernel driver has a KMS version of at most 58. */
     KMD_KMS_LOW_VA = 58,
     /* new flags: GEM_CREATE_VRAM_WIPE_ON_RELEASE, and those for coherent memory */
     KMD_KMS_WIPE = 59,
-    /* Each new BO in VRAM is filled with zeros. The change came with Linux 6.11. The KMS version of
-     * its kernel driver is 59 or lower. */
+    /* From this version on, each new BO in VRAM is filled with zeros. The change came with Linux
+     * 6.11, whose kernel driver has a KMS version of at most 59. */
     KMD_KMS_CLEARED = 59,
     KMD_KMS_USERQ = 64,         /* new in DEV_INFO: userq_ip_mask; in HW_IP_INFO: userq_num_slots */
     KMD_KMS_NEWEST = 64,

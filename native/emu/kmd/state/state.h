@@ -27,8 +27,10 @@ struct kmd_fence {
     uint32_t refs;
     bool signalled;
     int error;                    /* 0 or -errno */
-    uint32_t missing;             /* in a joined fence: number of fences that it still waits for */
-    struct kmd_fence **dependent; /* joined fences that wait for this one, each with a reference */
+    /* number of fences that this fence still waits for; 0 unless kmd_fence_join made this fence */
+    uint32_t missing;
+    /* fences made by kmd_fence_join that wait for this one; the array holds a reference to each */
+    struct kmd_fence **dependent;
     uint32_t dependents;
     /* Mask of the jobs that have ended when the fence signals. Bit i stands for the job of account
      * i (struct account, jobs/order.c). */
@@ -64,7 +66,8 @@ struct kmd_bo {
     bool userptr;
     bool user_readonly;
     bool pinned; /* exported to another card, so the BO stays in GTT */
-    const struct kmd_file *private_to; /* with VM_ALWAYS_VALID: the file that made the BO */
+    /* with VM_ALWAYS_VALID: the file that made the BO; without this flag: NULL */
+    const struct kmd_file *private_to;
     struct kmd_token *dmabuf;          /* the dma-buf of this BO; the pointer holds no reference */
     struct kmd_uses uses;
     uint64_t metadata_flags, tiling_info;
@@ -140,7 +143,8 @@ struct kmd_job {
     struct kmd_entity *entity; /* the job holds a reference to the entity's context */
     uint64_t seq;
     struct kmd_fence *fence;
-    struct kmd_fence *wait; /* all dependencies of the job, joined; NULL: none */
+    /* signals after all fences that the job depends on; NULL: the job depends on no fence */
+    struct kmd_fence *wait;
     struct kmd_bo_list *list;
     struct sp_emu_view view;
     struct sp_emu_ib *ib;

@@ -44,9 +44,10 @@ void kmd_fence_put(struct kmd_fence *fence)
     }
 }
 
-/* Signals a fence, and all joined fences that waited only for it. The function uses a list instead
- * of recursion, because a timeline makes long chains. A joined fence in the list keeps the
- * reference that its last dependency held. */
+/* Signals a fence, and then each joined fence (kmd_fence_join) that no longer waits for any other.
+ * The function uses a list instead of recursion, because the points of a timeline make long
+ * chains of joined fences. The list takes over the reference to a joined fence from the array
+ * `dependent`. */
 static void settle(struct kmd_fence *fence, int error)
 {
     struct kmd_fence *ready = kmd_fence_get(fence);
@@ -97,7 +98,8 @@ void kmd_fence_signal(struct kmd_fence *fence, int error)
 static int depend(struct kmd_fence *on, struct kmd_fence *joined)
 {
     uint32_t n = on->dependents;
-    if ((n & (n - 1)) == 0) { /* the array is full when its length is a power of two */
+    /* the array on->dependent grows by doubling, so it is full when `n` is 0 or a power of two */
+    if ((n & (n - 1)) == 0) {
         struct kmd_fence **grown = realloc(on->dependent, (n ? 2 * n : 1) * sizeof(*grown));
         if (!grown)
             return -ENOMEM;
@@ -113,8 +115,8 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
     struct kmd_fence *joined = kmd_fence_new(machine);
     if (!joined)
         return NULL;
-    /* one more than the dependencies until the end of the loop, so that the fence does not signal
-     * early */
+    /* Until the end of the loop, `missing` is 1 larger than the number of fences that `joined`
+     * waits for. So `joined` cannot signal before the loop ends. */
     joined->missing = 1;
     for (uint32_t i = 0; i < count; i++) {
         struct kmd_fence *fence = fences[i];

@@ -8,7 +8,7 @@ struct kmd_fence *kmd_fence_new(struct kmd_machine *machine);
 struct kmd_fence *kmd_fence_get(struct kmd_fence *fence);
 void kmd_fence_put(struct kmd_fence *fence);
 void kmd_fence_signal(struct kmd_fence *fence, int error);
-/* Makes the sync_files readable whose fence has signalled. */
+/* For each sync_file whose fence has signalled, makes the descriptor readable. */
 void kmd_tell_sync_files(struct kmd_machine *machine);
 /* Returns a fence that signals after all of `fences`, with the first error. NULL: out of memory. A
  * NULL entry counts as signalled. */
