@@ -55,12 +55,14 @@ struct sp_emu_view {
      * name another BO by now. */
     struct kmd_bo *const *listed;
     uint32_t listed_count;
-    uint32_t any_bo; /* lenient: unlisted BOs may be touched, except userptrs */
+    /* 1 (leniency "unlisted"): the job may also access BOs that it does not list, except
+     * userptrs */
+    uint32_t any_bo;
 };
 
-/* A small cache of look-ups per thread, emptied when a job begins. It has two tables. With caches
- * (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the wave's L0. All other
- * accesses use SP_TLB_L2, which leads to GL2. */
+/* The TLB of a host thread: a small cache of looked-up addresses, emptied when a job begins. It has
+ * two tables. With caches (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the
+ * wave's L0. All other accesses use SP_TLB_L2, which leads to GL2. */
 enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
     uint64_t page; /* va >> bits of the TLB; UINT64_MAX: the entry is empty */
@@ -77,7 +79,8 @@ struct sp_emu_entry {
 struct sp_emu_tlb {
     const struct sp_emu_view *view;
     struct sp_emu_fault *fault;
-    uint32_t bits;         /* SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
+    /* log2 of the bytes of an entry: SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
+    uint32_t bits;
     struct sp_l2 *l2;      /* NULL: no caches */
     /* the CU whose waves use this TLB. NULL: the command processor or SDMA uses it, and their
      * accesses pass through GL2 only. */

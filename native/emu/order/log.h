@@ -13,7 +13,7 @@ struct sp_log {
     uint64_t number;   /* a packet or job with a smaller number came first */
     enum sp_ended_by ended_by;
     uint32_t count, room;
-    /* hash table of the touched pieces of memory; the key is the number of the piece */
+    /* hash table of the touched memory, in blocks of 1 KiB; the key is the number of the block */
     struct sp_touched_grain **grain;
 };
 void sp_log_clear(struct sp_log *log);
@@ -27,8 +27,8 @@ struct sp_watch {
         struct sp_log *other[SP_WATCH_OTHERS];
         uint32_t others;
     } row[SP_WATCHES];
-    uint64_t va;     /* address of the first conflict */
-    char found[224]; /* text of the first conflict; empty if there is none */
+    uint64_t va;     /* address of the conflict that was found first */
+    char found[224]; /* text of the conflict that was found first; empty if there is none */
 };
 /* Call it when the watch's thread begins a job: `job` is the log that then records the job's
  * accesses. With NULL nothing is recorded, and the logs of all other jobs are removed from the

@@ -8,8 +8,8 @@ enum { GATHERED = 4 };
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- the check of two accesses for a race --- */
-/* Returns true if both accesses are atomic, or may be atomic. An atomic store may be the same
- * instruction as a plain one. */
+/* Returns true if each of the two accesses is atomic or may be atomic. A store may be atomic,
+ * because plain and atomic stores are the same instruction. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -18,8 +18,8 @@ static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool w
     return now && m->how & (SP_MARK_ATOMIC | SP_MARK_MAYBE);
 }
 
-/* Returns true if the store changes `bytes` at `at`. A store of the value that is already there is
- * no race. */
+/* Returns true if the store changes a byte of the dword at address `at`, among those in the mask
+ * `bytes`. A store of the value that is already there is no race. */
 static bool changes(const struct sp_look *k, uint64_t at, uint32_t bytes, const uint8_t *host)
 {
     const struct sp_race_lanes *a = k->a;
@@ -62,9 +62,9 @@ static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Checks the present access against one mark. `mask` has a bit for each dword of the line that the
- * present access touches. If `dword` is not negative, `mask` has a bit for each byte of that
- * dword. */
+/* Checks the present access against one earlier access, of which `m` is the record. `mask` has a
+ * bit for each dword of the line that the present access touches. If `dword` is not negative,
+ * `mask` has a bit for each byte of that dword. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -77,7 +77,8 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
     return 0;
 }
 
-/* Checks this access against all marks of a line, or of a dword of it. */
+/* Checks the present access against all recorded accesses (`to`) to a memory line. If `dword` is
+ * not negative, `to` has those to this dword of the line. */
 static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword)
 {
     uint32_t both = to->write.mask & mask;

@@ -19,10 +19,10 @@ enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;
-    uint32_t waves_most; /* most waves of a group */
+    uint32_t waves_most; /* number of waves of a full group */
     uint32_t threads;
     uint64_t groups;
-    uint64_t next;   /* atomic: number of the next group */
+    uint64_t next;   /* number of the next group to run; threads access it atomically */
     struct sp_races *races; /* NULL: the dispatch is not checked for races */
     uint32_t failed; /* atomic */
 };
@@ -52,8 +52,9 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* Returns the offset of a wave's scratch slot. Slots are taken from the end of the size that
- * TMPRING_SIZE gives, so that an access to a smaller ring leaves the ring and is found. */
+/* Returns the offset of a wave's scratch slot. The first slots are the last ones in the size that
+ * TMPRING_SIZE gives. If the ring's memory is smaller than that, even the first wave accesses
+ * memory beyond it, which is a fault. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;

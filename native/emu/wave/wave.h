@@ -30,7 +30,8 @@ enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_M
        SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80,
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
-/* A load that the wave has issued but not yet waited for. Its registers are not ready. */
+/* Loads that the wave has issued but not yet waited for: their kinds, and a record of one (struct
+ * sp_pending). The registers of such a load are not ready. */
 enum sp_pending_kind { SP_PEND_VM, SP_PEND_LDS, SP_PEND_SMEM, SP_PEND_FLAT };
 struct sp_pending {
     uint8_t kind;
@@ -76,7 +77,7 @@ struct sp_wave {
     uint64_t full;        /* mask of all lanes of the wave */
     uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
     uint64_t pc, next;    /* address of this instruction, and of the next one */
-    uint32_t scc; /* 0 or 1; with SP_SCC_UNDEFINED: no defined value has set SCC */
+    uint32_t scc; /* 0 or 1; while SCC is undefined, SP_SCC_UNDEFINED is set too */
     uint32_t lanes; /* 32 or 64 */
     uint32_t generation;
     uint32_t mode;
@@ -198,7 +199,7 @@ static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ?
 /* Returns the GPU clock, which S_MEMTIME and S_MEMREALTIME read. The emulated card has no other
  * clock. */
 uint64_t sp_wave_realtime(const struct sp_wave *w);
-/* Returns how a load goes through the caches, by its GLC and DLC: SP_VM_*. */
+/* Returns SP_VM_READ, and a bit that says which caches the load bypasses, by its GLC and DLC. */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);
 /* Sets the host's rounding as MODE says. */
 void sp_wave_rounding(uint32_t mode_bits);

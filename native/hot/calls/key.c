@@ -15,7 +15,8 @@ static inline int is_usual(PyObject *value)
     return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
 }
 
-/* Returns the type of a value as a word. A list counts as a tuple. */
+/* Returns the address of the type of an argument, as a word of the key. A list counts as a
+ * tuple. */
 static inline uint64_t type_of(PyObject *value)
 {
     PyTypeObject *const type = Py_TYPE(value);
