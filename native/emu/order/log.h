@@ -9,7 +9,7 @@ enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, S
 
 struct sp_touched_grain;
 struct sp_log {
-    char name[64];     /* such as "DISPATCH_DIRECT at 0x80000000" */
+    char name[64];     /* the packet or job as text, such as "DISPATCH_DIRECT at 0x80000000" */
     uint64_t number;   /* a packet or job with a smaller number came first */
     enum sp_ended_by ended_by;
     uint32_t count, room;
@@ -39,7 +39,7 @@ void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
 /* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no
  * other packet can run at the same time or because the packet uses scratch. */
 void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
-/* Turns the first conflict into a fault. Returns -EFAULT. */
+/* Turns the conflict that was found first into a fault. Returns -EFAULT. */
 int sp_watch_fault(struct sp_emu_exec *x);
 /* Call it when the thread has read a value that another job wrote for it. The thread's later
  * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch

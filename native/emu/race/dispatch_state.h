@@ -18,7 +18,7 @@ struct sp_races {
     struct sp_release *release[SP_ORDER_BUCKETS];
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];
-    struct sp_race_page *page[SP_PAGE_BUCKETS]; /* atomic */
+    struct sp_race_page *page[SP_PAGE_BUCKETS]; /* threads access it atomically */
     struct sp_race_group *groups[SP_EXEC_THREADS];
 };
 #endif

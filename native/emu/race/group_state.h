@@ -75,7 +75,7 @@ struct sp_race_group {
      * last barrier that the group has passed; `arrivals_open`: at the next one. */
     uint32_t arrivals_open, open;
     uint32_t stored;    /* 1 if the present group has stored to memory */
-    struct sp_line *lds; /* marks for 64 KiB of LDS, line by line */
+    struct sp_line *lds; /* records of the accesses to 64 KiB of LDS, line by line */
     struct {
         uint64_t page;
         struct sp_race_page *shadow;

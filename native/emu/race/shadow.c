@@ -155,8 +155,8 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* A repeated load by the same wave is no new race. An access by another wave since the
-         * first load was checked against that load. */
+        /* A repeated load by the same wave is no new race. If another wave has accessed the dword
+         * after the first load, that access was checked against the load. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
             /* no race: there is no write yet, or the last write precedes this load */
@@ -243,7 +243,7 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
 }
 
 /* Checks accesses of one whole dword per lane: collects the dwords that the lanes touch in each
- * line, then checks line by line. `gather` would need a call for each lane. */
+ * line, then checks line by line. The function `gather` would have to be called for each lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

@@ -24,7 +24,7 @@ struct launch {
     uint64_t groups;
     uint64_t next;   /* number of the next group to run; threads access it atomically */
     struct sp_races *races; /* NULL: the dispatch is not checked for races */
-    uint32_t failed; /* atomic */
+    uint32_t failed; /* 1: a thread has stopped with an error; threads access it atomically */
 };
 
 /* State of one host thread: TLB, code and the waves of its present group. */
@@ -340,7 +340,8 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     uint32_t started = 0;
     int rc = 0;
     if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
-    /* a number of groups beyond 64 bits is cut: such a job reaches its time limit anyway */
+    /* a number of groups that needs more than 64 bits is only limited: such a job reaches its time
+     * limit anyway */
     for (int dim = 0; dim < 3; dim++)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;

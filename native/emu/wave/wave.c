@@ -1,5 +1,5 @@
-/* Functions that any instruction may need: faults with their place, the clock, how a load goes
- * through the caches, and the host's rounding. */
+/* Functions that any instruction may need: faults with their place, the clock, which caches a load
+ * bypasses, and the host's rounding. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>

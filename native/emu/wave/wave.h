@@ -105,7 +105,8 @@ struct sp_wave {
     uint32_t vs_issued, scratch_stored;
     /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
     uint32_t poison_seen;
-    /* for SP_WAVE_POISON: the undefined operand, and SCC before the instruction */
+    /* for SP_WAVE_POISON: the operand code of the undefined operand, and SCC before the
+     * instruction */
     uint32_t poison_reg, poison_scc;
     /* for SP_WAVE_POISON: 1 if the instruction reads one lane or only copies. Then lanes that were
      * never written count as undefined. */
@@ -113,14 +114,15 @@ struct sp_wave {
     /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
      * such operands */
     uint32_t spreading;
-    /* Number of elements of `origin` (where poison came from) in use; element 0 counts. If it is 0,
-     * no register holds poison, and the members after `v` are invalid. */
+    /* Number of elements of `origin` (where poison came from) in use, including element 0, which
+     * stands for no origin. If it is 0, no register holds poison, and the members after `v` that
+     * describe poison are invalid. */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
     /* address of the instruction that follows the last WMMA */
     uint64_t wmma_end;
-    /* first result register of that WMMA; a WMMA at wmma_end may not read the result */
+    /* first result register of the last WMMA; a WMMA at wmma_end may not read the result */
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
     uint8_t sgpr_ready[SP_SGPRS];

@@ -41,7 +41,7 @@ struct access {
     /* registers with coordinates; with A16, two coordinates in each */
     const uint32_t *coordinate[MOST_COORDINATES];
     uint32_t coordinates;
-    uint32_t level_now; /* number of the level that `level` describes */
+    uint32_t level_now; /* number of the mip level that `level` describes */
     struct sp_level level;
 };
 

@@ -19,8 +19,8 @@ struct sp_image {
     uint32_t first_layer;
     uint32_t base_level, last_level; /* first and last mip level of the view */
     uint32_t levels;                 /* number of mip levels of the whole image */
-    /* texels from one row to the next, if the descriptor of a linear image of one level gives this
-     * number; 0: the width determines it */
+    /* texels from one row to the next, if the descriptor of a linear image of one mip level gives
+     * this number; 0: the width determines it */
     uint32_t pitch;
     uint32_t texel;                  /* logarithm to base 2 of a texel's bytes */
     /* logarithms to base 2 of a block's width, height and depth in texels */
