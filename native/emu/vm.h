@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
-/* How a read goes through the caches: PAST_L0 bypasses the vector L0, DEVICE bypasses L0 and GL1,
- * SCALAR uses the scalar cache. PACKET: an engine reads its IB. No effect without caches. */
+/* Bits that say which caches a read uses: PAST_L0 bypasses the vector L0, DEVICE bypasses L0 and
+ * GL1, SCALAR uses the scalar cache. PACKET: an engine reads its IB. No effect without caches. */
 enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32, SP_VM_PACKET = 64 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 /* Log2 of the bytes for which a TLB entry stands. Without caches they are a page (SP_VM_PAGE_BITS).
@@ -55,12 +55,14 @@ struct sp_emu_view {
      * name another BO by now. */
     struct kmd_bo *const *listed;
     uint32_t listed_count;
-    uint32_t any_bo; /* lenient: unlisted BOs may be touched, except userptrs */
+    /* 1 (leniency "unlisted"): the job may also access BOs that it does not list, except
+     * userptrs */
+    uint32_t any_bo;
 };
 
-/* A small cache of look-ups per thread, emptied when a job begins. It has two tables. With caches
- * (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the wave's L0. All other
- * accesses use SP_TLB_L2, which leads to GL2. */
+/* The TLB of a host thread: a small cache of looked-up addresses, emptied when a job begins. It has
+ * two tables. With caches (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the
+ * wave's L0. All other accesses use SP_TLB_L2, which leads to GL2. */
 enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
     uint64_t page; /* va >> bits of the TLB; UINT64_MAX: the entry is empty */
@@ -69,7 +71,7 @@ struct sp_emu_entry {
      * itself */
     uint8_t *dirty;
     uint8_t *mark;  /* marks of the page: SP_MARK_*; NULL: marks are not kept */
-    uint64_t line;  /* number of the cached piece (1 KiB) in the machine's memory */
+    uint64_t line;  /* number of the block of 1 KiB in the emulated machine's memory */
     uint32_t rights;
     uint16_t cached; /* 1 unless the page is mapped UC */
     uint16_t remote; /* 1 if accesses go over the bus of a card with memory of its own */
@@ -77,7 +79,8 @@ struct sp_emu_entry {
 struct sp_emu_tlb {
     const struct sp_emu_view *view;
     struct sp_emu_fault *fault;
-    uint32_t bits;         /* SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
+    /* log2 of the bytes of an entry: SP_VM_PAGE_BITS or, with caches, SP_VM_GRAIN_BITS */
+    uint32_t bits;
     struct sp_l2 *l2;      /* NULL: no caches */
     /* the CU whose waves use this TLB. NULL: the command processor or SDMA uses it, and their
      * accesses pass through GL2 only. */
@@ -90,8 +93,8 @@ struct sp_emu_tlb {
     struct sp_emu_entry entry[SP_TLBS][SP_VM_TLB];
 };
 void sp_emu_tlb_reset(struct sp_emu_tlb *tlb, const struct sp_emu_view *view, struct sp_emu_fault *fault);
-/* The slow path of sp_emu_at: fills an entry and checks rights. Returns NULL with the fault
- * filled. */
+/* The slow path of sp_emu_at: fills a TLB entry and checks rights. On a fault, describes it in
+ * *tlb->fault and returns NULL. */
 uint8_t *sp_emu_tlb_miss(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
 /* The pages of a TLB have 1 << tlb->bits bytes. sp_emu_in returns the offset of `va` in its page,
@@ -105,9 +108,9 @@ static inline uint64_t sp_emu_left(const struct sp_emu_tlb *tlb, uint64_t va)
     return (UINT64_C(1) << tlb->bits) - sp_emu_in(tlb, va);
 }
 
-/* Returns the host address of `va`, or NULL with the fault filled. The address is good for one
- * access that stays in the page (1 << tlb->bits bytes) of `va`. A writer calls sp_emu_writes before
- * the write and sp_emu_wrote after it. */
+/* Returns the host address of `va`. On a fault, describes it in *tlb->fault and returns NULL. The
+ * address is good for one access that stays in the page (1 << tlb->bits bytes) of `va`. A writer
+ * calls sp_emu_writes before the write and sp_emu_wrote after it. */
 static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access)
 {
     uint64_t page = va >> tlb->bits;
@@ -127,9 +130,10 @@ static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
     return tlb->name_stale || tlb->watch;
 }
 
-/* sp_cache_check returns -EFAULT, with a fault that names the cache, if `got`, just read at `va`,
- * is stale. Call sp_cache_writes before a write and sp_cache_wrote after it; they mark the bytes as
- * dirty in GL2, and update the copies in the writer's own caches. No effect without caches. */
+/* `got` has the bytes that were just read at `va`. If they are stale, sp_cache_check returns
+ * -EFAULT, with a fault that names the cache. Call sp_cache_writes before a write and
+ * sp_cache_wrote after it; they mark the bytes as dirty in GL2, and update the copies in the
+ * writer's own caches. No effect without caches. */
 int sp_cache_check(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access);
 void sp_cache_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
@@ -195,8 +199,8 @@ int sp_emu_by_cpu(const struct sp_emu_tlb *tlb, uint64_t va);
 /* Returns 1 if the page of an address belongs to a BO in VRAM. Never faults. */
 int sp_emu_in_vram(const struct sp_emu_tlb *tlb, uint64_t va);
 
-/* Reads any length at any alignment. Returns 0, or -EFAULT with the fault filled. After -EFAULT
- * only a part of the bytes may have been read. */
+/* Reads any length at any alignment. Returns 0, or -EFAULT with a description of the fault in
+ * *tlb->fault. After -EFAULT only a part of the bytes may have been read. */
 int sp_emu_read_as(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes, uint32_t access);
 static inline int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
 {

@@ -186,7 +186,8 @@ static inline float sp_div_fixup32(float s0, float s1, float s2)
     if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
     if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
     if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
-    /* the steps that refined s0 met infinities and made a NaN: the true quotient overflows */
+    /* s0 is a NaN because the instructions that computed it met infinities: the true quotient
+     * overflows */
     if (s0 != s0) return sp_f32(sign | 0x7F800000u);
     return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
 }

@@ -74,7 +74,8 @@ static uint32_t to_half(uint64_t sum, int unit, bool minus)
     return !bits ? 0 : (uint32_t)minus << 15 | (bits >= 0x7C00 ? 0x7C00 : (uint32_t)bits);
 }
 
-/* Converts an infinity or a NaN, given as the bits of a float, to the format of the result. */
+/* Converts an infinity or a NaN, given as the bits of a float, to the format of the result: 16 bits
+ * if `packed`, else a float. */
 static uint32_t special(enum kind kind, bool packed, uint32_t bits)
 {
     if (!packed) return bits;

@@ -12,7 +12,8 @@
  * share a page. */
 struct sp_reach {
     struct sp_wave *w;
-    /* address of the first byte of the page, or of the TLB's smaller unit; 1: no page yet */
+    /* address of the first byte of the page, or of the 1 KiB that a TLB entry stands for; 1: no
+     * page was looked up yet */
     uint64_t page;
     uint64_t mask; /* mask of the address bits within the page */
     uint8_t *host;

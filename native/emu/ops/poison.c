@@ -11,8 +11,9 @@ static enum sp_place place_of(const struct sp_touched *t, uint64_t va)
     return va >> 32 == SP_SHARED_HIGH ? SP_PLACE_LDS : va >> 32 == SP_PRIVATE_HIGH ? SP_PLACE_SCRATCH : SP_PLACE_MEMORY;
 }
 
-/* Returns the number of the dword at `va` within the wave's scratch, for an access by a scratch
- * descriptor. Returns SP_NO_POISON for any other access, and beyond the wave's scratch. */
+/* Returns the number of the dword at `va` within the wave's scratch, if the access uses a scratch
+ * descriptor. Returns SP_NO_POISON for any other access, and for a `va` beyond the wave's
+ * scratch. */
 static uint64_t slot_bit(const struct sp_wave *w, const struct sp_touched *t, uint64_t va)
 {
     uint64_t bit = (va - t->slot) / 4;

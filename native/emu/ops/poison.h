@@ -1,5 +1,5 @@
-/* A wave's accesses to unwritten data. A load of such data makes its registers poison. A store of
- * poison makes the stored dwords poison. */
+/* A wave's accesses to data that were never written. A load of such data makes its registers
+ * poison. A store of poison makes the stored dwords poison. */
 #ifndef SP_EMU_OPS_POISON_H
 #define SP_EMU_OPS_POISON_H
 #include "emu/wave/wave.h"
@@ -15,7 +15,7 @@ struct sp_touched {
     /* SCRATCH: `va` are offsets in the lane's own memory. FLAT: the apertures decide whether `va`
      * is in LDS, scratch or memory. */
     enum sp_place place;
-    uint32_t nbytes;      /* bytes of one lane */
+    uint32_t nbytes;      /* bytes that the instruction accesses for one lane */
     const uint64_t *va;
     uint64_t lanes, step;
     /* for MEMORY: address of this wave's scratch if the access uses a scratch descriptor, else 0 */

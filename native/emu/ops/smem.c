@@ -19,7 +19,7 @@ static int put(struct sp_wave *w, const struct sp_inst *i, const uint32_t *data,
     return (int)w->stop;
 }
 
-/* Returns how a scalar load goes through the caches, as SP_VM_* bits. GLC makes the load bypass the
+/* Returns SP_VM_* bits that say which caches a scalar load uses. GLC makes the load bypass the
  * scalar cache, and also GL1 where a vector load bypasses it. */
 static uint32_t scalar_access(const struct sp_wave *w, const struct sp_inst *i)
 {

@@ -227,7 +227,7 @@ HEAD(S_MULK_I32)
     return (int)w->stop;
 }
 
-/* --- indirect registers: M0 is added to the register's number --- */
+/* --- instructions that add an offset in M0 to the number of a register operand --- */
 static uint32_t relative_by(struct sp_wave *w, const struct sp_inst *i, uint32_t code, uint32_t offset, uint32_t most)
 {
     uint32_t at = code + offset;

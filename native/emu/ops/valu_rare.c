@@ -79,8 +79,8 @@ static float cube_ma(float x, float y, float z)
     return 2 * (axis == X ? x : axis == Y ? y : z);
 }
 
-/* Returns the specular term of a light, a * b. If b is a NaN, -infinity or the least float, or c is
- * not above 0, the term is the least float. */
+/* Returns a * b, the specular term of a light. Returns the least float instead in two cases: c is
+ * not above 0, or b is a NaN, -infinity or the least float. */
 static float mullit(float a, float b, float c)
 {
     const float least = -0x1.fffffep127f;
@@ -188,8 +188,8 @@ HEAD(V_INTERP_P10_RTZ_F16_F32) { return interpolate_f32(w, i, 1, 0, true); }
 HEAD(V_INTERP_P2_F16_F32) { return interpolate_f16(w, i, w->mode >> 2 & 3); }
 HEAD(V_INTERP_P2_RTZ_F16_F32) { return interpolate_f16(w, i, 3); }
 
-/* --- the LDS broadcast: M0 has the address and, from bit 16, the type of one value for all lanes
- * --- */
+/* --- LDS_DIRECT_LOAD copies one value from LDS to all lanes. M0 has the address of the value and,
+ * from bit 16, its type. --- */
 HEAD(LDS_DIRECT_LOAD)
 {
     uint32_t m0 = sp_s32(w, i, SP_SRC_M0), type = m0 >> 16 & 7, value = 0, nbytes = type == 2 ? 4 : 1 + (type & 1);

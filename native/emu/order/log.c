@@ -12,7 +12,7 @@ enum { WORDS = SP_VM_GRAIN / 64, FIRST_ROOM = 64, MOST_ROOM = 1 << 15 };
 
 struct sp_touched_grain {
     uint64_t line;
-    /* a bit for each byte of this piece of memory, for each kind of access */
+    /* a bit for each byte of this block of 1 KiB, for each kind of access */
     uint64_t bits[SP_TOUCHES][WORDS];
 };
 

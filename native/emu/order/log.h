@@ -9,11 +9,11 @@ enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, S
 
 struct sp_touched_grain;
 struct sp_log {
-    char name[64];     /* such as "DISPATCH_DIRECT at 0x80000000" */
+    char name[64];     /* the packet or job as text, such as "DISPATCH_DIRECT at 0x80000000" */
     uint64_t number;   /* a packet or job with a smaller number came first */
     enum sp_ended_by ended_by;
     uint32_t count, room;
-    /* hash table of the touched pieces of memory; the key is the number of the piece */
+    /* hash table of the touched memory, in blocks of 1 KiB; the key is the number of the block */
     struct sp_touched_grain **grain;
 };
 void sp_log_clear(struct sp_log *log);
@@ -27,8 +27,8 @@ struct sp_watch {
         struct sp_log *other[SP_WATCH_OTHERS];
         uint32_t others;
     } row[SP_WATCHES];
-    uint64_t va;     /* address of the first conflict */
-    char found[224]; /* text of the first conflict; empty if there is none */
+    uint64_t va;     /* address of the conflict that was found first */
+    char found[224]; /* text of the conflict that was found first; empty if there is none */
 };
 /* Call it when the watch's thread begins a job: `job` is the log that then records the job's
  * accesses. With NULL nothing is recorded, and the logs of all other jobs are removed from the
@@ -39,7 +39,7 @@ void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
 /* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no
  * other packet can run at the same time or because the packet uses scratch. */
 void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
-/* Turns the first conflict into a fault. Returns -EFAULT. */
+/* Turns the conflict that was found first into a fault. Returns -EFAULT. */
 int sp_watch_fault(struct sp_emu_exec *x);
 /* Call it when the thread has read a value that another job wrote for it. The thread's later
  * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch

@@ -233,8 +233,8 @@ SP_HOOK int fstat64(int fd, struct stat64 *out)
     return as_node(SP_NEXT(fstat64)(fd, out), sp_preload_card(fd), out);
 }
 
-/* Returns the card that a path names. An empty path with AT_EMPTY_PATH means the descriptor
- * itself. */
+/* Returns the card whose render node `path` names, or -1. An empty path (with AT_EMPTY_PATH) stands
+ * for the file on which the descriptor `folder` is open. */
 static int card_at(int folder, const char *path)
 {
     return path && *path ? node(path) : sp_preload_card(folder);

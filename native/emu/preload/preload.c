@@ -46,7 +46,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    flockfile(stderr); /* threads of jobs print too, so a line is locked */
+    flockfile(stderr); /* keeps the line whole: threads of jobs print too */
     fputs("sparkle: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
@@ -58,8 +58,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
  * the temporary folder of tree.h. */
 #define REFUSE(...) (say(__VA_ARGS__), sp_tree_remove(), _exit(2))
 
-/* Splits "gfx1100,gfx1036" into the texts of the cards. Returns their number. An invalid card ends
- * the program. */
+/* Copies the names of the cards in a list such as "gfx1100,gfx1036" to `names`. Returns the number
+ * of cards. An invalid name ends the program. */
 static uint32_t cut(const char *text, char names[][CARD_TEXT])
 {
     char why[256];
@@ -95,7 +95,8 @@ static int describe(uint32_t card, struct sp_tree_card *out)
     return rc;
 }
 
-/* Returns bits of enum sp_emu_lenient: none, all, or those that `mode` names. */
+/* Returns bits of enum sp_emu_lenient: 0 for "strict" or no text, all bits for "lenient", else the
+ * bits that `mode` names. */
 static uint32_t leniency(const char *mode)
 {
     static const char *const WORDS[] = {"unlisted", "uninitialised", "reserved", "padding", "unprogrammed",
@@ -214,7 +215,8 @@ int sp_preload_open(int card, int flags)
         errno = -fd;
         return -1;
     }
-    /* an earlier descriptor with this number may have been closed unnoticed */
+    /* the program may have closed an earlier descriptor with this number without calling our
+     * close */
     sp_preload_record_forget(fd);
     if (!(flags & O_CLOEXEC))
         fcntl(fd, F_SETFD, 0);
@@ -231,8 +233,8 @@ int sp_preload_card(int fd)
     return card;
 }
 
-/* If `fd` belongs to the machine, makes the ioctl, sets `*rc` and returns 1. Otherwise returns
- * 0. */
+/* If `fd` belongs to the emulated machine, makes the ioctl, sets `*rc` and returns 1. Otherwise
+ * returns 0. */
 static int machine_ioctl(int fd, unsigned long request, void *argument, int *rc)
 {
     const struct sp_kmd_ops *recording = sp_preload_record_ops();

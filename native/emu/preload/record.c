@@ -1,5 +1,6 @@
-/* Recording (native/kmd/record.c) under a foreign program: of a real card's kernel driver, whose
- * calls pass through, or of the emulator. The environment says what is recorded:
+/* Records what a foreign program exchanges with a kernel driver (native/kmd/record.c). The driver
+ * is that of a real card, to which the calls are passed on, or the emulated one. Environment
+ * variables choose what is recorded:
  *
  *   SPARKLE_EMU=record           amdgpu render nodes of this machine
  *   SPARKLE_EMU=record:gfx1100   emulated cards

@@ -33,7 +33,8 @@ static int make_parents(char *path)
     return 0;
 }
 
-/* Makes a file with the given text below the root, and the folders above the file. */
+/* Makes the file `name`, a path within the tree, with the given text. Also makes the folders that
+ * lead to the file. */
 __attribute__((format(printf, 2, 3))) static int put(const char *name, const char *format, ...)
 {
     char path[SP_TREE_PATH];

@@ -6,7 +6,8 @@
 enum { SP_RACE_WAVES = 64, SP_RACE_NEAR = 256, SP_RACE_PENDING = 64, SP_RACE_LDS_LINES = 512 };
 
 /* Identity of an access, in one number `who`. From the top: group + 1 in the upper half, number of
- * barriers passed, number of stores after a release since the last barrier, wave. 0: no access. */
+ * barriers that the wave has passed, `turn`, and number of the wave. `turn` grows when a wave that
+ * has released stores again; a barrier resets it. 0: no access. */
 enum { SP_WHO_TURN = 6, SP_WHO_TURNS = 63, SP_WHO_BARRIERS = 12, SP_WHO_GROUP = 32 };
 static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_WHO_GROUP); }
 static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
@@ -48,8 +49,9 @@ struct sp_race_wave {
      * scratch) */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
-    /* `turn`: number of stores after a release, as sp_race_who() contains it. `released`: 1 if the
-     * wave has released since its last store. */
+    /* `turn`: number of times that the wave has stored again after a release, since the last
+     * barrier; a part of sp_race_who(). `released`: 1 if the wave has released since its last
+     * store. */
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;
@@ -69,11 +71,11 @@ struct sp_race_group {
     uint64_t group;
     uint64_t told;      /* number of accesses to memory that this thread has reported */
     uint32_t lds_epoch; /* increases by one at a barrier, and by two from group to group */
-    /* 1 if a wave arrived at this barrier (arrivals_open) or at the last one (open) with accesses
-     * that it had not waited for */
+    /* 1 if a wave arrived at a barrier with accesses that it had not waited for. `open`: at the
+     * last barrier that the group has passed; `arrivals_open`: at the next one. */
     uint32_t arrivals_open, open;
     uint32_t stored;    /* 1 if the present group has stored to memory */
-    struct sp_line *lds; /* marks for 64 KiB of LDS, line by line */
+    struct sp_line *lds; /* records of the accesses to 64 KiB of LDS, line by line */
     struct {
         uint64_t page;
         struct sp_race_page *shadow;

@@ -66,7 +66,7 @@ bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool 
     if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
         uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who);
         const struct sp_race_wave *other = &k->r->wave[sp_who_wave(m->who)];
-        /* in CU mode the waves of a group share one L0, which keeps the order */
+        /* in CU mode the waves of a group share one L0, which keeps the order of their accesses */
         *late = passed == 1 && k->r->wgp_mode &&
                 sp_race_is_open(m->how & SP_MARK_STORES ? &other->stores : &other->loads, m->how >> SP_MARK_SEQ & 255);
         if (passed && !*late) return false;

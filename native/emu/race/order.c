@@ -1,8 +1,8 @@
 /* The order between groups: releases and acquires of atomic values. An acquire at an address comes
  * after every earlier release at that address. The acquiring wave then also comes after all earlier
  * accesses of the releasing wave. It comes after the accesses of that wave's group before the
- * group's last barrier, too. Accesses of a wave between a release and its next store count as done
- * before the release. */
+ * group's last barrier, too. Accesses that a wave makes between a release and the wave's next store
+ * count as done before the release. */
 #include "group_state.h"
 #include "dispatch_state.h"
 

@@ -20,7 +20,7 @@ struct sp_race_lanes {
     uint32_t shift;
 };
 
-struct sp_races; /* known accesses of the dispatch that a ring runs now */
+struct sp_races; /* recorded accesses of the dispatch that a ring runs now */
 struct sp_race_group; /* state of the race checks for the group that a host thread runs now */
 struct sp_races *sp_races_begin(struct sp_emu_exec *x, uint64_t threads);
 void sp_races_free(struct sp_races *races);

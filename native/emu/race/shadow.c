@@ -8,8 +8,8 @@ enum { GATHERED = 4 };
 static bool reads(enum sp_race_kind kind) { return kind <= SP_RACE_DEVICE; }
 
 /* --- the check of two accesses for a race --- */
-/* Returns true if both accesses are atomic, or may be atomic. An atomic store may be the same
- * instruction as a plain one. */
+/* Returns true if each of the two accesses is atomic or may be atomic. A store may be atomic,
+ * because plain and atomic stores are the same instruction. */
 static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool wrote)
 {
     bool now = k->kind >= SP_RACE_ATOMIC || k->now.how & SP_MARK_MAYBE;
@@ -18,8 +18,8 @@ static bool both_atomic(const struct sp_look *k, const struct sp_mark *m, bool w
     return now && m->how & (SP_MARK_ATOMIC | SP_MARK_MAYBE);
 }
 
-/* Returns true if the store changes `bytes` at `at`. A store of the value that is already there is
- * no race. */
+/* Returns true if the store changes a byte of the dword at address `at`, among those in the mask
+ * `bytes`. A store of the value that is already there is no race. */
 static bool changes(const struct sp_look *k, uint64_t at, uint32_t bytes, const uint8_t *host)
 {
     const struct sp_race_lanes *a = k->a;
@@ -62,9 +62,9 @@ static inline bool in_order(const struct sp_look *k, const struct sp_mark *m)
     return !((m->who ^ k->now.who) >> SP_WHO_GROUP) && !k->r->open && sp_who_barriers(m->who) != sp_who_barriers(k->now.who);
 }
 
-/* Checks the present access against one mark. `mask` has a bit for each dword of the line that the
- * present access touches. If `dword` is not negative, `mask` has a bit for each byte of that
- * dword. */
+/* Checks the present access against one earlier access, of which `m` is the record. `mask` has a
+ * bit for each dword of the line that the present access touches. If `dword` is not negative,
+ * `mask` has a bit for each byte of that dword. */
 static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_t mask, int dword)
 {
     bool late;
@@ -77,7 +77,8 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
     return 0;
 }
 
-/* Checks this access against all marks of a line, or of a dword of it. */
+/* Checks the present access against all recorded accesses (`to`) to a memory line. If `dword` is
+ * not negative, `to` has those to this dword of the line. */
 static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword)
 {
     uint32_t both = to->write.mask & mask;
@@ -154,8 +155,8 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* A repeated load by the same wave is no new race. An access by another wave since the
-         * first load was checked against that load. */
+        /* A repeated load by the same wave is no new race. If another wave has accessed the dword
+         * after the first load, that access was checked against the load. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
             /* no race: there is no write yet, or the last write precedes this load */
@@ -242,7 +243,7 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
 }
 
 /* Checks accesses of one whole dword per lane: collects the dwords that the lanes touch in each
- * line, then checks line by line. `gather` would need a call for each lane. */
+ * line, then checks line by line. The function `gather` would have to be called for each lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

@@ -1,5 +1,5 @@
-/* The known accesses to a line of 128 bytes, in memory or LDS. A new access is checked against
- * them. */
+/* Records of the earlier accesses to a line of 128 bytes, in memory or LDS. A new access is checked
+ * against them. */
 #ifndef SP_EMU_RACE_SHADOW_H
 #define SP_EMU_RACE_SHADOW_H
 #include "dispatch_state.h"
@@ -21,8 +21,9 @@ struct sp_marks {
     /* `read` is the last read; `other` is the last read by another wave than that of `read` */
     struct sp_mark write, read, other;
 };
-/* Marks of a line, which stand for earlier accesses. One mark holds all accesses of one instruction
- * to the line. If marks of several waves meet, each dword has marks of its own. */
+/* Marks of a line: the records of earlier accesses. One mark holds all accesses of one instruction
+ * to the line. If one mark cannot stand for accesses of several waves, each dword has marks of its
+ * own. */
 struct sp_line {
     struct sp_marks all;
     struct sp_marks *dword; /* SP_LINE_DWORDS elements */
@@ -61,10 +62,11 @@ int sp_look_at_lanes(struct sp_look *k);
 struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va);
 void sp_race_lock(const struct sp_race_group *r, struct sp_race_page *p);
 void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
-/* Returns true if the access being checked and the earlier access of mark `m` have no order.
- * `*late`: the earlier access was not waited for at the barrier between the two. */
+/* Returns true if the access being checked and the earlier access of mark `m` have no order. Sets
+ * `*late` to true if a barrier is between the two, but the earlier wave arrived there without
+ * having waited for its access. */
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
-/* Orders an atomic access after the write that it has seen. */
+/* Orders an access that is or may be atomic after the write whose value it has read. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
 /* Waits for host threads that may have recorded the store of mark `m` but not yet written it to
  * memory. The wait for a thread ends when the thread reports another access or leaves the group of

@@ -19,12 +19,12 @@ enum { SLICE = 4096, SHORT_SLICE = 8, LDS_MOST = 65536, WAVES_MOST = 64 };
 struct launch {
     const struct sp_emu_dispatch *d;
     struct sp_emu_exec *x;
-    uint32_t waves_most; /* most waves of a group */
+    uint32_t waves_most; /* number of waves of a full group */
     uint32_t threads;
     uint64_t groups;
-    uint64_t next;   /* atomic: number of the next group */
+    uint64_t next;   /* number of the next group to run; threads access it atomically */
     struct sp_races *races; /* NULL: the dispatch is not checked for races */
-    uint32_t failed; /* atomic */
+    uint32_t failed; /* 1: a thread has stopped with an error; threads access it atomically */
 };
 
 /* State of one host thread: TLB, code and the waves of its present group. */
@@ -52,8 +52,9 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* Returns the offset of a wave's scratch slot. Slots are taken from the end of the size that
- * TMPRING_SIZE gives, so that an access to a smaller ring leaves the ring and is found. */
+/* Returns the offset of a wave's scratch slot. The first slots are the last ones in the size that
+ * TMPRING_SIZE gives. If the ring's memory is smaller than that, even the first wave accesses
+ * memory beyond it, which is a fault. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -339,7 +340,8 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     uint32_t started = 0;
     int rc = 0;
     if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
-    /* a number of groups beyond 64 bits is cut: such a job reaches its time limit anyway */
+    /* a number of groups that needs more than 64 bits is only limited: such a job reaches its time
+     * limit anyway */
     for (int dim = 0; dim < 3; dim++)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;

@@ -8,8 +8,8 @@ struct sp_emu_dispatch {
     /* in each dimension: id of the first group, and id of the last group + 1; there is at least one
      * group */
     uint32_t begin[3], end[3];
-    /* in each dimension: threads of a group (1 to 1024 in the whole group), and threads of the last
-     * group */
+    /* `size`: in each dimension, the threads of a group (1 to 1024 in the whole group). `last`: in
+     * each dimension, the threads of its last group, which may be smaller. */
     uint32_t size[3], last[3];
     uint64_t code;             /* address of the first instruction, canonical */
     uint32_t lanes;            /* lanes of a wave: 32 or 64 */
@@ -31,7 +31,7 @@ struct sp_emu_dispatch {
     uint32_t user_data_set;
 };
 
-/* Runs every group to its end. Returns 0; -EFAULT with the reason in x->fault; -ETIME at the
- * deadline; -ECANCELED. */
+/* Runs every group to its end. Returns 0, or a negative error. -EFAULT: x->fault has the reason.
+ * -ETIME: the deadline has passed. -ECANCELED: *x->cancel became nonzero. */
 int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x);
 #endif

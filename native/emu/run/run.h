@@ -3,7 +3,7 @@
 #define SP_EMU_RUN_RUN_H
 #include "emu/wave/wave.h"
 
-/* Runs a wave until it stops, or until `budget` instructions are done (SP_WAVE_GO). Returns why it
- * stopped. */
+/* Runs a wave until it stops, or until it has executed `budget` instructions. Returns why the wave
+ * stopped, or SP_WAVE_GO after `budget` instructions. */
 int sp_wave_run(struct sp_wave *w, uint64_t budget);
 #endif

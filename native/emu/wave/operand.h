@@ -143,8 +143,8 @@ static inline void sp_fill(struct sp_wave *w, uint32_t *to, uint32_t value)
     SP_EACH_LANE(w, l) to[l] = value;
 }
 
-/* Returns src[k] as 32-bit lanes, in `t` unless it is a plain VGPR. Lanes outside EXEC are
- * arbitrary. */
+/* Returns src[k] as 32-bit lanes. For a VGPR without DPP or SDWA that is the VGPR itself; all else
+ * is written to `t`. Lanes outside EXEC are arbitrary. */
 static inline const uint32_t *sp_src_as(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t,
                                         enum sp_width width)
 {

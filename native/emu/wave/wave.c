@@ -1,5 +1,5 @@
-/* Functions that any instruction may need: faults with their place, the clock, how a load goes
- * through the caches, and the host's rounding. */
+/* Functions that any instruction may need: faults with their place, the clock, which caches a load
+ * bypasses, and the host's rounding. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
@@ -33,8 +33,8 @@ uint64_t sp_wave_realtime(const struct sp_wave *w)
     return sp_emu_gpu_clock(w->x->chip);
 }
 
-/* Returns how a load reads: SP_VM_*. GLC bypasses L0. It also bypasses GL1, on gfx10 only together
- * with DLC (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
+/* Returns SP_VM_READ, and a bit that says which caches the load bypasses. GLC bypasses L0. It also
+ * bypasses GL1, on gfx10 only together with DLC (LLVM, AMDGPUUsage, "Memory Model GFX10-GFX11"). */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i)
 {
     if (!i->glc) return SP_VM_READ;

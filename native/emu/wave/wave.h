@@ -30,7 +30,8 @@ enum { SP_MODE_ROUND32 = 3, SP_MODE_ROUND64 = 12, SP_MODE_KEEP32_IN = 0x10, SP_M
        SP_MODE_KEEP64_IN = 0x40, SP_MODE_KEEP64_OUT = 0x80,
        SP_MODE_DX10_CLAMP = 1 << 8, SP_MODE_IEEE = 1 << 9 };
 
-/* A load that the wave has issued but not yet waited for. Its registers are not ready. */
+/* Loads that the wave has issued but not yet waited for: their kinds, and a record of one (struct
+ * sp_pending). The registers of such a load are not ready. */
 enum sp_pending_kind { SP_PEND_VM, SP_PEND_LDS, SP_PEND_SMEM, SP_PEND_FLAT };
 struct sp_pending {
     uint8_t kind;
@@ -76,7 +77,7 @@ struct sp_wave {
     uint64_t full;        /* mask of all lanes of the wave */
     uint64_t lane_enable; /* set by DPP operands: lanes whose result is written */
     uint64_t pc, next;    /* address of this instruction, and of the next one */
-    uint32_t scc; /* 0 or 1; with SP_SCC_UNDEFINED: no defined value has set SCC */
+    uint32_t scc; /* 0 or 1; while SCC is undefined, SP_SCC_UNDEFINED is set too */
     uint32_t lanes; /* 32 or 64 */
     uint32_t generation;
     uint32_t mode;
@@ -104,7 +105,8 @@ struct sp_wave {
     uint32_t vs_issued, scratch_stored;
     /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
     uint32_t poison_seen;
-    /* for SP_WAVE_POISON: the undefined operand, and SCC before the instruction */
+    /* for SP_WAVE_POISON: the operand code of the undefined operand, and SCC before the
+     * instruction */
     uint32_t poison_reg, poison_scc;
     /* for SP_WAVE_POISON: 1 if the instruction reads one lane or only copies. Then lanes that were
      * never written count as undefined. */
@@ -112,14 +114,15 @@ struct sp_wave {
     /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
      * such operands */
     uint32_t spreading;
-    /* Number of elements of `origin` (where poison came from) in use; element 0 counts. If it is 0,
-     * no register holds poison, and the members after `v` are invalid. */
+    /* Number of elements of `origin` (where poison came from) in use, including element 0, which
+     * stands for no origin. If it is 0, no register holds poison, and the members after `v` that
+     * describe poison are invalid. */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
     /* address of the instruction that follows the last WMMA */
     uint64_t wmma_end;
-    /* first result register of that WMMA; a WMMA at wmma_end may not read the result */
+    /* first result register of the last WMMA; a WMMA at wmma_end may not read the result */
     uint32_t wmma_dst;
     uint64_t instructions, lane_ops;
     uint8_t sgpr_ready[SP_SGPRS];
@@ -198,7 +201,7 @@ static inline const char *sp_wave_op_name(uint32_t op) { return op < SP_OP_NUM ?
 /* Returns the GPU clock, which S_MEMTIME and S_MEMREALTIME read. The emulated card has no other
  * clock. */
 uint64_t sp_wave_realtime(const struct sp_wave *w);
-/* Returns how a load goes through the caches, by its GLC and DLC: SP_VM_*. */
+/* Returns SP_VM_READ, and a bit that says which caches the load bypasses, by its GLC and DLC. */
 uint32_t sp_wave_load_access(const struct sp_wave *w, const struct sp_inst *i);
 /* Sets the host's rounding as MODE says. */
 void sp_wave_rounding(uint32_t mode_bits);

@@ -63,8 +63,8 @@ static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t 
     return 1;
 }
 
-/* Runs a call that the call table has a row for and returns its result. Returns NULL if nothing was
- * done, or with an exception. */
+/* If the call table has a row for this call, runs the call and returns its result. Returns NULL
+ * without an exception if there is no such row, and NULL with an exception after an error. */
 static PyObject *shortly(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names)
 {
     PyObject *values[HOT_MOST_VALUES], *table = c->table;

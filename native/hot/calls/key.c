@@ -1,5 +1,5 @@
-/* Keys of calls in the call table: types, shapes and strides as words. Values such as "relu" are
- * compared as objects. */
+/* Keys of calls in the call table: types, shapes and strides as 64-bit numbers (words). Values such
+ * as "relu" are compared as objects. */
 #include "key.h"
 
 #include <stddef.h>
@@ -15,7 +15,8 @@ static inline int is_usual(PyObject *value)
     return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
 }
 
-/* Returns the type of a value as a word. A list counts as a tuple. */
+/* Returns the address of the type of an argument, as a word of the key. A list counts as a
+ * tuple. */
 static inline uint64_t type_of(PyObject *value)
 {
     PyTypeObject *const type = Py_TYPE(value);
@@ -88,9 +89,10 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Sets items[at] and items[at + 1] to what distinguishes `value` from other values. If this
- * function does not know the kind of `value`, it calls `other` with the value and sets *asked.
- * Returns 0 with an exception. */
+/* Sets items[at] and items[at + 1], the part of a key that stands for `value`: dtype and shape of a
+ * numpy array, else None and the value. For a value of any other type than None, str and bool, the
+ * second one is what the Python function `other` returns for it, and *asked becomes 1. Returns 0
+ * with an exception. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

@@ -9,7 +9,8 @@
 
 enum { MOST_COORDINATES = 4, DIM_1D_ARRAY = 4, DIM_2D_MSAA = 6 };
 
-/* The next functions tell properties of an instruction by its opcode. */
+/* has_level returns true if the instruction with this opcode chooses a mip level. is_packed returns
+ * true if it keeps the texel's format in registers (_PCK). */
 static bool has_level(uint32_t op)
 {
     switch (op) {
@@ -40,7 +41,7 @@ struct access {
     /* registers with coordinates; with A16, two coordinates in each */
     const uint32_t *coordinate[MOST_COORDINATES];
     uint32_t coordinates;
-    uint32_t level_now; /* number of the level that `level` describes */
+    uint32_t level_now; /* number of the mip level that `level` describes */
     struct sp_level level;
 };
 

@@ -13,21 +13,21 @@ struct sp_image {
     struct sp_equation equation;
     uint64_t base;
     uint32_t type, mode, dst_sel;
-    /* size of level 0: width, height, and depth of a 3D image; for other images, size[2] is the
+    /* size of mip level 0: width, height, and depth of a 3D image; for other images, size[2] is the
      * number of the view's last layer + 1 */
     uint32_t size[3];
     uint32_t first_layer;
-    uint32_t base_level, last_level; /* first and last level of the view */
-    uint32_t levels;                 /* number of levels of the whole image */
-    /* texels from one row to the next, if the descriptor of a linear image of one level gives this
-     * number; 0: the width determines it */
+    uint32_t base_level, last_level; /* first and last mip level of the view */
+    uint32_t levels;                 /* number of mip levels of the whole image */
+    /* texels from one row to the next, if the descriptor of a linear image of one mip level gives
+     * this number; 0: the width determines it */
     uint32_t pitch;
     uint32_t texel;                  /* logarithm to base 2 of a texel's bytes */
     /* logarithms to base 2 of a block's width, height and depth in texels */
     uint32_t block[3];
 };
 
-/* One level of an image. */
+/* One mip level of an image. */
 struct sp_level {
     uint64_t offset; /* offset of the level's first block from the image's base */
     /* bytes from one slice to the next; if blocks have a depth, from one layer of blocks to the

@@ -27,8 +27,8 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     return true;
 }
 
-/* texels_of returns the texels of a level in one dimension. room_of returns the texels that the
- * level takes in memory, which is rounded up. */
+/* `size` is the size of mip level 0 in one dimension, in texels. texels_of returns the size of mip
+ * level `level`. room_of returns the size that the level has in memory, which is rounded up. */
 static uint32_t texels_of(uint32_t size, uint32_t level) { return size >> level ? size >> level : 1; }
 static uint32_t room_of(uint32_t size, uint32_t level) { return (size + (1u << level) - 1) >> level; }
 

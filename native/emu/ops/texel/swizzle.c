@@ -1,6 +1,6 @@
 /* Swizzle equations of gfx10.3 and gfx11. Source: AMD's address library (Mesa src/amd/addrlib). All
  * of its patterns for these modes follow the rules here. tests/emu/wave/test_wave_layout.py
- * compares offsets that the library computed.
+ * compares the emulator's offsets with offsets that the library computed.
  *
  * In standard (S) and display (D) blocks, a pattern gives the low bits of an offset: the place in a
  * micro block of 256 bytes. Each offset bit above the pattern is one coordinate bit: the axes take
@@ -32,16 +32,17 @@ static const char *add_terms(struct sp_equation *e, uint32_t bit, const char *te
     return text + 1;
 }
 
-/* Adds the terms of one equation. `text` is a table of equations, each ended by a semicolon; `skip`
- * is the number of the equation, counted from 0. */
+/* Adds one equation of swizzle_table.c to `e`, from offset bit 8 on. `text` is a table of
+ * equations, each ended by a semicolon; `skip` is the number of the equation, counted from 0. */
 static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 {
     while (skip) skip -= *text++ == ';';
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
-/* Adds the bits of the micro block. Above them, adds the next unused bit of each axis in turn: y,
- * x, y, x, or y, x, z in thick blocks. */
+/* Sets the equation of the offset bits within the micro block, as `micro` says. Each bit above them
+ * is the next unused bit of one axis. The axes take turns: y, x in thin blocks; y, x, z in thick
+ * blocks. `order` receives the axis and the number of these bits. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
@@ -77,7 +78,8 @@ static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, 
     }
 }
 
-/* Returns the row of the tables for the fields of GB_ADDR_CONFIG, or -1 if there is none. */
+/* Returns the position in swizzle_table.c of the equations for these numbers of pipes and packers,
+ * or -1 if there are none. The numbers are fields of GB_ADDR_CONFIG: logarithms to base 2. */
 static int render_row(bool old, uint32_t pipes, uint32_t packers)
 {
     if (pipes == 2) return old ? packers == 2 : packers == 2 ? 0 : -1;

@@ -6,8 +6,8 @@
 
 enum { SP_SWIZZLE_BITS = 18 };
 
-/* swizzle_table.c: equations in text form. They are ordered by the chip's number of pipes and
- * packers, then by the log2 of a texel's size in bytes. */
+/* Defined in swizzle_table.c. Each array is one string of equations in text form. The equations are
+ * ordered by the chip's number of pipes and packers, then by the size of a texel. */
 extern const char sp_swizzle_render_gfx10[], sp_swizzle_render_gfx11[], sp_swizzle_render256_gfx11[];
 
 struct sp_equation {

@@ -6,8 +6,8 @@
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Groups of instructions. The four opcodes of a group are consecutive numbers, for one to four
- * components. A D16_HI or LDS group has only the opcode for one component (`one`). */
+/* Each element stands for four instructions with consecutive opcodes, for one to four components.
+ * With `one` (D16_HI or LDS) it stands only for the instruction for one component. */
 static const struct group {
     uint16_t first;
     uint8_t d16, high, store, one;
@@ -25,7 +25,7 @@ struct access {
     struct sp_texel_format format;
     uint64_t va[SP_LANES], step, inside;
     uint32_t dst_sel, count; /* components */
-    uint32_t how;            /* how the instruction's reads go through the caches: SP_VM_* */
+    uint32_t how;            /* SP_VM_* bits: which caches the instruction's reads bypass */
     uint64_t undefined;      /* lanes whose element is not completely written */
     const struct group *group;
 };
@@ -62,7 +62,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     return (int)w->stop;
 }
 
-/* Reads one element, dword by dword, from the addresses that swizzling gives. */
+/* Reads the element of one lane, dword by dword. In a swizzled buffer its dwords may be apart. */
 static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *bytes)
 {
     uint64_t va = a->va[lane];
