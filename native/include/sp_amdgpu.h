@@ -47,7 +47,7 @@ int sp_amdgpu_open_node(const char *path);
 
 enum sp_amdgpu_sizes {
     SP_AMDGPU_PACKETS = 96, SP_AMDGPU_HIDDEN = 16, SP_AMDGPU_COPIES = 4,
-    /* limit of the scratch bytes of one group, times the number of shader engines */
+    /* limit of the product of the scratch bytes of one group and the number of shader engines */
     SP_AMDGPU_SCRATCH_MOST = 1 << 30
 };
 
@@ -76,8 +76,8 @@ struct sp_amdgpu_setup {
     uint64_t job_threads;
     /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
     uint64_t job_ns;
-    /* A job is measured if it has at least this number of threads, or at least half of the threads
-     * that each job of a cut grid gets at present. */
+    /* The duration of a job is measured if the job has at least this number of threads, or at least
+     * half of the threads that each job of a cut grid gets at present. */
     uint64_t measured_threads;
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
@@ -102,15 +102,15 @@ struct sp_amdgpu_counts {
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
-    uint64_t displaced; /* BOs outside their preferred heap */
+    uint64_t displaced; /* number of BOs that are not in their preferred heap */
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
     uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
     uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
     uint64_t direct_nbytes; /* bytes that the CPU read without a copy to GTT */
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
-/* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` is the sensor or IP,
- * else 0. Returns 0 or -errno. */
+/* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` says which sensor, IP or
+ * firmware the query is about; other queries ignore it. Returns 0 or -errno. */
 int sp_amdgpu_info(struct sp_amdgpu *dev, uint32_t query, uint32_t type, void *out, uint32_t nbytes);
 /* Writes the reason why the device was lost to `why`. Returns 0 if it was not lost. */
 int sp_amdgpu_lost(struct sp_amdgpu *dev, char *why, size_t nbytes);
@@ -139,10 +139,10 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_ARGS = 6,
     SP_AMDGPU_WORDS = 7
 };
-/* A submission lists SHARED, imported and wrapped memory only if its copies, fills or 64-bit
- * arguments contain an address in that memory. If a kernel loads such an address from other memory,
- * it must get the address as an argument too. Otherwise the kernel driver may have moved the
- * memory, or may not have pinned its pages. */
+/* The BO list of a submission has SHARED, imported or wrapped memory only if the submission's
+ * copies, fills or 64-bit arguments contain an address in that memory. If a kernel loads such an
+ * address from other memory, it must get the address as an argument too. Otherwise the kernel
+ * driver may have moved the memory, or may not have pinned its pages. */
 /* Allocates zeroed memory of a kind. Returns 0 or -errno, such as -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
 /* Makes host memory usable in place; the caller keeps it alive. Returns 0 or -errno. If its pages
@@ -236,20 +236,22 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
  * SP_AMDGPU_SCRATCH_MOST; -EOPNOTSUPP for a timestamp without a clock; or
  * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
-/* No submission blocks for long: if the rings have no room for another job, it waits 0.1 s. After
- * that, launch, run, submit and the transfers give up. They return -EAGAIN if no job was sent, and
- * the caller tries again.
+/* No submission blocks for long. If the rings have no room for another job, it waits 0.1 s. If
+ * there is no room even then, launch, run, submit and the transfers return. They return -EAGAIN if
+ * they sent no job, and the caller tries again.
  *
- * If some of the jobs were sent, these functions return -SP_AMDGPU_BEGUN - value. The queue then
- * accepts no other work until the other jobs are sent. A thread that waits for a value sends more
- * of them; sp_amdgpu_hand_over does too. */
+ * If they sent only some jobs of the submission, they return -SP_AMDGPU_BEGUN minus the timeline
+ * value of the submission. The queue accepts no other work until all jobs of this submission are
+ * sent. Threads that wait for a value of this queue send the remaining jobs; so does
+ * sp_amdgpu_hand_over. */
 enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* larger than any errno */
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Transfers. upload copies host memory to the device; `data` may change when the call returns.
- * download copies from the device; `data` must live until the value is reached. */
+ * download copies from the device; `data` must live until the timeline reaches the value that
+ * download returned. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
 /* Opens a link for copies from the device of `reader` to device `here`. `reader` must be a queue
@@ -262,8 +264,8 @@ void sp_amdgpu_link_close(struct sp_amdgpu_link *link);
  * `src` or `dst` is not memory of its device; -EINVAL if the link does not end at the device of
  * `q`. If the job of the other device fails, the copy ends with -EIO. */
 int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_amdgpu_link *link, uint64_t src, uint64_t nbytes);
-/* Encodes `records` as the next submission would, without submitting. Returns the dwords of the IB
- * or -errno. Tests use it to learn what fits into one job. */
+/* Encodes `records` as the next submission would, without submitting. Returns the number of dwords
+ * of the IB, or -errno. Tests use it to learn what fits into one job. */
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 
 uint64_t sp_amdgpu_reached(void *queue);

@@ -554,7 +554,7 @@ struct drm_amdgpu_info_device {
     uint32_t family;
     uint32_t num_shader_engines;
     uint32_t num_shader_arrays_per_engine;
-    uint32_t gpu_counter_freq; /* kHz, as all clocks here */
+    uint32_t gpu_counter_freq; /* in kHz, like every clock of this struct */
     uint64_t max_engine_clock;
     uint64_t max_memory_clock;
     uint32_t cu_active_number;

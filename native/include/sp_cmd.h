@@ -114,8 +114,8 @@ struct sp_extent_step {
 };
 
 struct sp_arg {
-    uint32_t nbytes; /* size in the packed arguments: 4 or 8 */
-    uint32_t offset; /* offset in the packed arguments */
+    uint32_t nbytes; /* size of the argument in the packed arguments: 4 or 8 bytes */
+    uint32_t offset; /* offset of the argument in the packed arguments */
     uint32_t is_pointer;
     uint32_t is_optional; /* a pointer that may be null */
     /* 1: the kernel writes through this pointer, so read-only memory is refused */
@@ -128,7 +128,7 @@ struct sp_arg {
 /* A pointer argument and its extent. */
 struct sp_pointer {
     uint32_t arg;    /* index of the argument */
-    uint32_t offset; /* offset in the packed arguments */
+    uint32_t offset; /* offset of the pointer in the packed arguments */
     uint32_t element_nbytes;
     uint32_t nsteps; /* number of steps of its extent; 0: the extent is unknown */
 };

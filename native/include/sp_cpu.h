@@ -7,8 +7,8 @@
 
 enum sp_isa { SP_ISA_REF = 0, SP_ISA_NEON = 1, SP_ISA_AVX2 = 2, SP_ISA_AVX512 = 3 };
 
-/* Kernel forms. SPAN: a one-dimensional grid kernel, one call of which computes a run of threads.
- * GRID: one call computes one group. ROUTINE: one call uses the whole device. */
+/* Kernel forms. SPAN: the grid has one dimension, and one call computes consecutive threads. GRID:
+ * one call computes one group. ROUTINE: one call uses the whole device. */
 enum sp_form { SP_FORM_SPAN = 1, SP_FORM_GRID = 2, SP_FORM_ROUTINE = 3 };
 
 /* Algorithms of gemm and conv2d. Winograd's output tiles are 4 x 4 (WINOGRAD), 2 x 2 (WINOGRAD2)
@@ -56,9 +56,10 @@ int sp_cpu_open(uint32_t isa, uint32_t threads, struct sp_cpu **out);
 /* Releases the device. Its thread pool ends after the last queue is released. */
 void sp_cpu_close(struct sp_cpu *dev);
 /* For machines with several NUMA nodes: pins thread i of the pool to the CPUs of node
- * node_of_thread[i]. Thread 0, the caller of a job, is not pinned. node_of_thread never decreases.
- * node_of_cpu[cpu] is UINT32_MAX for a CPU that this process must not use. To be called before the
- * first job. Returns 0, or -EINVAL for malformed lists or a late call. */
+ * node_of_thread[i]. Thread 0 is not pinned: it is the thread that calls the pool. node_of_thread
+ * never decreases. node_of_cpu[cpu] is UINT32_MAX for a CPU that this process must not use. To be
+ * called before the pool computes anything. Returns 0, or -EINVAL for malformed lists or a late
+ * call. */
 int sp_cpu_place(struct sp_cpu *dev, uint32_t nodes, const uint32_t *node_of_thread, uint32_t ncpus,
                  const uint32_t *node_of_cpu);
 /* Pins every thread that computes for the device, queue workers too, to the CPUs that sp_cpu_place

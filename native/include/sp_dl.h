@@ -1,12 +1,13 @@
-/* Probes for vendor drivers, which are found at run time. Nothing is linked against a vendor
- * library. None is loaded before a probe or a backend asks for it, and no probe makes a context. */
+/* Looks for vendor drivers at run time. A function sp_dl_probe_* loads a driver's library and asks
+ * it for its version and devices, but makes no context. Nothing is linked against a vendor library.
+ * A library is loaded only when such a function or a backend needs it. */
 #ifndef SP_DL_H
 #define SP_DL_H
 #include "sp_base.h"
 
-/* The result of a probe. `library` is the path that was loaded, "" if none was. `report` has a line
- * for each path tried: the path and the loader's message. `devices` has a line for each device.
- * Text that does not fit ends in "...". */
+/* What sp_dl_probe_cuda found. `library` is the path of the driver library that was loaded, "" if
+ * none was. `report` has a line for each path tried: the path and the loader's message. `devices`
+ * has a line for each device. Text that does not fit ends in "...". */
 struct sp_dl_cuda {
     int32_t init_result;    /* CUresult of cuInit; the fields below are valid if it is 0 */
     int32_t driver_version; /* 12040 stands for CUDA 12.4 */
@@ -31,9 +32,10 @@ struct sp_dl_egl {
 const char *sp_dl_cuda_paths(void);
 const char *sp_dl_egl_paths(void);
 
-/* Probes for a driver. Returns 0 if a library works, with its answers in `out`; -ENOENT if no path
- * could be opened; -ELIBBAD if the library lacks a required symbol, which the report names. A
- * process keeps the first library that worked. */
+/* Loads a driver library from `paths` and asks it for its version and devices. Returns 0 if a
+ * library works, with what it reports in `out`; -ENOENT if no path could be opened; -ELIBBAD if the
+ * library lacks a required symbol, which out->report names. A process keeps the first library that
+ * worked. */
 int sp_dl_probe_cuda(const char *paths, struct sp_dl_cuda *out);
 int sp_dl_probe_egl(const char *paths, struct sp_dl_egl *out);
 #endif

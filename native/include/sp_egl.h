@@ -83,9 +83,10 @@ int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
-/* Loads a kernel. `scalars` has a letter for each scalar argument: f (32 bits), d, i, u, I (64
- * bits), U. Returns 0; -ENOEXEC, with the driver's log or the difference of shader and signature in
- * `why`; -ESTALE if the driver does not accept this binary, or no longer does. */
+/* Loads a kernel. `scalars` has a letter for each scalar argument: f float, d double, i int32,
+ * u uint32, I int64, U uint64. Returns 0; -ENOEXEC, with the driver's log or the difference of
+ * shader and signature in `why`; -ESTALE if the driver does not accept this binary, or no longer
+ * does. */
 int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
                 const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out);
@@ -118,7 +119,8 @@ int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t e
 int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 /* Transfers. upload copies host memory to the device; `data` may change when the call returns.
- * download copies from the device; `data` must live until the value is reached. */
+ * download copies from the device; `data` must live until the timeline reaches the value that
+ * download returned. */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 

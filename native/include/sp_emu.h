@@ -13,8 +13,8 @@
 #include "sp_base.h"
 #include "sp_kmd.h"
 
-/* Returns the version of the interface between `_emu` and its callers. It increases when the
- * interface changes; sparkle_drv.testing compares it before use. */
+/* Returns the version of the C interface of the extension `_emu`. It increases when the interface
+ * changes. sparkle_drv.testing raises an error unless it finds the version that it needs. */
 uint32_t sp_emu_version(void);
 
 /* How the card recovers when a job faults or exceeds its time limit. */
@@ -24,8 +24,8 @@ enum sp_emu_recovery {
     SP_EMU_RECOVER_RING = 0,
     SP_EMU_RECOVER_SOFT, /* the job's fence ends with -ENODATA; no context is guilty */
     SP_EMU_RECOVER_FULL, /* as SP_EMU_RECOVER_RING, and every ring is restarted */
-    /* as SP_EMU_RECOVER_FULL; BOs in VRAM then begin with 0xdd, and all unfinished jobs end with
-     * -ECANCELED */
+    /* as SP_EMU_RECOVER_FULL; besides, the first 16 MiB of each BO in VRAM are filled with 0xdd,
+     * and all unfinished jobs end with -ECANCELED */
     SP_EMU_RECOVER_VRAM_LOST
 };
 
@@ -51,7 +51,7 @@ struct sp_emu_fault_report;
 /* Options of a machine. In every field 0 means the default. */
 struct sp_emu_options {
     uint32_t lenient; /* bits of enum sp_emu_lenient; 0: strict */
-    /* threads that execute one dispatch; default 1, which is deterministic */
+    /* number of host threads that execute one dispatch; default 1, which is deterministic */
     uint32_t threads;
     uint32_t kms_minor;    /* KMS version of cards whose options (`chips`) name none; default 54 */
     uint32_t recovery;     /* enum sp_emu_recovery */
@@ -150,10 +150,11 @@ enum sp_emu_action {
  * SP_EMU_DO_CORRUPT skips a job that changed no memory and applies to the next job. Changes in the
  * page of a job's FENCE chunk do not count. */
 struct sp_emu_planned {
-    uint32_t action; /* enum sp_emu_action; FAIL is for ioctls, the last four are for jobs */
+    uint32_t action; /* enum sp_emu_action; FAIL: only for ioctls; HANG to CORRUPT: only for jobs */
     uint32_t of_jobs;
-    uint64_t at;    /* number of the first ioctl or job that it changes; 1: the next one */
-    uint64_t count; /* 0: the injection never ends */
+    /* number of the first ioctl or job that the injection changes; 1: the next one */
+    uint64_t at;
+    uint64_t count; /* number of ioctls or jobs that the injection changes; 0: it never ends */
     uint64_t nrs[4];
     uint64_t value;
     uint64_t seed;
@@ -185,24 +186,26 @@ enum sp_emu_flaw {
     /* in domain `a`, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
     SP_FLAW_BIT,
     SP_FLAW_LINE,      /* in domain `a`, address line `b` (12 or more) is stuck at 0 */
-    SP_FLAW_FENCE,     /* the words of FENCE chunks are not written */
+    SP_FLAW_FENCE,     /* no job writes its sequence number to the BO of its FENCE chunk */
     SP_FLAW_INTERRUPT, /* a job's end raises no interrupt, so waits time out */
-    SP_FLAW_RECOVERY,  /* after a hang, every context is refused */
+    /* once the card has recovered, except by SP_EMU_RECOVER_SOFT, every submission to it returns
+     * -ECANCELED */
+    SP_FLAW_RECOVERY,
     /* after any reset, jobs hang on the rings of mask `b` of engine `a` (AMDGPU_HW_IP_*) */
     SP_FLAW_RESET,
     /* jobs on the engines of mask `a` (1 << AMDGPU_HW_IP_*) ignore their dependencies */
     SP_FLAW_DEPENDENCY,
-    SP_FLAW_SDMA_FILL, /* fills are xored with `a` */
-    SP_FLAW_SDMA_COPY, /* bit `b` of the byte at `a` of each copy is flipped */
-    SP_FLAW_WRITE_DATA, /* written data is xored with `a` */
-    SP_FLAW_COPY_DATA, /* copied data is xored with `a` */
+    SP_FLAW_SDMA_FILL, /* the value of an SDMA fill is xored with `a` */
+    SP_FLAW_SDMA_COPY, /* bit `b` of the byte at `a` of each SDMA copy is flipped */
+    SP_FLAW_WRITE_DATA, /* data that a WRITE_DATA packet writes is xored with `a` */
+    SP_FLAW_COPY_DATA, /* data that a COPY_DATA packet copies is xored with `a` */
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
     SP_FLAW_RELEASE,  /* RELEASE_MEM writes nothing */
     SP_FLAW_DISPATCH, /* dispatches start no waves */
     SP_FLAW_CODE,     /* dispatches whose code is in VRAM start no waves */
     SP_FLAW_IDS,      /* y and z of thread ids are swapped */
     SP_FLAW_WAVE64,   /* the upper 32 lanes get the ids of the lower 32 */
-    SP_FLAW_LDS,      /* a barrier flips bit `b` of the byte at `a` */
+    SP_FLAW_LDS,      /* a barrier flips bit `b` of the LDS byte at `a` */
     SP_FLAW_SCRATCH,  /* all waves of a group have the same scratch */
     SP_FLAW_USERPTR,  /* a submission takes `a` ns for each page of its userptrs */
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
@@ -252,17 +255,20 @@ struct sp_emu_fault_report {
     uint64_t pc;
     uint32_t group[3];
     uint32_t lane;
-    uint64_t lane_ops; /* lane operations of all jobs of the card so far, with or without a fault */
+    /* lane operations of all jobs of the card so far, with or without a fault; a vector instruction
+     * has one for each active lane */
+    uint64_t lane_ops;
     uint64_t vram_dispatches; /* dispatches so far whose code is in VRAM */
-    /* dispatches so far whose code is elsewhere; a card with VRAM fetches such code over its bus */
+    /* dispatches so far whose code is not in VRAM; a card with VRAM fetches such code over its
+     * bus */
     uint64_t other_dispatches;
     char text[256];
 };
 /* Kinds of bus traffic of a card with memory of its own: instructions, scalar loads (arguments),
- * packets, other reads, and writes. */
+ * packets, other reads, and writes. SP_BUS_NOT: the access does not use the bus. */
 enum sp_emu_bus { SP_BUS_CODE = 0, SP_BUS_SCALAR, SP_BUS_PACKETS, SP_BUS_DATA, SP_BUS_WRITTEN, SP_BUS_NOT };
-/* Counters of a card's caches. All are 0 if the card is lenient about caches. GL2 fetches memory in
- * pieces of 1 KiB. */
+/* Counters of a card's caches. All are 0 if the card is lenient about caches. GL2 fetches 1 KiB of
+ * memory at a time. */
 struct sp_emu_caches {
     uint64_t invalidations[5]; /* of the instruction cache, scalar cache, vector L0, GL1, GL2 */
     /* GL2 flushes by packets (GL2_WB) and by EMIT_MEM_SYNC; flushes of the kernel driver's fences

@@ -1,8 +1,8 @@
 /* The two languages of maps (elementwise expressions).
  *
  * Portable: the map_* kernels run a postfix program, one uint32_t per step: op | operand << 8. A
- * program leaves exactly one value. ops/expression/program.py writes such programs, and every
- * backend runs them.
+ * program leaves exactly one value on the stack. ops/expression/program.py writes such programs,
+ * and every backend runs them.
  *
  * Lowered: the cpu's kernel fused_map runs instructions over registers, struct sp_map_words below.
  * ops/expression/lower.py writes them. */
@@ -55,10 +55,10 @@ enum sp_map_op {
  * comparisons and WHERE. Its arithmetic wraps around. */
 enum sp_map_limits { SP_MAP_INPUTS = 8, SP_MAP_STACK = 32 };
 
-/* Element types in the lowered language of maps, which the cpu's kernel fused_map runs. Its
- * instructions have four words; the register of the last instruction is the result. An operand is
- * kind << 28 | index. A constant has eight bytes, which begin with a value of the operand's
- * type. */
+/* Element types in the lowered language of maps, which the cpu's kernel fused_map runs. An
+ * instruction is a struct sp_map_words. The last instruction writes the result to its register. An
+ * operand is kind << 28 | index, where `kind` is an enum sp_map_kind. A constant has eight bytes,
+ * which begin with a value of the operand's type. */
 enum sp_map_type {
     SP_MAP_F32 = 0,
     SP_MAP_F64 = 1,
@@ -72,7 +72,7 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* Kinds of operands.
+/* Kinds of operands: a register, an input or a constant.
  *
  * The rules of SP_MAP_CONVERT: A conversion between integer types wraps around. A conversion from
  * f64 to u8 truncates, then wraps around. All other conversions from a real type to an integer

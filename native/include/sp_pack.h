@@ -23,8 +23,9 @@ struct sp_packing {
     struct sp_signature sig;
 };
 
-/* Reasons to refuse a launch. Each concerns an argument, an axis or a word (groups, group_size,
- * shared), which an index names. core/launch_errors.py makes the message. */
+/* Reasons to refuse a launch. If a reason is about one argument, axis of the grid or option of the
+ * launch, its index comes with the reason. The options are 0 groups, 1 group_size, 2 shared.
+ * core/launch_errors.py makes the message. */
 enum sp_refusal {
     SP_REFUSED_KERNEL = 1, /* not a kernel */
     SP_REFUSED_KERNEL_CLOSED,
@@ -40,7 +41,8 @@ enum sp_refusal {
     SP_REFUSED_WORD, /* groups or group_size is no int and no tuple of ints, or shared is no int */
     SP_REFUSED_AXES, /* no axis, or more than three axes */
     SP_REFUSED_NO_GROUPS,
-    /* the grid follows from the arguments only for the kernel's own group size */
+    /* group_size is given without groups, and is not the kernel's own; the grid follows from the
+     * arguments only for the kernel's own group size */
     SP_REFUSED_OWN_SIZE,
     SP_REFUSED_GROUPS,
     SP_REFUSED_GROUP_SIZE,

@@ -37,9 +37,10 @@ struct sp_functions {
     /* Drops one reference; the last one frees the queue. The caller must not hold the queue's
      * lock. */
     void (*unref)(void *queue);
-    /* 1: `submitted`, `reached` and a `wait` without timeout may be called with the GIL held. They
-     * wait for no thread that could need the GIL. Releasing the GIL costs 30 ns, a third of a
-     * prepared launch. 0 for a driver that has locks of its own. */
+    /* 1: callers may keep the GIL during `submitted`, `reached`, and `wait` with a timeout of 0.
+     * These functions then wait for no thread that could need the GIL. Releasing the GIL would cost
+     * 30 ns, a third of a prepared launch. 0: callers release the GIL, because the driver has locks
+     * of its own. */
     int brief;
 };
 struct sp_handle {
@@ -66,7 +67,7 @@ int sp_queue_failure(void *queue, uint64_t value);
 /* Releases the queue's handle. In a forked child it does nothing. */
 void sp_queue_release(void *queue);
 
-/* The arguments of `submit`. */
+/* The arguments of a backend's `submit` (struct sp_functions). */
 struct sp_submission {
     void *queue;
     const void *records;

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 Refusal = tuple[int, int, int]
-"""(enum sp_refusal, index of the argument, axis or word, the number concerned)."""
+"""(enum sp_refusal, index of the argument, axis or launch option, the number concerned)."""
 Shape = tuple[Any, Any, Any]
 """(groups, group_size, shared)."""
 WORDS = ("groups", "group_size", "shared")

@@ -28,8 +28,8 @@ struct hot_key {
  * table can have the call: it has more than HOT_MOST_VALUES arguments or several ops.Constants, or
  * numpy's array layout is unknown. */
 int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t *words, struct hot_key *key);
-/* Adds `call_key` and the base class of constants to the module. Returns 0, or -1 with an
- * exception. */
+/* Adds the function `call_key` and the base class of ops.Constant to the module. Returns 0, or -1
+ * with an exception. */
 int hot_keys(PyObject *module);
 /* Returns 1 if a value can be kept and compared later: None, a bool, int or str, or a tuple of such
  * values. */

@@ -68,8 +68,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the block of constants of this call as a bytes object, or NULL. It is a Python object,
- * because a launch that waits for others needs the block after the call. */
+/* Returns the block of constants of this call as a bytes object, or NULL. The launch may end after
+ * the call does; a Python object can be kept alive until then. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -205,8 +205,8 @@ static int is_taken(const struct hot_row *row)
            queue->functions->check(queue, row->record, (size_t)row->record_nbytes) >= 0;
 }
 
-/* Returns 1 if each pointer that covers memory has a patch. After the arguments, the record has one
- * number per pointer: how many bytes the pointer covers. */
+/* Returns 1 if each pointer of the record that covers memory has a struct hot_patch. After the
+ * arguments, the record has one number per pointer: how many bytes the pointer covers. */
 static int is_patched(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -217,7 +217,8 @@ static int is_patched(const struct hot_row *row)
     return npointers == row->npatches;
 }
 
-/* Returns 1 if the source of a pointer argument exists and is memory of the right kind. */
+/* Returns 1 if the source of a pointer argument exists and is what the flags of `p` say: an object
+ * of core/ that points to memory, or a numpy array. */
 static int has_source(const struct hot_row *row, const struct hot_patch *p, PyObject *const *values, size_t nvalues)
 {
     if (p->source < HOT_FIXED || p->source >= (int32_t)nvalues)
@@ -301,7 +302,7 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
     /* a pointer that the row keeps may point into a numpy array's memory, which only the row keeps
-     * alive */
+     * alive: then an unfinished launch must keep the row */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

@@ -10,7 +10,9 @@ struct hot_patch {
     uint32_t flags;
     /* offsets in the record of the pointer's address, and of the number of bytes that it covers */
     uint32_t address_at, covered_at;
-    int64_t offset; /* bytes from the source's first element to the address that the kernel gets */
+    /* bytes from the first element of the memory that `source` names to the address that the
+     * kernel gets */
+    int64_t offset;
 };
 /* Sources of an address other than the call's arguments. HOT_RESULT: the result. HOT_BLOCK: the
  * block of constants. HOT_FIXED: the record already has the address. ops/calls/table.py has the
@@ -24,7 +26,7 @@ enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 }
 struct hot_number {
     uint32_t value; /* index of the number among the call's arguments */
     uint32_t code;  /* format character as in Python's struct module */
-    uint32_t at;    /* offset of the number in the block of constants */
+    uint32_t at;    /* byte offset of this number in the constants that the kernel reads */
     uint32_t pad;
 };
 
@@ -42,7 +44,8 @@ struct hot_row {
     unsigned long long compared;
     struct hot_queue *queue;
     PyObject *kernel, *kept; /* kept: tuple of pointers whose addresses are in the record */
-    PyObject *empty, *shape, *dtype; /* a new result is empty(shape, dtype) */
+    /* the Python call empty(shape, dtype) makes a new result */
+    PyObject *empty, *shape, *dtype;
     Py_ssize_t result_nbytes;
     /* 1: an unfinished launch needs memory of numpy's that only the call keeps alive */
     int holds;

@@ -130,11 +130,11 @@ static PyObject *put(PyObject *self, PyObject *given)
     Py_INCREF(old);
     PyList_SetItem(t->rows, at, given);
     Py_END_CRITICAL_SECTION();
-    Py_DECREF(old); /* last, because this may free many objects */
+    Py_DECREF(old); /* last: may free objects, whose destructors run other code */
     Py_RETURN_NONE;
 }
 
-/* ---- the type ---- */
+/* ---- the Python class Table ---- */
 
 /* Table(sets): makes a table of `sets` sets. Each set has room for WAYS rows. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)

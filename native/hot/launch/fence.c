@@ -48,7 +48,7 @@ static void dealloc(PyObject *self)
     else
 #endif
         PyObject_GC_Del(self);
-    Py_XDECREF(queue); /* last, because this may free many objects */
+    Py_XDECREF(queue); /* last: may free objects, whose destructors run other code */
     Py_DECREF(type);
 }
 

@@ -4,7 +4,7 @@
 #include "objects.h"
 
 /* Keeps `used`, the objects of an unfinished launch (NULL for none), until the queue has reached
- * `value`. No interrupt can be raised before they are kept. Sets no exception. */
+ * `value`. Python cannot raise KeyboardInterrupt before they are kept. Sets no exception. */
 void hot_keep_alive(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n);
 /* Keeps `used` as hot_keep_alive does, then waits for `value`, for Queue.timeout_s at most. Returns
  * 0, or -1 with an exception; the objects are kept even then. */

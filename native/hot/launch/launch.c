@@ -11,7 +11,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-static PyObject *names_of_words[HOT_WORDS]; /* "groups", "group_size", "shared" */
+/* names of launch's keyword arguments: "groups", "group_size", "shared" */
+static PyObject *names_of_words[HOT_WORDS];
 static PyObject *nothing;
 
 /* Puts the values of launch's keyword arguments in their places in `words`. Returns 0 with an

@@ -6,8 +6,9 @@
 /* A submission that Python has prepared. */
 struct hot_prepared {
     PyObject_HEAD
-    /* kept: owner of the memory of `prepared`. again: a Python function. If the backend's launch
-     * returns 0 or -errno, `go` calls `again` with this object and that number. */
+    /* kept: owner of the memory of `prepared`. again: a Python function. If the backend returns no
+     * timeline value but 0 or a negative number, the method `go` calls `again` with the prepared
+     * launch and that number. */
     PyObject *kept, *again;
     /* what `go` launches; changed only together with its owner `kept`, because another thread may
      * run `go` */

@@ -1,4 +1,4 @@
-/* The base classes of core's objects, with C fields at fixed offsets. */
+/* The base classes of the objects of sparkle_drv/core, with C fields at fixed offsets. */
 #include "objects.h"
 
 #include <stddef.h>

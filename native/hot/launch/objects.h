@@ -45,8 +45,9 @@ struct hot_storage {
  * core/abi/elements.py. */
 struct hot_pointer {
     PyObject_HEAD
-    /* The storage of the memory. Before `_begin` and after `_end` it is a closed storage. `_begin`
-     * sets the members below, which then never change. */
+    /* The storage that owns the memory. It is a closed storage before the pointer's method `_begin`
+     * sets up the pointer, and after the method `_end` has closed it. `_begin` also sets the
+     * members below, which then never change. */
     PyObject *storage;
     unsigned long long elements, address, nbytes;
 };
@@ -68,8 +69,8 @@ struct hot_device {
 /* Bits of hot_pointer.elements, as in core/abi/elements.py. */
 enum { HOT_READONLY_BIT = 128, HOT_BORROWED_BIT = 256 };
 
-/* A list of commands. `bound` is a struct hot_prepared while nothing in the list has changed, else
- * None. */
+/* A list of commands. `bound` is the struct hot_prepared that submits the list again. None: the
+ * list was not submitted since its last change, or C code cannot submit it. */
 struct hot_commands {
     PyObject_HEAD
     PyObject *bound;
@@ -89,8 +90,8 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* `append` of core/retire.py's deque, the backend, and the backend's handle of this queue;
-     * keep_alive.c appends entries with them */
+    /* What keep_alive.c needs to add entries to the retire list: the method `append` of the list's
+     * deque (core/retire.py), the backend, and the backend's handle of this queue. */
     PyObject *keeping[3];
     /* Three containers: entries of the device's retire list, retire lists of devices that are gone,
      * and waits of this queue for other queues. While one of them has items, a wait must also free
@@ -101,8 +102,8 @@ struct hot_queue {
     struct sp_handle *handle;
 };
 
-/* A base class, and the subclass of it that was seen first, most often the only one. Both are kept
- * for ever. */
+/* `type`: a base class. `seen`: the class of the first object that hot_is accepted, most often the
+ * only class that it ever accepts. References to both are never dropped. */
 struct hot_class {
     PyTypeObject *type, *seen;
 };

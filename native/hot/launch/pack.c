@@ -276,7 +276,7 @@ static PyMethodDef methods[] = {
     {"number", number, METH_VARARGS, "number(code, given): as plain, of one number for struct's code."},
     {"pack", pack, METH_VARARGS,
      "pack(device, kernel, args, groups, group_size, shared): the record of a launch of plain numbers, bytes; or why there is\n"
-     "none, (enum sp_refusal of sp_pack.h, index of the argument, axis or word, the number that it is about)."},
+     "none, (enum sp_refusal of sp_pack.h, index of the argument, axis or launch option, the number that it is about)."},
     {"judge", judge_record, METH_VARARGS,
      "judge(kernel, record): why a backend refuses a record of `pack`, as that says it; None: not for its limits or extents."},
     {"plain", plain, METH_VARARGS,

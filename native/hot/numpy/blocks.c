@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 
 static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20;
-enum { MOST_IDLE = 128 }; /* limit, because a search looks at each idle block */
+/* limit of the number of idle blocks, because a search looks at each of them */
+enum { MOST_IDLE = 128 };
 
 /* The header of a block of memory for numpy arrays. The data follow it. */
 struct block {
@@ -106,7 +107,7 @@ static void *give(void *context, size_t nbytes)
     struct block *found = fitting(nbytes);
     if (!found)
         found = map(nbytes);
-    if (!found) { /* idle blocks may have used up the memory */
+    if (!found) { /* the idle blocks may use all memory: unmap them, try again */
         hot_blocks_release();
         found = map(nbytes);
     }

@@ -23,8 +23,8 @@ struct handler {
 
 /* Indexes of functions in numpy's table (numpy/__multiarray_api.h). */
 enum { VERSION = 0, NDARRAY = 2, SET_HANDLER = 304, DEFAULT_HANDLER = 306 };
-/* The values of NPY_ABI_VERSION (numpy/numpyconfig.h) in numpy 1 and 2. The function VERSION
- * returns this value. */
+/* The values of NPY_ABI_VERSION (numpy/numpyconfig.h) in numpy 1 and 2. The function at index
+ * VERSION of numpy's table returns the value of the imported numpy. */
 enum { NUMPY_1 = 0x01000009, NUMPY_2 = 0x02000000 };
 
 PyTypeObject *hot_ndarray_type;
