@@ -6,9 +6,10 @@
 #include "sp_kmd.h"
 
 enum sp_record_flags {
-    /* also records the bytes of BOs that the CPU and each job changed, and waits for every CS */
+    /* also records the bytes that the CPU or a job changed in BOs, before and after each job; so
+     * the recorder waits for the end of each job */
     SP_RECORD_MEMORY = 1,
-    SP_RECORD_SHARED = 2 /* another process may use the path, so PATH.PID is written */
+    SP_RECORD_SHARED = 2 /* if another process writes the file PATH, this one writes PATH.PID */
 };
 
 struct sp_record_options {

@@ -25,8 +25,8 @@ static int hold(struct sp_record *r, const struct sp_record_node *node, struct s
     return !bo->unheld;
 }
 
-/* Writes the changed parts of one page, in units of GRAIN bytes. Neighbouring units become one
- * line. */
+/* Writes the changed parts of one page to the recording, in units of GRAIN bytes. Neighbouring
+ * units share one line of text. */
 static void page(struct sp_record *r, const struct sp_record_node *node, struct sp_record_bo *bo, uint64_t at,
                  const unsigned char *now, size_t nbytes, const char *who)
 {
@@ -58,7 +58,7 @@ void sp_record_pages(struct sp_record *r, struct sp_record_node *node, const cha
             if (bo->map)
                 memcpy(now, bo->map + at, n);
             else if (sp_record_peek(now, bo->user + at, n) != n)
-                /* the program has unmapped the range since; the next submission that uses it
+                /* the program has unmapped this memory; the next submission that uses it
                  * fails */
                 break;
             if (memcmp(now, bo->held + at, n) != 0)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sparkle_drv.core.fence import Fence
     from sparkle_drv.core.queue import Queue
 
-# If a queue has this many recorded waits, the waits that succeeded are dropped.
+# Once a queue's list of waits has this many entries, each new wait first drops the oldest ones, up
+# to the first that failed or has not ended.
 MANY = 64
 # Timeout of `judge` for each fence. The submissions of these fences have ended, but another thread
 # may delay the report of such an end for 0.1 s. This delay must not look like a timeout.

@@ -187,8 +187,8 @@ class Queue(QueueBase, Closing):
         tells = self._device._abilities.tells_failure
         if tells is not None:
             return tells.failure(self._handle, value) != 0
-        # A backend without the ability TellsFailure reports a failure of the submission only once.
-        # This wait may be that report. Then a later wait does not raise the failure.
+        # A backend without the ability TellsFailure reports the failure of a submission to one wait
+        # only. If this is that wait, a later wait does not raise the failure.
         return self._backend.wait(self._handle, value, 0) != 0
 
     def fence(self, value: int) -> Fence:

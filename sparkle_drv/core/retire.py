@@ -27,8 +27,8 @@ from sparkle_drv.backends.base import Backend
 SLICE_NS = 100_000_000  # one wait in C is at most this long, so that Ctrl-C is noticed
 # How long a finalizer waits for work, and how long an `__exit__` waits after Ctrl-C.
 BRIEFLY_S = 1.0
-# If a check of the list of a device that is gone took t s, the next check comes at least 20 t s
-# later.
+# If a check of the list of a device that is gone took t seconds, the next check comes at least
+# SPACED * t seconds later.
 SPACED = 20
 _NEVER = 1 << 64  # above every timeline value
 _UNSETTLED = _NEVER + 1  # stands for a timeline value that the backend does not know yet
@@ -58,8 +58,9 @@ class RetireList:
 
     def retire(self, release: Callable[[], object]) -> None:
         """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The values that the device's own queues must reach are set only after the entry is in the
-        # list (_UNSETTLED). So an interrupt cannot lose the entry meanwhile.
+        # The entry is put into the list before it is known which values the device's own queues
+        # must reach: _UNSETTLED stands for them. So an interrupt while they are looked up cannot
+        # lose the entry.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
@@ -117,7 +118,7 @@ class RetireList:
             other._look()
             if not other._entries:
                 _unfinished.discard(other)
-                other._look()  # another thread may have put an entry back into `other` meanwhile
+                other._look()  # another thread may have put an entry back before `discard`
             ended_s = time.monotonic()
             other._next_s = ended_s + SPACED * (ended_s - began_s)
 

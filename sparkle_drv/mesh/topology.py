@@ -144,9 +144,9 @@ class Topology:
         if average is None or not 0 < ratio < math.inf:
             return
         now = average.slowed(self._alone.links[way])
-        # `ratio` compares with a prediction of `_network`, which may have been made before the
-        # latest corrections of `average`. So `seen` compares the measured time with the present
-        # averages.
+        # `ratio` is the measured time divided by the prediction of `_network`. That prediction may
+        # be older than the latest corrections of `average`. So `seen` compares the measured time
+        # with a prediction from the present averages.
         seen = math.log(ratio * self._network.links[way].at(nbytes) / now.at(nbytes))
         step = WEIGHT * max(-math.log(FAR), min(math.log(FAR), seen))
         part = min(1.0, now.a / now.at(nbytes))

@@ -69,8 +69,8 @@ def begin(gfx: float, engines: int) -> list[int]:
     packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     alone: dict[str, int] = {}
     for name, value in common(gfx, engines).items():
-        # COMPUTE_STATIC_THREAD_MGMT_SE7 is right before this register, which still needs its own
-        # packet.
+        # COMPUTE_DISPATCH_INTERLEAVE follows COMPUTE_STATIC_THREAD_MGMT_SE7 directly, so one packet
+        # could write both. It has a packet of its own, as in the listing of AMDGPU_FACTS 4.4.
         if name == "COMPUTE_DISPATCH_INTERLEAVE":
             packets += pm4.set_registers(alone, gfx=gfx)
             alone = {}

@@ -41,7 +41,7 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = PWS  # an ACQUIRE_MEM with pws_ena waits for this counter
+                self.released = PWS  # no address: an ACQUIRE_MEM with pws_ena waits for a counter
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
             self.dispatch = None if self.released == PWS else self.dispatch
         elif step.name.startswith("WAIT_REG_MEM"):

@@ -15,7 +15,7 @@ from sparkle_drv.amd.tables.setreg import SetPairs, SetPairsPacked, SetRegisters
 
 RAW, BYTES, IB, NOP = "RAW", "BYTES", "IB", "NOP"
 WRITERS = (SetRegisters, SetPairs, SetPairsPacked)
-# Elements of SET packets that are computed from the packet's list of registers.
+# By class of SET packet: the class's attributes that are computed from the list of registers.
 _IMPLIED = {
     SetRegisters: ("reg", "values"),
     SetPairs: ("pairs",),

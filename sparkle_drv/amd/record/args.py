@@ -103,7 +103,8 @@ ARRAYS: dict[str, list[Array]] = {
         )
     ],
 }
-# By call: offset of the absolute time (CLOCK_MONOTONIC) until which the call may block.
+# By ioctl: where its argument has the absolute time (CLOCK_MONOTONIC) until which the ioctl may
+# block, as an offset in bytes.
 TIMEOUTS = {
     "SYNCOBJ_WAIT": _at("struct drm_syncobj_wait", "timeout_nsec"),
     "SYNCOBJ_TIMELINE_WAIT": _at("struct drm_syncobj_timeline_wait", "timeout_nsec"),
@@ -111,7 +112,7 @@ TIMEOUTS = {
     "AMDGPU_WAIT_CS": _at("union drm_amdgpu_wait_cs", "in.timeout"),
     "AMDGPU_WAIT_FENCES": _at(_FENCES, "in.timeout_ns"),
 }
-# Calls that wait for jobs or ask for their state.
+# Ioctls that wait for jobs or ask for their state.
 OF_JOBS = {
     *TIMEOUTS,
     "AMDGPU_FENCE_TO_HANDLE",

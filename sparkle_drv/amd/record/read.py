@@ -98,7 +98,7 @@ class _Reader:
     def __init__(self) -> None:
         self.chips: dict[int, str] = {}
         self.nodes: dict[int, str] = {}
-        # IBs of the next CS: queue, GPU address, dwords
+        # IBs of the next AMDGPU_CS ioctl, each: queue, GPU address, dwords
         self.heads: list[tuple[str, int, list[int]]] = []
         self.call: Call | None = None
 

@@ -26,7 +26,8 @@ from .node import Bo, Node, errno_name, times
 from .read import Call, Close, RecordingError, Unheld, Write, read_recording
 
 NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel driver refused
-MOST = 1 << 28  # limit of the bytes that a pointer points to; every real call has far fewer
+# Limit of the bytes to which one pointer in an ioctl's argument points. Real ioctls have far fewer.
+MOST = 1 << 28
 OpenNode = Callable[[read.Node], tuple[Any, int]]
 
 
@@ -303,8 +304,8 @@ class _Replay:
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
-        # Two pointers may have the same address, for which `memory` keeps only one block. So `kept`
-        # has every block.
+        # `memory` has one block for each address. If two pointers have the same address, the later
+        # block replaces the earlier one there, and only `kept` keeps the earlier one alive.
         made.kept.append(memory)
         return memory
 
@@ -331,7 +332,7 @@ class _Replay:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
             raise _Skip("the recorded GEM_USERPTR failed, or the size of its memory was 0")
-        made.user = mmap.mmap(-1, nbytes)  # memory of whole pages, as the call requires
+        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the ioctl requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
     def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
@@ -392,8 +393,9 @@ def _filled_up(call: Call) -> Call:
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
         raise _Skip("this version of sparkle_drv does not know the call")
-    # Compares type and number of the request, and the number of bytes that the request says
-    # (asm-generic/ioctl.h).
+    # A request encodes the ioctl's type, its number and the size of its argument
+    # (asm-generic/ioctl.h). Type and number must be those of our declaration, and the size must be
+    # that of the recorded argument.
     if (known ^ call.request) & 0xFFFF or len(call.before) != call.request >> 16 & 0x3FFF:
         raise ValueError(
             f"{call.name}: expected a request like {known:#x}, and as many bytes as it says, "

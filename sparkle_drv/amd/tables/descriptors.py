@@ -48,8 +48,8 @@ class KernelDescriptor(Structure, name="kernel descriptor"):
     compute_pgm_rsrc3 = U32()
     compute_pgm_rsrc1 = U32()
     compute_pgm_rsrc2 = U32()
-    # User SGPRs are assigned in the order of these bits, from s0 on. The comments have the numbers
-    # of SGPRs.
+    # User SGPRs are assigned in the order of these bits, from s0 on. The number in the comment
+    # beside a bit says how many SGPRs it takes.
     properties = Word(
         enable_private_segment_buffer=bits(0),  # 4
         enable_dispatch_ptr=bits(1),  # 2

@@ -232,7 +232,8 @@ for _n, _byte in enumerate(
         f"COMPUTE_STATIC_THREAD_MGMT_SE{_n}",
         _byte,
         _CU_MASK,
-        # On gfx10.3 RELAUNCH and wave restore have the addresses that SE4 to SE7 have on gfx11.
+        # SE4 to SE7 exist from gfx11 on. On gfx10.3 COMPUTE_RELAUNCH and COMPUTE_WAVE_RESTORE_0
+        # to 2 have their addresses.
         GFX if _n < 4 else G12 if _n == 8 else G11UP,
         alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
@@ -267,7 +268,7 @@ COMPUTE_DISPATCH_INTERLEAVE = _reg(
     "COMPUTE_DISPATCH_INTERLEAVE", 0xB8BC, Word(INTERLEAVE=bits(0, 9)), G11UP
 )
 # Only the kernel driver restores saved waves. On gfx10.3 these registers have the addresses that
-# SE4 to SE7 have on gfx11.
+# COMPUTE_STATIC_THREAD_MGMT_SE4 to SE7 have on gfx11.
 _reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
 for _n in range(3):
     _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)

@@ -40,7 +40,7 @@ class Packet(packet.Packet):
         queues: tuple[str, ...] = QUEUES,
         name: str = "",
     ):
-        if opcode < 0:  # the base class of packets that share their elements
+        if opcode < 0:  # a base class, whose subclasses inherit the fields in SHARED
             return
         cls.OPCODE, cls.LEVELS, cls.ON = opcode, gfx, queues
         inherited = {k: v for b in cls.__mro__[1:-1] for k, v in getattr(b, "SHARED", {}).items()}

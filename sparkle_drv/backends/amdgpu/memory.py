@@ -49,4 +49,5 @@ class MemoryHandle:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        self.owner = None  # last: until the handle was freed, the driver locked the owner's pages
+        # The owner is dropped last: the driver locks its pages until the handle is freed.
+        self.owner = None

@@ -129,8 +129,8 @@ class CpuBackend:
         self._flags = lib.SP_PLAN_DETERMINISTIC if settings.deterministic else 0
         nodes = which.nodes if which else machine.nodes(root)
         # Whether sp_cpu_first_touch places new memory. That function also touches memory in the
-        # calling thread, which may be on a node without named cores. So a device on named cores
-        # does not call it: the device's threads touch new memory first when they use it.
+        # calling thread, which may run on a NUMA node without named cores. So a device on named
+        # cores does not call it: the device's threads touch new memory first when they use it.
         self._placed = which is None and threads > 1 and len(nodes) > 1
         if self._placed or which:
             check(_place(native.device, nodes, threads), "place threads on cores", self._uri)

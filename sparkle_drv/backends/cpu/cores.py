@@ -96,7 +96,7 @@ def _by_node(cores: set[int], nodes: tuple[machine.Node, ...]) -> tuple[machine.
         for node in nodes
         if (cpus := tuple(cpu for cpu in node.cpus if cpu in cores))
     ]
-    # Linux does not report the node of every core
+    # Linux does not report the NUMA node of every core
     if sum(len(node.cpus) for node in found) != len(cores):
         return (machine.Node(0, tuple(sorted(cores))),)
     return tuple(found)

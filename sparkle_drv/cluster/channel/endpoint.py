@@ -33,7 +33,7 @@ SILENCE_S = 3.5
 """Seconds of silence after which a peer is lost."""
 _TICK_S = 0.005  # seconds that an acknowledgement waits for a frame that can carry it
 _MOST_HELLO = 16 << 10  # bytes of a handshake message at most
-_PENDING = 64  # handshakes that may be in progress
+_PENDING = 64  # handshakes that may be in progress at a time; one more drops the oldest
 _STEPS = {
     "step": Field(str, 1, 16),
     "body": Field(dict, 0, 64),

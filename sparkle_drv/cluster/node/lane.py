@@ -32,7 +32,7 @@ BACKLOG = 4 << 20
 """Bytes of reports and replies that may wait for a client; then the node waits, too."""
 BACKLOG_S = 30.0
 """Seconds after which a client that takes nothing is given up."""
-_ROOM_S = 3600.0  # seconds that a submission waits for room in a full queue
+_ROOM_S = 3600.0  # the most seconds that a submission waits for room in a full queue
 
 
 class Work(Protocol):
@@ -190,7 +190,8 @@ class Lane:
             told = self.queue.device._abilities.tells_fault
             words = told.fault(handle, came.value) if told is not None else ""
             self._fail(value, -rc, words)
-        # `wait` also raises failures of queues that this one waited for. Their lanes report them.
+        # `wait` also raises failures of other queues for which this queue waited. The lanes of
+        # those queues report them.
         with contextlib.suppress(SparkleError):
             came.wait(0)  # lets the device release what it keeps for the fence
         if self.queue.timing and (times := backend.times(handle, came.value)) is not None:

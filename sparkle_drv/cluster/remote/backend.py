@@ -193,8 +193,8 @@ class RemoteBackend:
             forget.atexit = False
             kept = weakref.ref(given)
 
-            # Called if the node refuses, because a quota is full. Each launch then sends the
-            # record.
+            # Called if the node refuses to keep the record, because a quota is full. Each launch
+            # then sends the record.
             def refused() -> None:
                 forget.detach()
                 if (there := kept()) is not None:

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-_KEPT = 4096  # unread faults kept for a queue at most; also the limit of unread times
+# The most faults that a queue keeps until they are read; also the most entries (start, end) of when
+# a submission ran.
+_KEPT = 4096
 
 
 class Read:

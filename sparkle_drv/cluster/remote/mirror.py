@@ -123,8 +123,8 @@ class Mirrors:
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                # `held` is read before `changes`. A view that is dropped in between thus leaves
-                # the mirror in place, and the next call finds the view's last changes.
+                # `held` is read before `changes`. If the caller drops the view in between, this
+                # call keeps the mirror, and the next call sends the last changes.
                 held = mirror.held
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)

@@ -115,8 +115,8 @@ class Session:
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
         idle = self.channel.post_packed(packed + _VALUE.pack(_U64, value), None, follows)
-        # This assignment follows the post without a call in between. Python handles Ctrl-C at
-        # calls, and then the item would be posted but its value not counted.
+        # No call may come between posting the item and this assignment, because Python handles
+        # Ctrl-C at calls. Ctrl-C there would leave the item posted and its value not counted.
         line.submitted = value
         if idle:
             self.channel.flush()

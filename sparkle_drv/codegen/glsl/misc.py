@@ -46,7 +46,8 @@ for (; step < last; step++)
     if not info.software:
         body = steps.format(size=64, links=_links(64))
         return Kit(name, info, (1, 1, 1)).finish(f"{start}{body}\ny[0] = x;", ("1",))
-    size, lanes = min(1024, info.max_group_size), 8  # llvmpipe's largest vector: 256 bits
+    # `lanes`: the threads in llvmpipe's largest vector, 256 bits.
+    size, lanes = min(1024, info.max_group_size), 8
     part = 60000 * _ROUND
     body = f"""\
 {start}\

@@ -1,10 +1,11 @@
 """reduce_{sum,max,min}: y[o, i] over r of x[o, r, i], one dispatch, no atomics.
 
-The threads of a group form `cols` x `rows` x `outs`. The group computes `cols` neighbouring columns
-i (256 at most). `rows` threads share the elements of one column. If the group has threads for more
-columns, it computes them for `outs` outputs o. Each of the `rows` threads reduces 16 elements or
-more. Their results are combined in shared memory, pair by pair. `_groups` repeats this arithmetic
-in the language of core/abi/extent.py, so change both together.
+The threads of a group form `cols` x `rows` x `outs`. `cols` counts neighbouring values of i, 256 at
+most. `rows` threads together reduce the n elements of one result y[o, i], at most 16 elements each
+if the group has enough threads. If `cols` x `rows` threads are fewer than the group has, the group
+computes results for several neighbouring o: `outs` of them. The results of the `rows` threads
+are combined in shared memory, pair by pair. `_groups` repeats this arithmetic in the language of
+core/abi/extent.py, so change both together.
 
 Sums of i32 are i64, stored as pairs of words, low word first. max and min are NaN if an element is
 NaN.

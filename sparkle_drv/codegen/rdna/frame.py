@@ -160,9 +160,9 @@ class _Kernel:
             base = _pair(self.pointer(f"x{slot}"))
             name = self.wide("global_load", self.vector)
             self.code.line(f"{name} {{}}, {{}}, {base}", [self.loaded[slot]], [self.offset])
-        # partial_load jumps to this label, after it has written the same registers and `index`. The
-        # allocator does not see the lines of partial_load. So the line of the label claims to write
-        # `index`.
+        # The code at partial_load writes `index` and the registers that the loop above loads, then
+        # jumps to this label. The register allocator does not see that code. So the label's line
+        # declares that it writes `index`.
         self.code.line("operate:", [self.index], [self.offset, *self.loaded.values()])
         if self.graph.constants:
             self.code.line("s_waitcnt lgkmcnt(0)")

@@ -122,7 +122,8 @@ def _log(k: Code, x: Value) -> Reg:
     product = k.op("v_mul_f32", high, power)
     rest = k.op("v_fma_f32", power, high, Minus(product))
     rest = k.op("v_fma_f32", power, low, rest)
-    total = k.op("v_add_f32", product, rest)  # NaN if `power` is infinite
+    # `total` is NaN if `power` (the logarithm to base 2) is infinite; then k.select takes `power`.
+    total = k.op("v_add_f32", product, rest)
     return k.select(k.compare("v_cmp_gt_f32", INFINITY, Abs(power)), total, power)
 
 
@@ -138,7 +139,7 @@ def _tanh(k: Code, x: Value) -> Reg:
     near = k.op("v_mul_f32", near, z)
     near = k.op("v_fma_f32", near, x, x)
     twice = k.op("v_add_f32", Abs(x), Abs(x))
-    # v_min_f32 loses a NaN, but for NaN the last selection takes `near`.
+    # v_min_f32 loses a NaN. But if x is NaN, k.select below takes `near`, which is NaN too.
     twice = k.op("v_min_f32", lit(_EXP_MOST), twice)
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")

@@ -18,7 +18,7 @@ _INTEGERS = {"u": "i", "b": "i", "bf": "i"}
 ANY = 127
 READONLY = 128
 BORROWED = 256
-# Element type of a pointer -> the bits of the array elements that the pointer accepts.
+# Element type of a pointer -> mask of the array element types that it accepts (bits of _BITS).
 POINTERS = {"f64": 1, "f32": 2, "f16": 4, "bf16": 32, "i8": ANY, "u8": ANY}
 POINTERS |= {f"{sign}{bits}": bit for sign in "iu" for bits, bit in ((64, 8), (32, 16), (16, 32))}
 

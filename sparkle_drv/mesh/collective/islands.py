@@ -109,8 +109,9 @@ def by_islands(
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
             parts = cuts(size, itemsize, [1 / len(owners)] * len(owners))
-            # Two owners send each other the whole unit, one message each. With halves, as for more
-            # owners, each would send as many bytes in two messages.
+            # Two owners send each other the whole unit, in one message each. More owners each add
+            # up a part of it and then exchange the results. Two owners that did so would send as
+            # many bytes, but in two messages each.
             if len(owners) == 2:
                 parts = [(0, size)] * 2
             came: list[tuple[Region, Region]] = []

@@ -136,7 +136,8 @@ class _Work:
         self._asleep: dict[Lane, Step] = {}  # for each sleeping lane, the step that it begins next
         # The lanes that sleep until a step has ended, by the number of the step.
         self._waiting: dict[int, set[Lane]] = {}
-        # Lanes that a thread has begun, and those in `_never`: no thread may begin one of them.
+        # Lanes that no thread may begin any more: a thread has begun them, or an interrupt
+        # stopped the run first.
         self._claimed: set[Lane] = set()
         # Lanes that had not begun when an interrupt stopped the run: they never begin.
         self._never: set[Lane] = set()
@@ -241,7 +242,7 @@ class _Work:
     def _tell(self, ran: Ran) -> None:
         try:
             self.told(ran)
-        except Exception:  # `failed` raised: `run` still raises the step's error
+        except Exception:  # the caller's callback raised; `run` still raises the step's error
             log.exception(
                 "step %d, %s: the callback for its failure raised", ran.step.number, ran.step
             )

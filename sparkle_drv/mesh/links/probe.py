@@ -78,9 +78,9 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # Stops if the transfers of the next size could take too long. The next size has eight to
-        # sixteen times the bytes. Its transfer is made EACH + 1 times, or at least twice for the
-        # first LEAST_SIZES sizes.
+        # The loop ends if the transfers of the next size, which has up to sixteen times the bytes,
+        # could take too long. Until LEAST_SIZES sizes are measured, two transfers must fit into
+        # MOST_LINK_S. After that, EACH + 1 transfers must fit into LINK_S.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)
