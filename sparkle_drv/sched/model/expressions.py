@@ -97,8 +97,9 @@ def _predicted(
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # Times are per byte that is read or written. The measured chain reads two elements and
-            # writes one for each result. The program reads and writes `nbytes` for each result.
+            # The measured times are per byte that is read or written. For each result, the
+            # measured expression reads two elements and writes one, and the program reads and
+            # writes `nbytes` bytes.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)
