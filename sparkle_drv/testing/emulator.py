@@ -328,7 +328,7 @@ class Node(raw.Node):
         self._descriptor = [fd]
         self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
-        self.next_va = 0x1_0000_0000  # GPU address of the next mapping (class Gpu)
+        self.next_va = 0x1_0000_0000  # the next GPU address that take_va returns
         self._lock = threading.Lock()
 
     @property

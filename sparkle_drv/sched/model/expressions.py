@@ -82,7 +82,7 @@ def task_class(
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
-    # Elements of these types may have to be converted by the host.
+    # The name has the types of elements that no probe measures: the host may have to convert them.
     stored = {code.result, *code.input_types} - _MEASURED
     return f"{op}_{'_'.join(sorted(code.types | stored))}:{text}" + ", broadcast" * broadcast
 
