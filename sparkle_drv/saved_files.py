@@ -48,7 +48,7 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
                 os.unlink(name)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # names `path`
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the error names `path`
 
 
 def _opened(path: Path, flags: int) -> int:

@@ -114,7 +114,8 @@ def write(out: Path, own: Path, wheels: dict[str, list[Path]], library: Path) ->
     digest = hashlib.sha256()
     for name, data in parts.items():
         digest.update(name.encode() + hashlib.sha256(data).digest())
-    # The least glibc: 2.28, which manylinux_2_28 means (PEP 600), or what our own binaries need.
+    # The least glibc: the later of 2.28, which manylinux_2_28 means (PEP 600), and the version
+    # that our own binaries need.
     least = max((2, 28), glibc_of(*binaries(own), library.read_bytes()))
     manifest = {
         "digest": digest.hexdigest()[:16],

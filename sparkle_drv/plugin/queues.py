@@ -388,7 +388,7 @@ class Queues:
         for wait in given.waits:
             other = self._open.get(wait.queue)
             if other is None:
-                continue  # the handle is gone: its work had ended
+                continue  # the awaited queue is closed, so its work has ended
             with other.looking:
                 self._look(other)
                 found += [f.work for f in other.flight if f.value <= wait.value][-1:]

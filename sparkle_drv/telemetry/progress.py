@@ -64,7 +64,7 @@ class _Line:
         self._due = True
         self._timer = threading.Timer(LONG_S, self._print)
         self._timer.daemon = True
-        # Without a thread for the timer, `end` prints the line.
+        # If no thread can start for the timer, `end` prints the text that the timer would print.
         with contextlib.suppress(RuntimeError):
             self._timer.start()
 

@@ -32,7 +32,7 @@ FIRST_BUS = 3
 _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
 # the common machine of a process, by process id: a forked child has its own machine
 _machines: dict[int, Machine] = {}
-# machines for cards with options, by process id and the cards' text in a URI
+# machines of cards with options, by (process id, the cards in a URI: "gfx1103:kms-3.42")
 _apart: dict[tuple[int, str], Machine] = {}
 _others: list[Machine] = []  # machines that `on` uses in place of the process's own
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()

@@ -145,7 +145,7 @@ class Machine:
         check(rc, "sp_emu_machine_open")
         self._machine = out[0]
         self._ops = lib.sp_emu_machine_ops(out[0])
-        # A call holds this lock where another thread might close the machine or node that it uses.
+        # Held by calls during which another thread must not close the machine.
         self._naming = threading.RLock()
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)
@@ -328,7 +328,7 @@ class Node(raw.Node):
         self._descriptor = [fd]
         self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
-        self.next_va = 0x1_0000_0000  # the next address that Gpu maps at
+        self.next_va = 0x1_0000_0000  # the next GPU address that take_va returns
         self._lock = threading.Lock()
 
     @property

@@ -264,8 +264,8 @@ class SimBackend:
             return -queue.told[value][0] if value in queue.told else rc
 
     def failure(self, queue: _Queue, value: int) -> int:
-        """Returns how the submission of a reached value ended: 0, or -errno if it failed. A failure
-        that no wait has reported stays unreported.
+        """Returns how the submission of a reached value ended: 0, or -errno if it failed. This call
+        does not count as a report of the failure: a later wait still reports it.
         """
         with queue.lock:
             found = queue.told.get(value) or queue.failed.get(value)
@@ -378,7 +378,7 @@ class SimBackend:
                     end = queue.time.runs(new, self.clock(), begins)
                 if value == before:  # the copy was done at once, and the caller has waited for it
                     at_once = end
-                    # the earlier failure of this value was reported already
+                    # A wait for this value has already reported that a submission failed.
                     if value in queue.told:
                         value = 0
         if at_once is not None:

@@ -78,7 +78,7 @@ class Clock:
         self._running = 0  # number of lanes that run
         # numbers of threads that wait for an event: of lanes (True), and of others (False)
         self._asleep = {True: 0, False: 0}
-        self._outlives: set[int] = set()  # threads whose program has ended
+        self._outlives: set[int] = set()  # ids of threads that run on after their lane has ended
         self._sleepers: dict[int, _Sleeper] = {}  # the waits for events, by thread id
         self._woke = False  # whether a waiting thread was woken since the last call of _pass began
         self._stirred = time.monotonic()
@@ -115,7 +115,9 @@ class Clock:
             self._pass()
 
     def outlives(self, thread: int) -> None:
-        """Stops counting `thread`, whose program has ended: its waits no longer let time pass."""
+        """Stops counting `thread`, which runs on although its lane has ended: its waits no longer
+        let time pass.
+        """
         with self.lock:
             self._outlives.add(thread)
             sleeper = self._sleepers.get(thread)

@@ -101,7 +101,8 @@ class Fabric:
             if math.isfinite(getattr(port, kind))
         }
         self._flows: list[_Flow] = []
-        self._since_s = 0.0  # the time at which `left` of each flow was right
+        # the time at which each flow's `left`, the bytes still to move, was last computed
+        self._since_s = 0.0
         self._turn = 0  # how often the rates have changed
 
     def carry(self, pair: Pair, nbytes: int, begin_s: float, factor: float = 1.0) -> Event:
@@ -191,7 +192,7 @@ def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimM
     devices = {}
     for uri in named.places:
         add = named.adds.get(uri)
-        # An addition reads two arrays and writes a third, so the bytes of three pointers count.
+        # An addition reads two arrays and writes a third. So its rate counts three arrays' bytes.
         other = (
             Rate(1e-9, math.inf) if add is None else Rate(add.a, 3 / add.b if add.b else math.inf)
         )

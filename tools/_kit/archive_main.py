@@ -224,7 +224,7 @@ def main(argv):
     words = " ".join(argv)
     if argv[:1] in (["ladder"], ["mem"]) and not any(d in words for d in ("emu", "cpu", "egl")):
         for line in nodes():
-            say(line)  # only a hint: the ladder's first rungs give details
+            say(line)  # why no card can be opened; the ladder's first rungs give details
     sys.path.insert(0, place)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
     tool = argv if argv[:1] and argv[0] in OTHERS and argv[0] != "info" else ["bringup"] + argv

@@ -78,7 +78,7 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
         return Array._deferred(new, new.dtype, shape)
     made = new.run()
     if made.fence is not None:
-        made.fence.wait()  # others may write to the operands without waiting for this fence
+        made.fence.wait()  # code outside this package may write to the operands at any time
     return made
 
 

@@ -68,7 +68,7 @@ def outline(text: str) -> str:
 
 
 class _Token(NamedTuple):
-    kind: str  # "number" "name" "sign" "end"
+    kind: str  # "number", "name", "sign" or "end"
     text: str
     at: int
 

@@ -28,7 +28,8 @@ TAGS = (*_NAMES, "bool")
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 REAL = frozenset({"exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos"})
 """Functions whose results are floats, also for integers."""
-# For exp, sqrt and the like: kind of a small integer, bool or int -> kind of the result.
+# For exp, sqrt and the like of whole numbers: the operand's kind -> the result's kind. The operand
+# is a bool, an integer of 8 or 16 bits, or an int of Python.
 _SMALL = {
     **dict.fromkeys(("bool", "int8", "u8"), "f16"),
     **dict.fromkeys(("int16", "uint16"), "f32"),

@@ -195,7 +195,7 @@ class Typed:
         if whole == 0:
             return self.add("eq", wide, (one, one))  # x == x is 1 for whole numbers
         found = one
-        for bit in bin(whole)[3:]:  # bits of the exponent after the highest
+        for bit in bin(whole)[3:]:  # the exponent's bits below its highest one
             found = self.add("mul", wide, (found, found))
             if bit == "1":
                 found = self.add("mul", wide, (found, one))

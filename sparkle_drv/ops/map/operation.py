@@ -32,7 +32,8 @@ from sparkle_drv.ops.tiles import gpu as tiles_gpu
 from . import fused
 
 _WANTED = tuple(check.DTYPES.values())
-_CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}  # codes in native/hot/launch/scalar.c
+# tag of an element type -> the code that native/hot/launch/scalar.c has for it
+_CODES = {"f32": "f", "f64": "d", "i32": "i", "i64": "q"}
 _NAMES_END = 0
 """Ends the names in the key of a call, so that a text among the values is not taken for a name."""
 Shape = tuple[int, ...]

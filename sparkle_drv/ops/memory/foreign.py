@@ -61,7 +61,8 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
         found = adopt(dev, given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: cannot use this array: {error}") from error
-    if found is None:  # `given` named another device in this export
+    # `place_of` has asked `given` for its DLPack device, and `adopt` has asked again.
+    if found is None:  # the second answer was another device
         raise TypeError(
             f"{short(name)}: expected the same DLPack device from each call, got another one"
         )

@@ -33,7 +33,8 @@ from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.shapes import space
 
 Shape = tuple[int, ...]
-Run = tuple[int, bool]  # (elements along neighbouring axes, True if these axes are reduced)
+# (number of elements along neighbouring axes, True if these axes are reduced)
+Run = tuple[int, bool]
 
 
 class Lazy:

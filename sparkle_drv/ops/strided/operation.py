@@ -91,7 +91,8 @@ def strided_copy(
     stage = staging.Stage(dev, {"dst": dst, "src": src})
     kernel = staging.kernel(dev, f"strided_u{8 * move.width}")
     arguments = (*move.padded(), *move.offsets, *move.needed)
-    stage.launch(kernel, dst.buffer, src.buffer, *arguments)  # a Buffer takes any element type
+    # The kernel moves unsigned integers. It refuses Arrays of another dtype, but a Buffer has none.
+    stage.launch(kernel, dst.buffer, src.buffer, *arguments)
     dst.fence = stage.fence
     return dst
 

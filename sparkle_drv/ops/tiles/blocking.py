@@ -160,8 +160,8 @@ def _for_few_rows(
     near_c = m <= 2 * tile.mr and m * n * itemsize <= l2 // 8
     if near_c and not packs and n * k * itemsize > own(info.caches, 3) // 2:
         # The kernel reads b once, from memory, without packing it. With core.far_rows, it reads b
-        # row by row, while c stays in L2. Otherwise it reads b one panel after another. A panel is
-        # read once or twice: for each of the one or two micro-tiles of rows of c. So kc is chosen
+        # row by row, while c stays in L2. Otherwise it reads b one panel after another. The rows of
+        # c make one or two micro-tiles, and each of them reads the panel once. So kc is chosen
         # such that a panel takes half of L1.
         if core.far_rows:
             nc = down(min(l2 // 4, ALONG_NBYTES) // (core.far_rows * itemsize), tile.nr)

@@ -45,7 +45,8 @@ HARDWARE_TILES = (128, 8, 8), (64, 16, 4), (32, 16, 4)
 thread)."""
 _ENOUGH_THREADS = 32768  # enough threads for a GPU whose number of compute units is unknown
 _THREADS_A_UNIT = 512
-_PARTS = 64  # parts of a row to reduce, if the device's number of compute units is unknown
+# into how many parts a reduction cuts a row, if the device's number of compute units is unknown
+_PARTS = 64
 WORTH_PARTS = 1 << 15
 """The least elements of a part of a row. Smaller parts do not save the time that the second launch
 costs."""

@@ -73,7 +73,8 @@ def gemm(
         if wrong:
             return wrong
     clean = rows[:, None] & columns
-    odd = np.flatnonzero(~clean)  # elements whose row of a, column of b or bias is not finite
+    # the elements of the result whose row of a, column of b, or bias is not finite
+    odd = np.flatnonzero(~clean)
     none = np.flatnonzero(clean & ~np.isfinite(got))
     with np.errstate(all="ignore"):
         for at in _some(got.size, odd, none, chance):
@@ -202,9 +203,9 @@ def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> 
     given = {x.dtype for x in arrays.values()}
     if {*given, *steps} == {np.dtype(np.int32)} and result.kind == "i":
         return arrays, numbers, steps, "exact"
-    # Other expressions are checked only if all arrays and the result are floating-point, and no
-    # step is unsigned. float64 does not reproduce conversions from and to integers, and unsigned
-    # integers wrap around at 0.
+    # An expression that is not wholly in i32 is checked only if all arrays and the result are
+    # floating-point, and no step is unsigned. float64 does not reproduce conversions from and to
+    # integers, and unsigned integers wrap around at 0.
     floats = all(t.kind == "f" for t in (*given, result)) and all(t.kind in "fi" for t in steps)
     return arrays, numbers, steps, "bounds" if floats else ""
 

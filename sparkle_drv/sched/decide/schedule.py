@@ -123,7 +123,8 @@ def earliest_finish(problem: Problem) -> Schedule:
         if not sources:
             becomes_ready(task)
     while came:
-        best: tuple[float, int, int, float] | None = None  # (end, task, device, begin)
+        # The next task to place, the one that can end first: (end, task, device, begin).
+        best: tuple[float, int, int, float] | None = None
         for task in sorted(came):
             row = problem.seconds[task]
             for device, ready in enumerate(came[task]):

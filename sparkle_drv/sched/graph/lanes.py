@@ -31,7 +31,8 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
     wrote: dict[Key, int] = {}
     doing: dict[str, int] = {}  # the last task of each device, by URI
     moved: dict[int, int] = {}  # the last step that copied each operand to a device
-    used: dict[str, list[tuple[Region, int]]] = {}  # the memory that each step uses
+    # By URI: regions of memory, each with the number of a step that uses it.
+    used: dict[str, list[tuple[Region, int]]] = {}
     for number, step in enumerate(steps.steps):
         reads, writes = _keys(tasks, step)
         after = {wrote[key] for key in reads if key in wrote}

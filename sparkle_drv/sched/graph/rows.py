@@ -70,7 +70,7 @@ class Joined:
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
         self._extent, self._given = extent, given
         self._wholes: dict[int, Array] = {}
-        # The view of the output that each part fills, by the number of the part.
+        # The view of an output that each micro-batch fills, by the `number` of the part's Value.
         self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:

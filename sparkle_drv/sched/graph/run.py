@@ -124,7 +124,7 @@ class GraphRun:
             except FAILURES as error:
                 self.forget()
                 if isinstance(error, ways.CopyLost) or self._at not in uris:
-                    raise  # no device that computes is at fault, so another one would not help
+                    raise  # no computing device is at fault, so no other device would help
                 self.executor.failed(self._at, error)
                 uris = tuple(uri for uri in uris if uri != self._at)  # without the failed device
                 if not uris or not all(may_be_redone(error, x) for x in self.outs.values()):
@@ -132,7 +132,7 @@ class GraphRun:
                 failure = error
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
             except BaseException:
-                self.forget()  # an abandoned transfer may still fill this memory
+                self.forget()  # an abandoned transfer may still fill the plan's memory
                 raise
 
     @property
@@ -221,7 +221,7 @@ class GraphRun:
             journal = self.executor.journal
             try:
                 made = self._decided(uris, self._choices)
-            except Lacking:  # no device can do a merged task, but perhaps its parts
+            except Lacking:  # no device can do a merged task: plan the unmerged tasks instead
                 made = self._decided(uris, [plain(self.recorded, self.outputs)])
             known = made, journal
             if not made.kept.plan.explores:  # a trial runs once and replaces no plan

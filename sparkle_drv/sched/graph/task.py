@@ -77,7 +77,7 @@ class Watch:
         self.executor, self.kept, self.trace = executor, kept, executor.trace
         sampled = 1 < kept.runs <= 1 + FIRST or kept.runs % SAMPLE == 0
         self.waits = sampled or self.trace is not None
-        # Whether this run reports its times to the costs. The first run does not, since it
+        # Whether this run's times go to the cost model. Those of the first run do not, since it
         # allocates and compiles.
         self.tells = sampled
         self.limit_s = LATE * kept.plan.predicted_s

@@ -26,7 +26,7 @@ def graph(kept: KeptGraph) -> str:
     lines += _micro(plan)
     shown = set[int]()
     for at, task in enumerate(plan.tasks):
-        # The first micro-batch of each layer stands for all.
+        # Of the micro-batches of a layer, only the first is shown.
         if plan.micro and plan.micro.count > 1:
             if plan.micro.layers[at] in shown:
                 continue

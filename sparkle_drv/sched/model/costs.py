@@ -162,7 +162,8 @@ class Costs:
         """Records that a probe of the device, or of a link to it, failed; see `unmeasured`."""
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        if what not in self.nodes:  # not a link from a device: that device may be at fault
+        # A link from another device is not counted, because the other device may be at fault.
+        if what not in self.nodes:
             self.nodes[device].failed_probes += 1
 
     def to_probe(self, what: str, device: str) -> bool:

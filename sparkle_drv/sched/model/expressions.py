@@ -82,7 +82,7 @@ def task_class(
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
-    # Elements of these types may have to be converted by the host.
+    # The name has the types of elements that no probe measures: the host may have to convert them.
     stored = {code.result, *code.input_types} - _MEASURED
     return f"{op}_{'_'.join(sorted(code.types | stored))}:{text}" + ", broadcast" * broadcast
 
@@ -97,8 +97,9 @@ def _predicted(
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # Times are per byte that is read or written. The measured chain reads two elements and
-            # writes one for each result. The program reads and writes `nbytes` for each result.
+            # The measured times are per byte that is read or written. For each result, the
+            # measured expression reads two elements and writes one, and the program reads and
+            # writes `nbytes` bytes.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)

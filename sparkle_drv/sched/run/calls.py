@@ -241,8 +241,8 @@ def reduce(
         return operations.reduce_class(op, a.dtype), float(a.nbytes), a.dtype.itemsize
 
     check = partial(validate.reduce, op=op, axis=axis)
-    # Sums add elements in the order of memory. A contiguous copy on a device has another order than
-    # a strided array.
+    # Sums add elements in the order of memory. A contiguous copy of a strided array has another
+    # order, so its sum would have other bits: `whole` forbids such a copy.
     whole = isinstance(a, np.ndarray) and not a.flags.c_contiguous
     return executor.run(key, describe, [a], None, run, uris, check, whole=whole)
 

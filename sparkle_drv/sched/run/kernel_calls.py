@@ -160,7 +160,7 @@ class _Call:
 
 def _there(device: Device, x: Any, written: bool) -> Any:
     """Returns an array for the kernel on this device: a copy if the kernel writes the array."""
-    if isinstance(x, Array):  # an Array is a copy that was made for this call
+    if isinstance(x, Array):  # `x` is already a copy that was made for this call
         return x
     if device.info.unified and not written and x.flags.c_contiguous:
         return device.wrap(x)
@@ -204,8 +204,9 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # On the devices in `wrong`, wrong arguments made the probe fail. They may have the kernel,
-        # so this class must not stay in `lacks`, the classes of which a device can do no call.
+        # On the devices in `wrong`, the probe failed because of wrong arguments. So this class of
+        # work came into their `lacks`: the classes of which a device can do no call. The class is
+        # removed, because these devices may have the kernel.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)

@@ -203,7 +203,7 @@ class LocalExecutor:
         if known():
             return True
         with self.probing:
-            if known():  # another thread has measured it
+            if known():  # another thread has measured `what` meanwhile
                 return True
             if not self.costs.to_probe(what, uri):
                 return False

@@ -67,7 +67,7 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         except SparkleError:
             raise
         except (ValueError, TypeError, LookupError):
-            break  # too large for the device, or not one of its operations
+            break  # the work is too large for the device, or the device lacks the operation
         points += [(size, t) for t in times]
         # Stops if the next size would take too long. The next size has four to eight times the
         # work, and runs EACH + 1 times. `beside` is the time that is not work; it grows with the

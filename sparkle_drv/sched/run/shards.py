@@ -230,7 +230,8 @@ class Pieces:
         took_s = self.clock() - begin_s
         self.executor.health.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            self._alarm.ring()  # wakes threads: a device may take pieces again, or all is done
+            # Wakes the waiting threads: this late device may take pieces again, or all are done.
+            self._alarm.ring()
         return True
 
     def _claim(self, device: Device) -> Claim | None:

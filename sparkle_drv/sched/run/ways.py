@@ -63,8 +63,8 @@ def know(executor: LocalExecutor, sources: Iterable[str], uris: Sequence[str]) -
                 continue
             known = partial(costs.links.__contains__, (source, to))
             measure = partial(_measure, executor, executor.devices[source], executor.devices[to])
-            # The next call on either device shows which device is at fault. Until then the link is
-            # estimated from the links of both devices with the host.
+            # If the probe of a link fails, the next call on either device shows which one is at
+            # fault. Until then the link is estimated from both devices' links with the host.
             if not executor.probed(source, to, known, measure, own=False):
                 know_host(executor, source)
                 know_host(executor, to)

@@ -81,8 +81,8 @@ def _least(
         aside = 0.45 * exact * high
         t = min(max(t + (aside if below else -aside), low + aside), high - aside)
         its = _most(limits, t, count, host, chains)
-        # Illinois rule of regula falsi: if one end stays twice in a row, its distance from `count`
-        # is halved.
+        # Illinois rule of regula falsi: if one end of [low, high] stays twice in a row, the
+        # distance of its units (`under` or `over`) from `count` is halved.
         if its < count:
             over -= (over - count) / 2 if below else 0.0
             low, under, below, above = t, its, True, False

@@ -66,7 +66,8 @@ class Batch:
         def part(value: Value) -> Value:
             if value.number not in self.cut:
                 return value
-            # Rows of a constant are not constant: each run takes them from the host.
+            # Some rows of a constant are no constant themselves: each run copies them from the
+            # host.
             kind = "numpy" if value.constant else value.kind
             number = numbers.get(value.number, value.number)
             shape = (rows[1] - rows[0], *value.shape[1:])

@@ -101,8 +101,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # By factor * n + more, a piece of `even` units would be followed by one of the same size. So
-    # the first piece must be larger than `even`.
+    # A piece of n units is followed by one of factor * n + more units. For n = `even` these sizes
+    # are equal. So pieces grow only if the first one is larger than `even`.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

@@ -86,8 +86,8 @@ class _Run:
     ) -> None:
         self.paces, self.host, self.now = paces, host, 0.0
         self.planned = planned or [len(part) for part in parts]
-        # parts[device][piece] is the size of a piece. In the lane that copies operands in, the
-        # operands that all shards read whole come first, as piece number -1.
+        # parts[device][piece] is the size of a piece in units. Piece number -1, which `parts` does
+        # not contain, is the copy of those operands that every shard reads whole.
         self.parts = parts
         self.behind = dict(pairwise(order))
         self.before = {late: early for early, late in self.behind.items()}

@@ -102,7 +102,8 @@ def check_an_awaited_fence_can_be_cancelled(dev: sp.Device) -> None:
 @check("fences")
 def check_waiting_for_the_device(dev: sp.Device) -> None:
     with Busy(dev) as one, Busy(dev) as other, dev.queue() as a, dev.queue() as b:
-        # Queues a and b run at once. Each has its own Busy, so that each writes another buffer.
+        # Queues a and b run at once, so each gets a Busy of its own: work that writes another
+        # buffer than the other queue's work.
         work = ((a, one), (b, other), (a, one))
         fences = [queue.submit(busy.commands(0.01)) for queue, busy in work]
         dev.wait_idle()

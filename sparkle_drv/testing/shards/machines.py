@@ -40,7 +40,8 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
 
     count, n = round(log(256, 8192)), chance.randint(least, most)
     whole_s = log(LEAST_S, MOST_S)
-    # At 5 GB/s, the bytes of all operands and results take 0.01 to 1 times the seconds of all work.
+    # The first device, the fastest, needs `whole_s` for all units. Copying the operands and results
+    # of all units at 5 GB/s would take 0.01 to 1 times as long.
     unit_nbytes = round(log(0.01, 1.0) * whole_s * 5e9 / count)
     in_part = chance.uniform(0.1, 0.9)
     fixed_nbytes = round(log(0.01, 0.3) * whole_s * 5e9) if chance.random() < 0.7 else 0

@@ -61,7 +61,7 @@ class Session:
     report: Report = field(default_factory=lambda: Report(env.describe()))
     threshold: float = shift.THRESHOLD  # threshold of the verdicts on rivals
     isolated: bool = False  # whether to measure in a child process
-    earlier: Earlier | None = None  # the file of --resume
+    earlier: Earlier | None = None  # the results file that --resume continues
     ledger: Ledger = field(init=False)
     search: SweepSearch | None = None  # what `kernel --search` runs
 

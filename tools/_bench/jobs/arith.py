@@ -104,8 +104,8 @@ class _Parser:
 
     def __init__(self, text: str, names: Mapping[str, Number]) -> None:
         self.text, self.names, self.depth = text, names, 0
-        # While this is above 0, the value being read cannot change the result, like that of 1/0 in
-        # "0 and 1/0". Its arithmetic then raises nothing.
+        # While this is above 0, the operand that is parsed cannot change the result, so its
+        # arithmetic raises nothing. In "0 and 1/0", 1/0 is such an operand.
         self.idle = 0
         self.tokens = _tokens(text)
         self.at = 0

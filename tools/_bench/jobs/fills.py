@@ -18,7 +18,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Fill = Callable[[np.random.Generator, tuple[int, ...], "np.dtype[Any]", int], Array]
 
-_WIDEST_INT = 1 << 29  # the sum of two such values fits an i32
+# limit of the size of random integers: the sum of two such integers fits an i32
+_WIDEST_INT = 1 << 29
 
 
 def signed(

@@ -273,8 +273,9 @@ TABLE: tuple[Workload, ...] = (
 
 DEFAULT = ("saxpy_f32", "copy_f32", "gemm_f32", "gemm_f64", "conv2d_f32", "reduce_sum_f32")
 DEFAULT_AXES: Mapping[str, Mapping[str, str]] = {"gemm_f64": {"size": "512"}}
-# Default sizes, and the length for "auto", on a device that interprets kernels. Rates of such a
-# device mean nothing, so a launch should end within milliseconds.
+# EMULATED_AXES: default sizes on a device that interprets kernels. EMULATED_LENGTH: the value there
+# of a length given as "auto". Rates of such a device mean nothing, so a launch should end within
+# milliseconds.
 EMULATED_AXES = {"size": 64, "c": 16, "oc": 16, "h": 14, "w": 14, "iters": 256}
 EMULATED_LENGTH = 1 << 14
 

@@ -20,7 +20,8 @@ CSV_COLUMNS = (
     *("noise_percent", "others_percent", "steal_percent"),
     *("involuntary_switches", "throttled_periods", "clock_mhz"),
 )
-OTHERS_SHOWN = 0.02  # smallest share to show; a smaller one is the system's own work
+# smallest share of other processes (Noise.others) to show: less is the system's own work
+OTHERS_SHOWN = 0.02
 _TICKS = os.sysconf("SC_CLK_TCK")
 Sensors = Callable[[], Mapping[str, float]]
 

@@ -28,7 +28,7 @@ from .stop_rule import StopRule
 from .timing import Sampler
 
 PILOT_ROUNDS, FEWEST_PILOT_ROUNDS, PILOT_S = 6, 2, 0.3
-# seconds of extra rounds, run only to measure the row's share of the roof more precisely
+# limit, in seconds, of the extra rounds that only make the row's share of the roof more precise
 RATIO_S = 1.0
 
 

@@ -42,7 +42,8 @@ NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by th
 COUNTED, LAUNCHES = 64, 2
 """A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
 timed in a batch."""
-REFERENCE = "reference"  # the kind of roof that a probe without a roof has
+# the `kind` of a probe that is no roof of the row, but only shows changes of the machine
+REFERENCE = "reference"
 
 
 @dataclass

@@ -22,7 +22,9 @@ from .interleaved_roofs import TimedKernel, rounds
 from .probes import Gauges
 from .stop_rule import StopRule
 
-AGREES = 0.03  # if the ratio's interval is not within 97 % to 103 %, the machine is busy
+# The self-test divides a kernel's rate by its own rate. If the interval of this ratio is not within
+# 97 % to 103 %, the machine is busy.
+AGREES = 0.03
 # limits of the self-test's time: in seconds, and as a share of a row's time
 MOST_S, SHARE_OF_ROW = 0.5, 0.1
 LAUNCH_NS = 1_500_000.0

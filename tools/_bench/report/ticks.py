@@ -13,11 +13,12 @@ from typing import Any
 from _bench.jobs.axes import short
 
 FEW_DECADES = 2  # a logarithmic axis with fewer decades also has ticks at 2 and 5
-# distances, in points, at which a label is tried
+# distances to try between a label and its data point, in units of 1/72 inch
 RADII = (5, 9, 14, 20, 28, 38, 50, 65, 85, 110, 140, 180)
 ANGLES = 16
-LEADER_FROM = 9  # distance, in points, beyond which a line joins a label to its point
-MARKER = 3.0  # half of a marker's side, in points
+# distance, in 1/72 inch, beyond which a line joins a label to its data point
+LEADER_FROM = 9
+MARKER = 3.0  # half of the side of a data point's marker, in 1/72 inch
 
 
 def number(value: float) -> str:

@@ -95,7 +95,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
     was, now = times(reference)
     machine = _fastest(was, now, at[0])
     # The reference may run on one thread and the row on all threads. If the machine gives fewer
-    # cores, only the row slows down. The interval therefore covers every variant of the reference.
+    # cores, only the row slows down. The interval therefore also covers the shifts relative to the
+    # reference's kernel on every other number of threads.
     variants = [k for k in common if k.split(", ")[0] == reference.split(", ")[0]]
     middles = [own.beside(_fastest(*times(k), at[0])).middle for k in variants]
     beside = own.beside(machine)

@@ -26,7 +26,9 @@ FEWEST_FIRST = 8
 CANDIDATES = 2000  # largest number of points whose costs the Gaussian process predicts at once
 # log costs that exceed the best by more than this are compressed, as their exact value says little
 KNEE = 0.5
-PAIR = 1.5  # prior of log(length scale) of a pair of features: most pairs do not matter
+# mean of the prior of log(length scale) of a feature that combines two columns: long, because most
+# combinations change the cost little
+PAIR = 1.5
 _NUMBERS = re.compile(r"\d+(x\d+)+")
 
 

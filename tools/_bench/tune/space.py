@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 TM = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 TN = (1, 2, 4, 8, 12, 16, 24, 32)
-ACROSS = (4, 8, 16, 32, 64)  # threads per group along n
-DOWN = (1, 2, 4, 8, 16, 32)  # threads per group along m
+ACROSS = (4, 8, 16, 32, 64)  # values to try: threads per group along the tile's columns (n)
+DOWN = (1, 2, 4, 8, 16, 32)  # values to try: threads per group along the tile's rows (m)
 TERMS = (4, 8, 16, 32)
 THREADS = (32, 64, 128, 256, 512, 1024)
 MOST_SUMS = {False: 512, True: 256}
@@ -102,7 +102,7 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # plans with another shape of the tile and as many outputs per thread, or nearly as many
+    # plans with another tile shape, and with as many outputs per thread as `here` or slightly fewer
     for tm in TM:
         if here.tm <= 2 * tm <= 4 * here.tm:
             tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)

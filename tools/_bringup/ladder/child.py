@@ -24,7 +24,8 @@ from _bringup.results.rung import BLOCKED, FAIL, Result, Rung
 
 from . import runner
 
-GRACE_S = 25.0  # seconds beyond a rung's limit, for the dump and for closing the device
+# seconds beyond a rung's limit, for dumping the device's state and for closing the device
+GRACE_S = 25.0
 Tell = Callable[[Result], None]
 Record = Callable[[int], AbstractContextManager[object]]
 

@@ -21,7 +21,7 @@ from . import kernels, packets, shader
 from .memory import HEAPS
 
 ROUNDS = 4
-GROUPS = 32  # several groups on each CU
+GROUPS = 32  # workgroups of a dispatch: enough to run on several CUs
 WORDS = 64 * GROUPS
 Words = shader.Ints
 

@@ -102,7 +102,7 @@ v_mov_b32 v1, 1
 v_mov_b32 v2, 0
 global_atomic_add v2, v1, s[0:1]
 """
-# Replaces each word in memory by twice the word plus one.
+# Replaces each word w in memory by 2 * w + 1.
 TWICE = (
     LINE
     + """

@@ -74,7 +74,7 @@ def device(b: Bench) -> str:
     b.facts["apu"] = bool(d.ids_flags & raw.lib.AMDGPU_IDS_FLAGS_FUSION)
     said = f"{d.device_id:#06x} rev {d.pci_rev:#x}, family {d.family}, {isa}"
     known = FAMILIES.get(d.family)
-    ip = b.ip("gfx").ip_discovery_version  # 0: the kernel driver only tells the family
+    ip = b.ip("gfx").ip_discovery_version  # 0: the kernel driver reports only the family
     generation = f"gfx{ip >> 16}{ip >> 8 & 0xFF:x}"
     if ip and known is not None and not generation.startswith(known):
         raise Wrong(

@@ -47,7 +47,9 @@ class Expr:
         return _Made().result(self, {name: inner})
 
     def plain(self) -> Expr:
-        """Returns this expression with normalised names and numbers (see this file's docstring)."""
+        """Returns this expression with its arrays named x0, x1, ... in order of first use, and with
+        Python's numbers as constants. Numpy's numbers get the names s0, s1, ...
+        """
         return _Made().result(self, {})
 
     @property

@@ -96,7 +96,7 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
     part = Expr(inner.expression, inner.reads, inner.numbers)
     if outer.op == "map":
         if inner.out.shape != outer.out.shape:
-            return None  # each broadcast copy of an element would be computed again
+            return None  # merged, each broadcast copy of an element would be computed again
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
         made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
