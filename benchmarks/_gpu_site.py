@@ -179,7 +179,7 @@ def _found(library: str, env: dict[str, str]) -> str:
 
 
 def describe(logs: Path, env: dict[str, str], fake: bool) -> None:
-    """Writes the facts about the machine into `logs`, for the archive."""
+    """Writes files with facts about the machine into the folder `logs`."""
     told = {
         "python": sys.version, "executable": sys.executable, "platform": platform.platform(),
         "cores": os.cpu_count(), "fake": fake,

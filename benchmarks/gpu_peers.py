@@ -61,8 +61,8 @@ class Failed(Exception):
 
 
 def baseline(folder: Path, given: str) -> Path | None:
-    """Returns the program of the C baseline: the given one, or one compiled into `folder`. None
-    without gcc.
+    """Returns the path of the program that measures the baseline in C. This is `given` if it is not
+    "", otherwise a program that is compiled into `folder`. Returns None if there is no C compiler.
     """
     if given:
         return Path(given)

@@ -89,8 +89,8 @@ LOCK_S = 2.0  # seconds to wait for a lock; a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
-    """Raised by SIGTERM or Ctrl-C: the results are packed, then the call ends. As a BaseException
-    it passes handlers of Exception.
+    """Raised by SIGTERM or Ctrl-C. The script then writes the archive of its results and ends. As a
+    BaseException it is not caught by `except Exception`.
     """
 
 
@@ -127,8 +127,9 @@ class Results:
             print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """Takes over the steps of a summary. Returns False if the summary belongs to another run:
-        one with another commit, Python or driver. That run's archive is kept under another name.
+        """Reads from `summary`, a text that `save` wrote, which steps have ended. Returns False if
+        the summary belongs to another run: one with another commit, Python or driver. That run's
+        archive is kept under another name.
         """
         key, steps = read_summary(summary)
         if key == self.key:

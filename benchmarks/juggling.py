@@ -61,7 +61,9 @@ from sparkle_drv.testing.juggler import Caller
 
 
 def simulated(machines: int, calls: int) -> dict[str, float]:
-    """Returns the figures of the simulated part: means over all machines."""
+    """Returns figures of the scheduler on simulated machines, by name. Each is a mean over all
+    machines.
+    """
     callers = [Caller(seed) for seed in range(machines)]
     return {
         "regret after the probes": mean(c.regret(100) for c in callers),

@@ -48,7 +48,7 @@ class Peer:
         raise NotImplementedError
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
-        """Returns the ways in which the peer computes a case; none if it cannot
-        compute the case.
+        """Returns the ways in which the peer computes a case. There are none if the peer cannot
+        compute it.
         """
         raise NotImplementedError

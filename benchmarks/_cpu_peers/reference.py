@@ -78,7 +78,9 @@ def error(got: Array, want: Array) -> float:
 
 
 def limit(case: Case, ours: bool) -> float:
-    """Returns the largest error with which a result counts as right."""
+    """Returns the largest error with which a result of the case counts as right. `ours`: the result
+    is of this package, whose limits for float32 differ from those of other libraries.
+    """
     of = case.of
     if isinstance(of, Gemm) and of.dtype == "float64":
         return FLOAT64

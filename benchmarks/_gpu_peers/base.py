@@ -51,8 +51,8 @@ class Peer:
         raise NotImplementedError
 
     def prepared(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """Returns a function as `launch` does, but packs the arguments once, before
-        the first call.
+        """Returns a function that launches `kernel` with one GPU thread. The arguments are packed
+        only once, before the function's first call.
         """
         raise NotImplementedError
 

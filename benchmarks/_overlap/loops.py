@@ -21,7 +21,9 @@ STARVED = 0.25  # a round is calm (it counts) if `Run.starved` of each of its lo
 
 @dataclass
 class Run:
-    """One pass over all steps: its seconds, the results of `consume`, and how full the ring was."""
+    """One pass of a loop over all steps: its seconds, the results of the steps, and how full the
+    ring of slots was.
+    """
 
     seconds: float
     losses: list[float]

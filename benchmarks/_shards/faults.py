@@ -92,10 +92,11 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
 def _run(
     seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
 ) -> tuple[float, int, int]:
-    """Runs two undisturbed calls, then one in which the device number `victim` has the fault.
+    """Runs two calls without faults, then one in which the device number `victim` has the fault
+    `fault`.
 
     Returns the virtual seconds of the last call, the units that this device did in it, and the
-    units of all devices. With `fault` None the last call is undisturbed, too.
+    units of all devices. If `fault` is None, the last call has no fault, either.
     """
     devices = {
         f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))

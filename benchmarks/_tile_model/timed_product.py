@@ -76,7 +76,9 @@ class TimedProduct:
         self._stack.close()
 
     def refill(self) -> None:
-        """Makes other operands, and computes their product in float64."""
+        """Fills the operands a and b with new random numbers, and computes their product in
+        float64.
+        """
         of = self.of
         self._given = (
             self._rng.standard_normal((of.m, of.k), self._dtype),
@@ -124,7 +126,9 @@ class TimedProduct:
         return arm is not None
 
     def _blob(self, plan: sp.TilePlan) -> sp.Array:
-        """Returns b packed for the plan. The packed form depends on kc alone."""
+        """Returns b packed for the plan. Of the plan, the packed form depends only on the block
+        size kc.
+        """
         kc = plan.levels[0][2]
         if kc not in self._blobs:
             made_for = sp.TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))

@@ -31,8 +31,8 @@ MOST = 16
 
 @dataclass(frozen=True)
 class UserSgprs:
-    """Places of the user SGPRs: `first` has the first SGPR of each requested value, `count` is the
-    number of all user SGPRs.
+    """Which user SGPRs hold which value. `first` has, by the name of a value, the number of its
+    first SGPR. `count` is the number of all user SGPRs.
     """
 
     first: Mapping[str, int]

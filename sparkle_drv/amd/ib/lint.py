@@ -45,8 +45,8 @@ class Finding:
 def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
-    """Returns the findings in the order of their places. Raises ValueError for an unknown rule in
-    `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
+    """Returns the findings in the order in which the packets run. Raises ValueError for an unknown
+    rule in `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
 
     >>> [finding.message for finding in lowlevel.lint([lowlevel.Ib((0xC0001000, 0), gfx=11)])]
     ['8 bytes are no multiple of 32']

@@ -1,7 +1,8 @@
 """Defines a lint rule, and the job that a rule checks. The rules are in rules_*.py.
 
 The IBs that `lint` gets count as one job, in their order, because a driver submits a preamble and
-the IBs after it as one job. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
+the IBs after it as one job. The source of a rule is a section of docs/AMDGPU_FACTS.md, which also
+is the source of the tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Rules that printing and reading the text form share: which elements are required, and names.
+"""Rules that printing and reading the text form of packets share: names of packets, and which
+elements of a packet the text must name.
 
 Only an element with a default may be left out. So the text of `print` is short, and a person cannot
 forget an address.
@@ -31,8 +32,8 @@ GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozens
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Returns whether the text must name the element. The header is never required, because the
-    packet's name determines all of it except optional flags.
+    """Returns whether a packet's text form must name the element `name`. The header is never
+    required, because the packet's name determines all of it except optional flags.
     """
     if name == "header":
         return False

@@ -17,7 +17,7 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 @dataclass(frozen=True)
 class Write:
     """A write of a register: the register and its new value. `index` is the field `index` of the
-    SET packet. With 3, the kernel driver's mask of usable CUs is applied to the value.
+    SET packet. If it is 3, the kernel driver's mask of usable CUs is applied to the value.
     """
 
     space: str
