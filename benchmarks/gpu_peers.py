@@ -213,8 +213,8 @@ def summary(told: Runs) -> dict[str, Any]:
 
 
 def earlier(path: str, known: dict[str, Any], quick: bool) -> Runs:
-    """Returns the runs in a file of an earlier call on the same device, driver and commit;
-    otherwise {}.
+    """Returns the runs in the results file `path`. Returns {} if the file cannot be read, or if its
+    device, driver, label, commit or `quick` differs.
     """
     try:
         result = json.loads(Path(path).read_text())

@@ -300,7 +300,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settled(argv: Sequence[str]) -> argparse.Namespace:
-    """Returns the arguments with absolute paths. Raises SystemExit if the run cannot begin."""
+    """Parses the arguments and makes their paths absolute. Raises SystemExit if the run cannot
+    begin.
+    """
     args = parser().parse_args(argv)
     known = [step.name for step in STEPS]
     if strange := [name for name in args.steps if name not in known]:

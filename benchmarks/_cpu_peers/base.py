@@ -1,4 +1,6 @@
-"""The interface of a peer. `ways` yields nothing for a case that the peer cannot compute."""
+"""The interface of a peer, a library that is compared. Its method `ways` yields nothing for a case
+that the peer cannot compute.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ FLOAT64 = 1e-12
 
 
 def operands(case: Case, seed: int = 1) -> dict[str, Array]:
-    """Returns new normally distributed numbers, which are the same for the same case and seed."""
+    """Returns the operands of a case by name, filled with random numbers. They are the same in each
+    call with the same case and seed.
+    """
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     of = case.of
 

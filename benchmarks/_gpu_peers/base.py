@@ -57,7 +57,7 @@ class Peer:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Waits for the stream."""
+        """Waits until all work of the stream has ended."""
         raise NotImplementedError
 
     def graph(self, kernel: Any, args: Sequence[Any], nodes: int) -> Call:

@@ -34,8 +34,8 @@ class Run:
 
     @property
     def starved(self) -> float:
-        """The time that the loop's threads spent ready without a core, summed, as a share of the
-        loop's time. With two threads the share can reach 2.
+        """The time that the loop's threads were ready to run but had no core, summed over the
+        threads, as a share of the loop's time. With two threads the share can reach 2.
         """
         return self.queued_s / self.seconds
 

@@ -118,7 +118,7 @@ class TimedProduct:
         return Arm(kernel, timing.steady(shown, "hot", took * 1e9 if took > QUICK_S else None))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """Verifies the plan's result again, with other operands."""
+        """Verifies the plan's result again, with new operands. Returns whether it is right."""
         self.refill()
         arm = self.admit(plan)
         if arm is not None:

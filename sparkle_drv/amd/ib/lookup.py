@@ -85,8 +85,8 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:
-    """Returns the places (register space, dword offset) that a number may mean. The address ranges
-    of the spaces do not overlap.
+    """Returns (register space, dword offset) of the register that the number `wanted` means. There
+    is never more than one, because the address ranges of the spaces do not overlap.
     """
     if found := _SPACE.fullmatch(wanted):
         return [(found[1].upper(), int(found[2], 0))]

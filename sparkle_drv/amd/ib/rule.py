@@ -67,7 +67,7 @@ Check = Callable[[Job], Iterator[Said]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule. `check` finds the places that break the rule.
+    """A lint rule. `check` finds the packets, or ends of IBs, that break the rule.
 
     >>> lowlevel.RULES["padding"].severity
     'warning'

@@ -33,7 +33,7 @@ GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozens
 
 def required(name: str, element: Element, gfx: int) -> bool:
     """Returns whether a packet's text form must name the element `name`. The header is never
-    required, because the packet's name determines all of it except optional flags.
+    required: except for optional flags, it follows from the packet's name and length.
     """
     if name == "header":
         return False
@@ -45,12 +45,14 @@ def required(name: str, element: Element, gfx: int) -> bool:
 
 
 def implied(cls: type[Record]) -> tuple[str, ...]:
-    """Returns the elements that are computed from the registers of a SET packet."""
+    """Returns the names of the elements of a SET packet that follow from its list of registers."""
     return next((names for kind, names in _IMPLIED.items() if issubclass(cls, kind)), ())
 
 
 def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, Field]:
-    """Returns the fields of a word. Leaves out fields of a header that are computed."""
+    """Returns the fields of a dword of a packet. Leaves out those fields of a header that follow
+    from the packet's name and length.
+    """
     layout = word.layout(gfx)
     if name != "header":
         return layout

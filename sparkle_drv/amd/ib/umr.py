@@ -191,8 +191,9 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """Returns the offset of the first register that a SET packet writes, or None if unknown. The
-    name of any register of the packet is enough.
+    """Returns the offset of the first register that a SET packet writes. It follows from any
+    register of the packet that umr names. Returns None if umr names no register that a table
+    declares.
     """
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
