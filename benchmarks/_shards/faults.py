@@ -5,9 +5,9 @@ With a frozen or slow device, the time is compared with that of a plan that knew
 slow launches, the time of the slowest per cent of runs is compared with the median. Pieces whose
 result was written twice are counted.
 
-Players (sparkle_drv/testing/shards) simulate the runs of plans on many machines. Whole calls also
-run on simulated devices with a virtual clock. These calls show that threads, health and commits
-behave as in the players.
+Most figures come from a simulation of plans without threads (sparkle_drv/testing/shards). Whole
+calls also run on simulated devices with a virtual clock. These calls show that the real scheduler
+behaves as that simulation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ STALLED = 1000
 
 
 def faults(options: Options) -> Figures:
-    """Returns ratios of seconds with a fault to those of a plan that knew of the fault. Also counts
-    pieces that were started twice, dropped or written twice. The seconds are predicted or virtual.
-    Raises Wrong for a wrong result.
+    """Returns figures by name. Most are ratios: the seconds of a run with a fault divided by those
+    of a plan that knew of the fault. Other figures count pieces that were started twice, dropped or
+    written twice. The seconds are predicted or virtual. Raises Wrong for a wrong result.
     """
     found: Figures = {}
     for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):

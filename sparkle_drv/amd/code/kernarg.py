@@ -206,7 +206,9 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 
 
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
-    """Raises ImageError unless the kernel takes the types `args`, in order, at C's offsets."""
+    """Raises ImageError unless the kernel takes arguments of the types `args`, in this order, at
+    the offsets that they would have in a C struct.
+    """
     if len(explicit) != len(args):
         raise ImageError(
             f"the kernel takes {len(explicit)} arguments, the signature has {len(args)}"

@@ -71,8 +71,8 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
 
 
 def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
-    """Returns the registers of these levels whose name or other name fits the pattern, sorted by
-    address.
+    """Returns the registers that fit the pattern by their name or an alias, sorted by address. Only
+    registers that one of the levels has count. Raises NoSuchRegister if none fits.
     """
     patterns = (pattern, f"COMPUTE_{pattern}", f"COMPUTE_PGM_{pattern}")
     names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}

@@ -35,8 +35,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Job:
-    """The job that rules check. `steps` has the executed packets, in order. `events` has the steps
-    that are more than a register write.
+    """The job that rules check. `steps` has the executed packets, in order. `events` has those of
+    them that write no register.
     """
 
     ibs: Sequence[Ib]

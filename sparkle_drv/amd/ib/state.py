@@ -68,8 +68,8 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write. The event of a dispatch has the register values at
-    that dispatch.
+    """An executed packet that writes no register. For a dispatch, `state` has the register values
+    at that dispatch; for other packets it is empty.
     """
 
     step: Step
