@@ -85,7 +85,7 @@ def _unpacked(kit: Path, names: Sequence[str], site: Path) -> None:
 
 def _missed(env: dict[str, str], work: Path) -> str:
     """Imports the NEEDED packages and sparkle_drv's extensions in a child process with the
-    environment `env`. Returns the error; "" if the imports work.
+    environment `env`. Returns the text of the error, or "" if all imports work.
     """
     code = f"import {', '.join(NEEDED.values())}, sparkle_drv._native, sparkle_drv._hot"
     command = [sys.executable, "-c", code]
@@ -168,8 +168,8 @@ for line in open("/proc/self/maps"):
 
 
 def _found(library: str, env: dict[str, str]) -> str:
-    """Returns the path of the file that the dynamic loader finds for this name; "" when it finds
-    none.
+    """Returns the path of the file that the dynamic loader finds for the name `library`. Returns ""
+    if the loader finds none.
     """
     done = subprocess.run(
         [sys.executable, "-c", _PATH, library], env=env, capture_output=True, text=True,
@@ -179,7 +179,7 @@ def _found(library: str, env: dict[str, str]) -> str:
 
 
 def describe(logs: Path, env: dict[str, str], fake: bool) -> None:
-    """Writes the facts about the machine into `logs`, for the archive."""
+    """Writes files with facts about the machine into the folder `logs`."""
     told = {
         "python": sys.version, "executable": sys.executable, "platform": platform.platform(),
         "cores": os.cpu_count(), "fake": fake,

@@ -212,8 +212,9 @@ def take(args: argparse.Namespace) -> dict[str, dict[str, list[tuple[float, floa
 
 
 def table(found: dict[str, dict[str, list[tuple[float, float]]]]) -> list[dict[str, Any]]:
-    """Returns a row for each chip and side: ns, ioctls, and ratios. A row of ours has a ratio for
-    each RADV that was measured: the side's time divided by that RADV's.
+    """Returns a row for each chip and side: ns, ioctls, and ratios. A side is a version of RADV or
+    one of this package's ways to submit. A row of this package has a ratio for each RADV that was
+    measured: the row's time divided by that RADV's.
     """
     made = []
     for chip, known in found.items():

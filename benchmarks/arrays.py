@@ -35,7 +35,7 @@ CALLS = 5000
 
 
 def cases(size: int) -> dict[str, tuple[np.ndarray, View, np.ndarray]]:
-    """Returns by name an array, a view of it, and numpy's view that should be equal."""
+    """Returns by name: a numpy array, a view of its shape (View), and the same view by numpy."""
     x = np.random.default_rng(1).standard_normal((size, size), np.float32)
     whole, half, last = View.of(x.shape), size // 2, size // 16
     four = x.reshape(last, 16, 16, last)

@@ -42,9 +42,9 @@ def summary(
 ) -> list[dict[str, Any]]:
     """Returns a dict for each of WAYS (synchronous, batched, triple-buffered).
 
-    It has the median seconds of a frame (an input array and its result) and the median overhead: a
-    frame's time beyond that of the kernel. It also has the ratio of this overhead to that of the
-    synchronous way. From six rounds on, the ratio has a 95 % bootstrap interval.
+    A dict has the median seconds of a frame (an input array and its result) and the median
+    overhead: a frame's time beyond that of the kernel. The dict also has the ratio of this overhead
+    to that of the synchronous way. From six rounds on, the ratio has a 95 % bootstrap interval.
     """
     kernel_s = float(np.median(alone))
     over = {way: [max(0.0, s / frames - kernel_s) for s in seconds[way]] for way in WAYS}

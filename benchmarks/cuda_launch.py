@@ -137,7 +137,9 @@ def all_rows(library: str, folder: Path) -> tuple[dict[str, Burst], str]:
 
 
 def measure(rows: dict[str, Burst], rounds: int, launches: int) -> dict[str, list[float]]:
-    """Returns the ns of each round by row. Rows are timed in turns, in an order that rotates."""
+    """Returns, by row, the ns per launch in each round. Rows are timed in turns, in an order that
+    rotates.
+    """
     names = list(rows)
     for name in names:
         rows[name](launches)

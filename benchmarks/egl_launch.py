@@ -221,8 +221,8 @@ class Ours:
 
 
 def verified(theirs: Theirs, ours: Ours, inputs: Values) -> bool:
-    """Returns whether both sides compute a*x + z for every set and scalar, in each way
-    of launching.
+    """Returns whether moderngl and sparkle_drv compute a*x + z for every set of arrays and scalar,
+    in each way of launching.
     """
     for index, (x, z) in enumerate(inputs):
         for a in SCALARS:

@@ -42,8 +42,8 @@ MODES = {"strict": [], "lenient": sorted(LENIENT)}
 
 
 def alu_oracle(a: np.ndarray) -> np.ndarray:
-    """Computes what the kernel `alu` computes, in float32. A fused step is done in float64 and
-    rounded once.
+    """Computes in float32 what the kernel `alu` computes. Where the kernel uses a fused
+    multiply-add, the step is computed in float64 and rounded once.
     """
     f32, f64 = np.float32, np.float64
     x, y, z, w = (a + f32(k) for k in range(4))

@@ -159,7 +159,7 @@ def conv2d(dev: sp.Device, n: int, c: int, side: int, oc: int, window: int) -> R
 
 
 def steps_for(queue: sp.Queue, kernel: sp.Kernel, y: sp.Buffer, seconds: float) -> int:
-    """Returns the number of steps with which busy_u32 takes about `seconds`."""
+    """Returns the number of iterations with which the kernel busy_u32 takes about `seconds`."""
     base = 1 << 12
     each = timed(queue, queue.prepare(kernel, y, base, groups=1), 3) / base
     return max(1, min(1 << 30, int(seconds / each)))

@@ -61,8 +61,8 @@ class Failed(Exception):
 
 
 def baseline(folder: Path, given: str) -> Path | None:
-    """Returns the program of the C baseline: the given one, or one compiled into `folder`. None
-    without gcc.
+    """Returns the path of the program that measures the baseline in C. This is `given` if it is not
+    "", otherwise a program that is compiled into `folder`. Returns None if there is no C compiler.
     """
     if given:
         return Path(given)
@@ -213,8 +213,8 @@ def summary(told: Runs) -> dict[str, Any]:
 
 
 def earlier(path: str, known: dict[str, Any], quick: bool) -> Runs:
-    """Returns the runs in a file of an earlier call on the same device, driver and commit;
-    otherwise {}.
+    """Returns the runs in the results file `path`. Returns {} if the file cannot be read, or if its
+    device, driver, label, commit or `quick` differs.
     """
     try:
         result = json.loads(Path(path).read_text())

@@ -89,8 +89,8 @@ LOCK_S = 2.0  # seconds to wait for a lock; a killed step ends in milliseconds
 
 
 class Stopped(BaseException):
-    """Raised by SIGTERM or Ctrl-C: the results are packed, then the call ends. As a BaseException
-    it passes handlers of Exception.
+    """Raised by SIGTERM or Ctrl-C. The script then writes the archive of its results and ends. As a
+    BaseException it is not caught by `except Exception`.
     """
 
 
@@ -127,8 +127,9 @@ class Results:
             print(f"{PROG}: cannot go on with {archive}: {error}", flush=True)
 
     def _take_up(self, summary: str) -> bool:
-        """Takes over the steps of a summary. Returns False if the summary belongs to another run:
-        one with another commit, Python or driver. That run's archive is kept under another name.
+        """Reads from `summary`, a text that `save` wrote, which steps have ended. Returns False if
+        the summary belongs to another run: one with another commit, Python or driver. That run's
+        archive is kept under another name.
         """
         key, steps = read_summary(summary)
         if key == self.key:
@@ -299,7 +300,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settled(argv: Sequence[str]) -> argparse.Namespace:
-    """Returns the arguments with absolute paths. Raises SystemExit if the run cannot begin."""
+    """Parses the arguments and makes their paths absolute. Raises SystemExit if the run cannot
+    begin.
+    """
     args = parser().parse_args(argv)
     known = [step.name for step in STEPS]
     if strange := [name for name in args.steps if name not in known]:

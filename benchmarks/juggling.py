@@ -61,7 +61,9 @@ from sparkle_drv.testing.juggler import Caller
 
 
 def simulated(machines: int, calls: int) -> dict[str, float]:
-    """Returns the figures of the simulated part: means over all machines."""
+    """Returns figures of the scheduler on simulated machines, by name. Each is a mean over all
+    machines.
+    """
     callers = [Caller(seed) for seed in range(machines)]
     return {
         "regret after the probes": mean(c.regret(100) for c in callers),
@@ -160,8 +162,8 @@ def traced(uris: list[str], loops: int = 20) -> dict[str, float]:
 
 
 def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> tuple[float, float]:
-    """Times both ways, one after the other; the second one first if `turned`. Returns the seconds
-    of one call of each way.
+    """Times two functions, one after the other: the second one first if `turned`. Returns the
+    seconds of one call of each function.
     """
     taken = [0.0, 0.0]
     for i in (1, 0) if turned else (0, 1):
@@ -174,8 +176,8 @@ def _pair(ways: tuple[Callable[[], object], ...], calls: int, turned: bool) -> t
 
 
 def _interval(values: list[float]) -> tuple[float, float, float]:
-    """Returns (low, median, high). low and high are the sorted values that stand
-    1.96 * sqrt(n) / 2 places before and after the median.
+    """Returns (low, median, high). In the sorted list of the n values, low and high stand about
+    sqrt(n) positions before and after the median: they bound its 95 % interval.
     """
     ranked, n = sorted(values), len(values)
     beside = 0.98 * math.sqrt(n)

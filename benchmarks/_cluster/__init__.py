@@ -1,8 +1,8 @@
-"""Parts of cluster.py and of the tests of clusters.
+"""Parts that benchmarks/cluster.py and the tests of nodes and clients share.
 
     namespaces.py    machines of network namespaces
     certificates.py  a CA in memory and folders of certificates
-    endpoint.py          one end of a link as a program: a bare socket, bare Zenoh, or our transport
+    endpoint.py      one end of a link as a program: a bare socket, bare Zenoh, or our transport
 
-Whatever cluster.py measures runs in side.py, on machines of namespaces.py.
+What cluster.py measures are programs of endpoint.py, which run on the machines of namespaces.py.
 """

@@ -139,8 +139,8 @@ class Machine:
         self.process.stdin.write(line + "\n")
 
     def heard(self, start: str, since: float = 0.0, timeout_s: float = 15.0) -> tuple[float, str]:
-        """Waits for a line that starts with `start`. Returns the time at which it came, and the
-        line.
+        """Waits until this program prints a line that starts with `start`. Returns the time at
+        which the line came, and the line.
 
         Lines that came before `since` do not count. Raises AssertionError after `timeout_s`.
         """

@@ -1,4 +1,6 @@
-"""The interface of a peer. `ways` yields nothing for a case that the peer cannot compute."""
+"""The interface of a peer, a library that is compared. Its method `ways` yields nothing for a case
+that the peer cannot compute.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class Peer:
         raise NotImplementedError
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
-        """Returns the ways in which the peer computes a case; none if it cannot
-        compute the case.
+        """Returns the ways in which the peer computes a case. There are none if the peer cannot
+        compute it.
         """
         raise NotImplementedError

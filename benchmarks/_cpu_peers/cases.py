@@ -126,8 +126,8 @@ class Case:
 
 
 def _resnet() -> Iterator[tuple[int, int, int, int, int]]:
-    """Yields c, size, oc, k and stride of each different convolution of ResNet-50. The strided ones
-    are those of the first block of a stage.
+    """Yields c, size, oc, k and stride of each different convolution of ResNet-50. Apart from the
+    first convolution, those with stride 2 are in the first block of a stage.
     """
     yield 3, 224, 64, 7, 2
     wide, size = 64, 56

@@ -3,9 +3,10 @@
 `-m _cpu_peers.child NAME THREADS` reads one request, a JSON object, per line and answers with one
 JSON object. It sleeps between requests: only the peer whose turn it is uses the cores.
 
-    {"do": "prepare", "case": NAME, "folder": F}    reads the operands from F/x.npy, ...; each way
-                                                    computes once; a result that is to be compared
-                                                    is written to F/<peer>.<number>.npy
+    {"do": "prepare", "case": NAME, "folder": F}    reads the operands from F/x.npy, ...; computes
+                                                    the case once in each way of the peer (`Way` of
+                                                    base.py); writes results that are to be compared
+                                                    to F/<peer>.<number of the way>.npy
     {"do": "time", "way": W, "calls": n, "blocks": b, "warm": w}    ns of a call in each block
     {"do": "drop"}                                 frees the case's operands and results
 """

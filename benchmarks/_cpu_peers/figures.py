@@ -59,13 +59,13 @@ def fastest(row: Row, among: Callable[[str], bool]) -> str | None:
 
 
 def is_peer(way: str) -> bool:
-    """True if the way of computing with this name belongs to a peer, not to this package."""
+    """True if `way`, the name of a way of computing, belongs to a peer, not to this package."""
     return not way.startswith(f"{OURS} ")
 
 
 def ratio(row: Row, theirs: str | None, ours: str = f"{OURS} checked") -> Ratio | None:
-    """Returns the median time of the way `theirs` divided by that of the way `ours`. Returns None
-    if one of them was not timed.
+    """Returns a ratio of median times: `theirs` divided by `ours`, which name ways to compute the
+    row. Returns None if one of them was not timed.
     """
     samples = timed(row)
     if theirs is None or theirs not in samples or ours not in samples:

@@ -19,8 +19,8 @@ AT_PEAK, AT_COPY = 0.95, 0.85
 
 @dataclass(frozen=True)
 class Line:
-    """A target, the figure that was reached, and whether the target holds: None if no row can
-    decide.
+    """A target, the figure that was reached, and whether the target holds. `holds` is None if no
+    row can decide.
     """
 
     what: str

@@ -110,8 +110,8 @@ def _verdict(case: Case, name: str, said: Mapping[str, Any], want: Any) -> Entry
 def _timed(
     found: dict[str, Entry], right: Mapping[str, tuple[Asked, str]], settings: Settings
 ) -> None:
-    """Times the ways in rounds. Each round adds one sample to the entry of each way in `found`. A
-    way that fails in a round has the verdict "failed" from then on.
+    """Times the ways of computing a case (`Way` of base.py) in rounds. Each round adds one sample
+    to the entry of each way in `found`. A way that fails in a round gets the verdict "failed".
     """
     calls = {}
     for key, (process, way) in right.items():

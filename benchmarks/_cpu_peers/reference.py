@@ -27,7 +27,9 @@ FLOAT64 = 1e-12
 
 
 def operands(case: Case, seed: int = 1) -> dict[str, Array]:
-    """Returns new normally distributed numbers, which are the same for the same case and seed."""
+    """Returns the operands of a case by name, filled with random numbers. They are the same in each
+    call with the same case and seed.
+    """
     rng = np.random.default_rng([seed, zlib.crc32(case.name.encode())])
     of = case.of
 
@@ -78,7 +80,9 @@ def error(got: Array, want: Array) -> float:
 
 
 def limit(case: Case, ours: bool) -> float:
-    """Returns the largest error with which a result counts as right."""
+    """Returns the largest error with which a result of the case counts as right. `ours`: the result
+    is of this package, whose limits for float32 differ from those of other libraries.
+    """
     of = case.of
     if isinstance(of, Gemm) and of.dtype == "float64":
         return FLOAT64

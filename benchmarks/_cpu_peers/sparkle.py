@@ -22,8 +22,9 @@ class Sparkle(Peer):
     """The peer that is this package. `checked` is the public call; `plan` and `bind` skip the
     checks.
 
-    A call has `out` if numpy's call has it. A convolution allocates its result in each call, as
-    those of torch and onnxruntime do. Its call with `out=` is a separate way.
+    A product and a map write to an array that the caller gives, as in the peer numpy. A convolution
+    allocates its result in each call, as those of torch and onnxruntime do. A convolution with
+    `out=` is a separate way to compute the case.
     """
 
     def start(self, threads: int) -> str:

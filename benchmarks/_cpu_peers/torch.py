@@ -1,6 +1,6 @@
-"""The peer PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways.
-`packed` does what a frozen compiled model does. In `blocked`, the images have oneDNN's own layout,
-too.
+"""The peer PyTorch on the CPU: plain, channels_last, and weights prepacked for oneDNN in two ways,
+`packed` and `blocked`. `packed` does what a frozen compiled model does. In `blocked`, the images
+have oneDNN's own layout, too.
 """
 
 from __future__ import annotations

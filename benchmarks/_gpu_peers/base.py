@@ -51,13 +51,13 @@ class Peer:
         raise NotImplementedError
 
     def prepared(self, kernel: Any, args: Sequence[Any]) -> Call:
-        """Returns a function as `launch` does, but packs the arguments once, before
-        the first call.
+        """Returns a function that launches `kernel` with one GPU thread. The arguments are packed
+        only once, before the function's first call.
         """
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Waits for the stream."""
+        """Waits until all work of the stream has ended."""
         raise NotImplementedError
 
     def graph(self, kernel: Any, args: Sequence[Any], nodes: int) -> Call:

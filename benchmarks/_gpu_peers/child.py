@@ -64,7 +64,9 @@ def whole(call: Call, sync: Call, rounds: int) -> float:
 
 
 class Figures:
-    """The figures by name, and the reasons of missing figures by the same names."""
+    """The measured figures of a peer by name. For a figure that could not be measured, `errors` has
+    the reason.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}

@@ -13,7 +13,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit() -> str:
-    """Returns the checkout's commit, with "+" if it has changes; "" outside a checkout."""
+    """Returns the commit of this git checkout, followed by "+" if files have changed since. Returns
+    "" if this is no checkout.
+    """
     # set by gpu_run.sh, which runs without a repository
     noted = os.environ.get("SPARKLE_COMMIT", "")
     if noted:

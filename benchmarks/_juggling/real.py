@@ -46,8 +46,8 @@ def real(uris: list[str], calls: int) -> dict[str, float]:
 
 
 def _truth(ctx: sp.Context, pair: np.ndarray) -> dict[str, float]:
-    """Returns the median seconds of a call on each device, timed in turns. Each result is
-    verified before it is timed.
+    """Returns the median seconds of the product of `pair` by device. The devices are timed in
+    turns, after the result of each was verified.
     """
     a, b = pair
     want = a.astype(np.float64) @ b

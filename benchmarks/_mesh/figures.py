@@ -1,4 +1,4 @@
-"""Arguments and results of mesh.py's sections, and the text of their ratios."""
+"""What all parts of benchmarks/mesh.py share: options, the type of results, and statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Figures = dict[str, float | str]
 
 
 class Options(NamedTuple):
-    """The options of the command line: how much a section measures."""
+    """The options of mesh.py's command line, which say how much it measures."""
 
     sets: int
     """Number of sets of unequal ports, 0 or more."""

@@ -26,8 +26,9 @@ SIDE, STEPS, WARM = 512, 6, 12
 
 
 def graphs(options: Options) -> Figures:
-    """Returns two ratios of times: that of `virtual`, and the time of a ctx.graph divided by the
-    time of processes that run one chain each.
+    """Returns two ratios of times. The first divides the time of a graph on simulated devices by
+    the time that its plan predicts. The second divides the time of a graph on `options.devices` by
+    the time of processes that run one chain of the graph each.
 
     The second ratio is missing if a device is not exactly one core. Raises Wrong for a wrong
     result.
@@ -142,8 +143,8 @@ def _one_chain(number: int, uri: str, end: Any) -> None:
 
 
 def _together(ends: list[Any]) -> float:
-    """Lets every child process (one per pipe of `ends`) run its chain once. Returns the seconds
-    from the first begin to the last end, by the machine's clock.
+    """Lets every child process (one per pipe of `ends`) run its chain of products once. Returns the
+    seconds from the first start to the last end, by the clock that all processes share.
     """
     for end in ends:
         end.send(True)

@@ -24,7 +24,9 @@ KNOWN = {
 
 
 def plans(options: Options) -> Figures:
-    """Returns the figures of the section `plans`."""
+    """Returns figures of the plans of all_reduce by name, such as a bound divided by the predicted
+    time, or the seconds of planning.
+    """
     found: Figures = {}
     sets, simulate = options.sets, options.simulate
     for name, rates in KNOWN.items():

@@ -31,7 +31,7 @@ SLOW = "time h2d 0.5;time d2h 1;time peer 2"
 
 
 def transports(options: Options) -> Figures:
-    """Returns ratios of rates at 64 MiB, and the bytes that each transport moved.
+    """Returns ratios of the rates of copies of 64 MiB, and the bytes that each transport moved.
 
     Raises Wrong if a copy takes another transport than expected, if the child process with the fake
     driver fails, or if an all_reduce gives a wrong sum.
@@ -53,8 +53,9 @@ def transports(options: Options) -> Figures:
 
 
 def _fake(what: str, rounds: int, said: str) -> Any:
-    """Runs _mesh.fake on a fake driver that was configured with the commands `said`. Returns the
-    child's output.
+    """Runs the module _mesh.fake in a child process. `what` is its measurement ("staged" or
+    "relay"). `said` are commands that configure the fake CUDA driver. Returns the JSON object that
+    the process prints. Raises Wrong if the process fails.
     """
     environment = {**os.environ, "SPARKLE_LIBCUDA": str(FAKE), "FAKE_CUDA": said}
     done = subprocess.run(

@@ -21,7 +21,9 @@ STARVED = 0.25  # a round is calm (it counts) if `Run.starved` of each of its lo
 
 @dataclass
 class Run:
-    """One pass over all steps: its seconds, the results of `consume`, and how full the ring was."""
+    """One pass of a loop over all steps: its seconds, the results of the steps, and how full the
+    ring of slots was.
+    """
 
     seconds: float
     losses: list[float]
@@ -32,8 +34,8 @@ class Run:
 
     @property
     def starved(self) -> float:
-        """The time that the loop's threads spent ready without a core, summed, as a share of the
-        loop's time. With two threads the share can reach 2.
+        """The time that the loop's threads were ready to run but had no core, summed over the
+        threads, as a share of the loop's time. With two threads the share can reach 2.
         """
         return self.queued_s / self.seconds
 

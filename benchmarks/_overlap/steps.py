@@ -92,8 +92,8 @@ class Work:
             )
 
     def balance(self, share: float) -> tuple[float, float]:
-        """Sets `passes` so that the host takes the share `share` of the device's time. Returns
-        (host, device) in seconds per step.
+        """Sets `passes`, the repetitions of the host's work in a step, so that this work takes
+        `share` times as long as the device's work. Returns (host, device) in seconds per step.
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
         self.passes, host = 1, self._host_s()

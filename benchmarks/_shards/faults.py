@@ -5,9 +5,9 @@ With a frozen or slow device, the time is compared with that of a plan that knew
 slow launches, the time of the slowest per cent of runs is compared with the median. Pieces whose
 result was written twice are counted.
 
-Players (sparkle_drv/testing/shards) simulate the runs of plans on many machines. Whole calls also
-run on simulated devices with a virtual clock. These calls show that threads, health and commits
-behave as in the players.
+Most figures come from a simulation of plans without threads (sparkle_drv/testing/shards). Whole
+calls also run on simulated devices with a virtual clock. These calls show that the real scheduler
+behaves as that simulation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ STALLED = 1000
 
 
 def faults(options: Options) -> Figures:
-    """Returns ratios of seconds with a fault to those of a plan that knew of the fault. Also counts
-    pieces that were started twice, dropped or written twice. The seconds are predicted or virtual.
-    Raises Wrong for a wrong result.
+    """Returns figures by name. Most are ratios: the seconds of a run with a fault divided by those
+    of a plan that knew of the fault. Other figures count pieces that were started twice, dropped or
+    written twice. The seconds are predicted or virtual. Raises Wrong for a wrong result.
     """
     found: Figures = {}
     for name, slower in (("freezes", math.inf), (f"becomes {SLOWER}x slower", SLOWER)):
@@ -92,10 +92,11 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
 def _run(
     seed: int, rates: list[float], victim: int, fault: Fault | None, counted: Counted
 ) -> tuple[float, int, int]:
-    """Runs two undisturbed calls, then one in which the device number `victim` has the fault.
+    """Runs two calls without faults, then one in which the device number `victim` has the fault
+    `fault`.
 
     Returns the virtual seconds of the last call, the units that this device did in it, and the
-    units of all devices. With `fault` None the last call is undisturbed, too.
+    units of all devices. If `fault` is None, the last call has no fault, either.
     """
     devices = {
         f"sim:d{at}": SimDevice(f"sim:d{at}", {}, other=Rate(1e-5, rate))

@@ -1,4 +1,6 @@
-"""The arguments of shards.py's sections."""
+"""The options that every measurement of benchmarks/shards.py gets, and the type of such a
+measurement.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from _mesh.figures import Figures
 
 
 class Options(NamedTuple):
-    """The options of the command line: how much a section measures."""
+    """The options of shards.py's command line, which say how much it measures."""
 
     seeds: int
     """Number of random machines, 1 or more. In a tenth as many calls, a device stops."""

@@ -52,8 +52,8 @@ def _unequal(options: Options) -> Figures:
 
 
 def _shared(options: Options) -> Figures:
-    """Times work on two devices that share the cores of the CPU. Compares the plan with each device
-    alone and with both devices together.
+    """Times a product on two devices that share the cores of the CPU. Compares the planner's choice
+    with each device alone and with a split over both devices.
     """
     uris, side = ("cpu", "egl:0"), options.side // SMALL
     taken, said = _timed(options, side, uris, {uri: [uri] for uri in uris}, each=True)

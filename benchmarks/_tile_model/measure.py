@@ -1,4 +1,4 @@
-"""Measures how far the model's plan of each product is from the best plan found, row after row."""
+"""Measures how far the tile model's plan of each product is from the best plan of a search."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def launch_s(self) -> float:
-        """The approximate seconds of one launch."""
+        """The approximate seconds of one launch of the product."""
         double = 2 if self.of.dtype == "float64" else 1
         return CALL_S + double * self.of.flops / (1e9 * GFLOPS[self.isa])
 

@@ -65,8 +65,8 @@ class Space:
         return self._different(found)[: max(most, LEAST_FAR)]
 
     def neighbours(self, plan: TilePlan) -> list[TilePlan]:
-        """Returns the plans that are one or two steps away in one of mc, nc and kc, and the plan
-        that treats b in the other way (packed or not).
+        """Returns plans that differ from `plan` in one of the block sizes mc, nc and kc, each by
+        one or two steps. With `kept`, also returns the plan that differs in whether b is packed.
         """
         if plan.algo == "naive":
             return []
@@ -81,8 +81,8 @@ class Space:
         return self._different(found)[1:]
 
     def pieces(self, plan: TilePlan) -> tuple[int, int, int]:
-        """Returns the numbers of pieces of k, m and n into which the kernels cut the matrices for
-        this plan (sp_gemm_choose).
+        """Returns into how many pieces the kernels cut the extents k, m and n of the product for
+        this plan. Computes them as the C function sp_gemm_choose does.
         """
         (mc, nc, kc), _ = plan.levels
         down = _up(self.of.k, kc)

@@ -76,7 +76,9 @@ class TimedProduct:
         self._stack.close()
 
     def refill(self) -> None:
-        """Makes other operands, and computes their product in float64."""
+        """Fills the operands a and b with new random numbers, and computes their product in
+        float64.
+        """
         of = self.of
         self._given = (
             self._rng.standard_normal((of.m, of.k), self._dtype),
@@ -116,7 +118,7 @@ class TimedProduct:
         return Arm(kernel, timing.steady(shown, "hot", took * 1e9 if took > QUICK_S else None))
 
     def confirm(self, plan: sp.TilePlan) -> bool:
-        """Verifies the plan's result again, with other operands."""
+        """Verifies the plan's result again, with new operands. Returns whether it is right."""
         self.refill()
         arm = self.admit(plan)
         if arm is not None:
@@ -124,7 +126,9 @@ class TimedProduct:
         return arm is not None
 
     def _blob(self, plan: sp.TilePlan) -> sp.Array:
-        """Returns b packed for the plan. The packed form depends on kc alone."""
+        """Returns b packed for the plan. Of the plan, the packed form depends only on the block
+        size kc.
+        """
         kc = plan.levels[0][2]
         if kc not in self._blobs:
             made_for = sp.TilePlan(algo="blocked", levels=((0, 0, kc), (0, 0, 0)))

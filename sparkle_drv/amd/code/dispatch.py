@@ -63,8 +63,8 @@ def common(gfx: float, engines: int) -> dict[str, int]:
 
 
 def begin(gfx: float, engines: int) -> list[int]:
-    """Returns the dwords at the start of every IB: cache invalidation, then the registers of
-    `common`.
+    """Returns the dwords at the start of every IB: cache invalidation, then writes of the registers
+    that have the same value in every dispatch.
     """
     packets = pm4.AcquireMem.encode(gfx=gfx, gcr=ALL_CACHES)
     alone: dict[str, int] = {}
@@ -94,8 +94,9 @@ def registers(
     shared: int = 0,
     scratch: Scratch | None = None,
 ) -> dict[str, int]:
-    """Returns the COMPUTE_* registers and values of one dispatch, without those of `common`, in the
-    order in which they are written. `code_va` is the GPU address of the image.
+    """Returns the COMPUTE_* registers and values of one dispatch, in the order in which they are
+    written. Leaves out registers that have the same value in every dispatch. `code_va` is the GPU
+    address of the image.
     """
     g = level(gfx)
     memory = scratch or Scratch()
@@ -143,8 +144,9 @@ def encode(
     scratch: Scratch | None = None,
     engines: int = 1,
 ) -> list[int]:
-    """Returns a whole IB: `begin`, registers, dispatch, a wait until idle, padding to 8 dwords.
-    `engines` is the number of shader engines of the chip.
+    """Returns a whole IB: the packets that `begin` returns, writes of registers, the dispatch, a
+    wait until all waves have ended, and padding to 8 dwords. `engines` is the number of shader
+    engines of the chip.
     """
     x, y, z = groups
     named = registers(

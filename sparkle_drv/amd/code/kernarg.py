@@ -1,9 +1,10 @@
-"""The kernel-argument segment: the place of each argument, and the values that the driver adds.
+"""The kernel-argument segment: the offset of each argument, and the values that the driver adds.
 
-Explicit arguments are compared with the kernel's signature. A command record has them with natural
-C alignment, as the compiler has. So they are copied unchanged. Hidden arguments are those that the
-compiler asks the driver for. Their offsets come from the metadata, never from a table. Their
-meanings are those of LLVM's AMDGPU usage guide, checked on output of clang 19.
+Explicit arguments are compared with the kernel's signature. In a command record they have the
+natural alignment of C, as in the segment that the compiler expects. So they are copied unchanged.
+Hidden arguments are those that the compiler asks the driver for. Their offsets come from the
+metadata, never from a table. Their meanings are those of LLVM's AMDGPU usage guide, checked on
+output of clang 19.
 """
 
 from __future__ import annotations
@@ -159,8 +160,8 @@ def _copies(
     explicit: Sequence[Explicit], local: ArgNote | None
 ) -> tuple[tuple[int, int, int], ...]:
     """Returns (offset among the packed arguments, offset in the kernarg segment, bytes) of each
-    piece to copy. A `__local` pointer has a place in the kernarg segment, but is not among the
-    packed arguments.
+    range of bytes to copy. The packed arguments omit `__local` pointers, for which the kernarg
+    segment has space.
     """
     if not local:
         end = max((e.offset + e.nbytes for e in explicit), default=0)
@@ -205,7 +206,9 @@ def _explicit(a: ArgNote, where: str) -> Explicit:
 
 
 def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence[str]) -> None:
-    """Raises ImageError unless the kernel takes the types `args`, in order, at C's offsets."""
+    """Raises ImageError unless the kernel takes arguments of the types `args`, in this order, at
+    the offsets that they would have in a C struct.
+    """
     if len(explicit) != len(args):
         raise ImageError(
             f"the kernel takes {len(explicit)} arguments, the signature has {len(args)}"

@@ -31,8 +31,8 @@ MOST = 16
 
 @dataclass(frozen=True)
 class UserSgprs:
-    """Places of the user SGPRs: `first` has the first SGPR of each requested value, `count` is the
-    number of all user SGPRs.
+    """Which user SGPRs hold which value. `first` has, by the name of a value, the number of its
+    first SGPR. `count` is the number of all user SGPRs.
     """
 
     first: Mapping[str, int]
@@ -65,8 +65,9 @@ class UserSgprs:
 
 
 def lay_out(properties: Mapping[str, int], user_sgpr: int) -> UserSgprs:
-    """Assigns user SGPRs from the descriptor's properties and RSRC2.USER_SGPR. Raises ImageError
-    for a property that only an HSA queue can serve, or a wrong number of SGPRs.
+    """Assigns user SGPRs to the values that a kernel descriptor requests by its properties. Raises
+    ImageError for a property that only an HSA queue can serve, or if RSRC2.USER_SGPR is a wrong
+    number of SGPRs.
     """
     first: dict[str, int] = {}
     at = 0

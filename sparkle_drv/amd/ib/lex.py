@@ -1,9 +1,9 @@
-"""The grammar of the text form of IBs: statements, items, and the place of each in the text.
+"""The grammar of the text form of IBs: statements, their items, and the line and column of each.
 
     NAME key=value key={field=value ...} list=1,2,3      # a comment
         key=value                                        an indented line continues the statement
 
-Nothing here knows packets. Every error is a TextError with its line and column.
+This module does not know which packets exist. Every error is a TextError with its line and column.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing these modu
 
 @dataclass(frozen=True)
 class Finding:
-    """A place of an IB that breaks a rule. `dword` counts from the start of that IB.
+    """A violation of a lint rule. `ib` is the index of the IB, and `dword` the position in that IB,
+    in dwords.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [(finding.rule.id, finding.dword) for finding in lowlevel.lint([ib])]
@@ -45,8 +46,8 @@ class Finding:
 def lint(
     ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
 ) -> list[Finding]:
-    """Returns the findings in the order of their places. Raises ValueError for an unknown rule in
-    `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
+    """Returns the findings in the order in which the packets run. Raises ValueError for an unknown
+    rule in `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
 
     >>> [finding.message for finding in lowlevel.lint([lowlevel.Ib((0xC0001000, 0), gfx=11)])]
     ['8 bytes are no multiple of 32']

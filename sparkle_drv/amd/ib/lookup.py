@@ -71,8 +71,8 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
 
 
 def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
-    """Returns the registers of these levels whose name or other name fits the pattern, sorted by
-    address.
+    """Returns the registers that fit the pattern by their name or an alias, sorted by address. Only
+    registers that one of the levels has count. Raises NoSuchRegister if none fits.
     """
     patterns = (pattern, f"COMPUTE_{pattern}", f"COMPUTE_PGM_{pattern}")
     names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
@@ -85,8 +85,8 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:
-    """Returns the places (register space, dword offset) that a number may mean. The address ranges
-    of the spaces do not overlap.
+    """Returns (register space, dword offset) of the register that the number `wanted` means. There
+    is never more than one, because the address ranges of the spaces do not overlap.
     """
     if found := _SPACE.fullmatch(wanted):
         return [(found[1].upper(), int(found[2], 0))]

@@ -49,8 +49,8 @@ class _Section:
 
 
 def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """Returns the IBs in the order in which their sections begin. Raises TextError for a wrong
-    line, ValueError if `gfx` is None.
+    """Returns the IBs of a dump of Mesa, in the order in which their "begin" lines stand in the
+    text. Raises TextError for a wrong line, ValueError if `gfx` is None.
     """
     if gfx is None:
         raise ValueError("gfx: expected a value, because Mesa's dumps name no gfx")

@@ -99,8 +99,9 @@ def word_value(
     word: Word, value: Mapping[str, int], layout: Mapping[str, Field], must: bool
 ) -> str | None:
     """Returns "{field=1 other=2}" with the fields that differ from their defaults. If no field
-    differs, returns None. With `must` the result is never None: if no field differs, the result has
-    the fields with a bias, or is "0" if no field has a bias.
+    differs, returns None. With `must` the result is never None. If no field differs, the result
+    then has the fields whose value is stored minus a constant (`bias`), or is "0" if there are
+    none.
     """
     shown = {k: v for k, v in value.items() if k in layout and v != layout[k].get(word.default)}
     if not shown and must:

@@ -56,9 +56,9 @@ def read_ibs(
     va: int | None = None,
     form: str = "auto",
 ) -> list[Ib]:
-    """Returns the IBs of `data`. `gfx`, `ip` and `va` (the address of the first IB) count where
-    `data` does not name its own. Raises ValueError if no gfx is known, or if `data` has no IB.
-    Raises TextError for a mistake in the text.
+    """Returns the IBs of `data`. `gfx`, `ip` and `va` (the address of the first IB) are used if
+    `data` does not give these values itself. Raises ValueError if no gfx is known, or if `data` has
+    no IB. Raises TextError for a mistake in the text.
 
     >>> [hex(dword) for dword in lowlevel.read_ibs("c0001000 00000000", gfx=11)[0].dwords]
     ['0xc0001000', '0x0']

@@ -1,7 +1,8 @@
 """Defines a lint rule, and the job that a rule checks. The rules are in rules_*.py.
 
 The IBs that `lint` gets count as one job, in their order, because a driver submits a preamble and
-the IBs after it as one job. Sources are sections of AMDGPU_FACTS, the fact sheet behind the tables.
+the IBs after it as one job. The source of a rule is a section of docs/AMDGPU_FACTS.md, which also
+is the source of the tables.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Job:
-    """The job that rules check. `steps` has the executed packets, in order. `events` has the steps
-    that are more than a register write.
+    """The job that rules check. `steps` has the executed packets, in order. `events` has those of
+    them that write no register.
     """
 
     ibs: Sequence[Ib]
@@ -66,7 +67,7 @@ Check = Callable[[Job], Iterator[Said]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule. `check` finds the places that break the rule.
+    """A lint rule. `check` finds the packets, or ends of IBs, that break the rule.
 
     >>> lowlevel.RULES["padding"].severity
     'warning'

@@ -34,9 +34,9 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One executed packet. `number` is the index of its IB among the given IBs, `at` its dword in
-    that IB. `called` is True for a call whose target the next steps follow. `problem` says why a
-    call is not followed.
+    """One executed packet. `number` is the index of its IB among the given IBs. `at` is the
+    packet's first dword in that IB. `called` is True if the packet calls another IB and the next
+    steps are those of that IB. `problem` says why the steps of a called IB do not follow.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [(step.at, step.packet.cls.NAME) for step in lowlevel.run([ib])]

@@ -1,4 +1,5 @@
-"""Rules that printing and reading the text form share: which elements are required, and names.
+"""Rules that printing and reading the text form of packets share: names of packets, and which
+elements of a packet the text must name.
 
 Only an element with a default may be left out. So the text of `print` is short, and a person cannot
 forget an address.
@@ -31,8 +32,8 @@ GFX_ONLY = frozenset(op for op, _, ip in type3.PACKETS if ip == "gfx") - frozens
 
 
 def required(name: str, element: Element, gfx: int) -> bool:
-    """Returns whether the text must name the element. The header is never required, because the
-    packet's name determines all of it except optional flags.
+    """Returns whether a packet's text form must name the element `name`. The header is never
+    required: except for optional flags, it follows from the packet's name and length.
     """
     if name == "header":
         return False
@@ -44,12 +45,14 @@ def required(name: str, element: Element, gfx: int) -> bool:
 
 
 def implied(cls: type[Record]) -> tuple[str, ...]:
-    """Returns the elements that are computed from the registers of a SET packet."""
+    """Returns the names of the elements of a SET packet that follow from its list of registers."""
     return next((names for kind, names in _IMPLIED.items() if issubclass(cls, kind)), ())
 
 
 def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, Field]:
-    """Returns the fields of a word. Leaves out fields of a header that are computed."""
+    """Returns the fields of a dword of a packet. Leaves out those fields of a header that follow
+    from the packet's name and length.
+    """
     layout = word.layout(gfx)
     if name != "header":
         return layout

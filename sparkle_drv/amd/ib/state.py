@@ -17,7 +17,7 @@ DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 @dataclass(frozen=True)
 class Write:
     """A write of a register: the register and its new value. `index` is the field `index` of the
-    SET packet. With 3, the kernel driver's mask of usable CUs is applied to the value.
+    SET packet. If it is 3, the kernel driver's mask of usable CUs is applied to the value.
     """
 
     space: str
@@ -68,8 +68,8 @@ State = dict[str, Write]
 
 @dataclass(frozen=True)
 class Event:
-    """A step that is more than a register write. The event of a dispatch has the register values at
-    that dispatch.
+    """An executed packet that writes no register. For a dispatch, `state` has the register values
+    at that dispatch; for other packets it is empty.
     """
 
     step: Step

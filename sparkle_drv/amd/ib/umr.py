@@ -74,8 +74,8 @@ class _Packet:
 
 
 def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
-    """Returns the IBs in the order of the output. Raises TextError for a wrong line, ValueError if
-    neither `gfx` nor the text names the level of hardware.
+    """Returns the IBs of an output of umr, in the order in which they stand there. Raises TextError
+    for a wrong line, ValueError if neither `gfx` nor the text names the level of hardware.
     """
     if gfx is None and (chip := _CHIP.search(text)):
         gfx = read_gfx(chip[1])
@@ -108,8 +108,9 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
 
 
 def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> bool:
-    """Adds the dword of a line to its packet. Returns True if the line begins a packet. Raises
-    ValueError for a wrong line. `head` is the size of an IB that begins here, or None.
+    """Adds the dword of a line to the last packet of `packets`, or to a new packet if the line has
+    an opcode. Returns True if it has one. Raises ValueError for a wrong line. `head` is the size of
+    the IB that begins with this line. It is None if no IB begins here.
     """
     base, (at, rest), words = int(found[1], 16), divmod(int(found[2], 16), 4), found[4]
     if rest or len(found[3]) > 8 or at >= MAX_DWORDS:
@@ -190,8 +191,9 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
 
 
 def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
-    """Returns the offset of the first register that a SET packet writes, or None if unknown. The
-    name of any register of the packet is enough.
+    """Returns the offset of the first register that a SET packet writes. It follows from any
+    register of the packet that umr names. Returns None if umr names no register that a table
+    declares.
     """
     for i, name in packet.names.items():
         if _declared(name, gfx) and (register := regs.find(name)).space == space:
