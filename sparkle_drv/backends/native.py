@@ -128,5 +128,5 @@ class Lent(Generic[_P, _R]):
 
 
 def kernel_pointer(kernel: Any) -> int:
-    """Returns the number of a kernel in dispatch records."""
+    """Returns the address of a native kernel, by which dispatch records name the kernel."""
     return int(ffi.cast("uintptr_t", kernel))

@@ -1,8 +1,8 @@
 """Measured rates of devices, kept in SPARKLE_HOME/rates.json, and the keys of all kept
 measurements.
 
-Code that measures calls `Device.learned`. `open` and `devices` show the rates in DeviceInfo. This
-module measures and chooses nothing. Emulated devices have no rates.
+Code that has measured a rate passes it to `Device.learned`. `open` and `devices` show the rates in
+DeviceInfo. This module itself measures nothing and decides nothing. Emulated devices have no rates.
 """
 
 from __future__ import annotations

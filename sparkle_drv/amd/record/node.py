@@ -32,8 +32,8 @@ class Bo:
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """The content according to the recording. Made at the first use, because the content of
-        large BOs is not recorded.
+        """The BO's content according to the recording; zeros at first. The bytes are allocated when
+        they are first used. A large BO, whose content is not recorded, thus needs none.
         """
         return bytearray(self.nbytes)
 

@@ -148,8 +148,8 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares the memory of all BOs after the last job. Called when all recorded writes of
-        that job have been read.
+        """Compares the memory of all BOs with the recording, as it was after the newest job. Called
+        when the job's recorded writes have been read. Raises Different if the memory differs.
         """
         if self.job is None:
             return

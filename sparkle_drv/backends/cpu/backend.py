@@ -184,8 +184,8 @@ class CpuBackend:
         return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
 
     def _prefer(self, pointer: Any, nbytes: int) -> None:
-        """Places new memory on the NUMA node of the named cores, whichever thread touches the
-        memory first.
+        """Places new memory on the NUMA node of the cores that the device's URI names, whichever
+        thread touches the memory first. Does nothing if the device has no such node.
         """
         if self._node is None or pointer == ffi.NULL:
             return

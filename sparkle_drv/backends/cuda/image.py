@@ -26,7 +26,7 @@ _CUDA = (190, "EM_CUDA")  # values of e_machine, as pyelftools returns them
 
 
 class KernelHandle:
-    """A loaded kernel, as the handle of `unload`."""
+    """A loaded kernel: the handle that `load` returns and `unload` takes."""
 
     __slots__ = ("kernel",)
 

@@ -168,7 +168,7 @@ class EglBackend:
         self._kept.pop(handle, None)
 
     def _end(self, address: int, _: Any) -> None:
-        """Gives memory back to the pool."""
+        """Gives the memory at `address` back to the device's pool, unless the device is closed."""
         with self._freeing:
             dev = self._native.device
             if dev is not None:  # a device that is closed has freed the memory already

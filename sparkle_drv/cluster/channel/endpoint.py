@@ -311,7 +311,9 @@ class Endpoint:
 
 
 def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns the body of the node's answer. Raises Refused with its reason if it refused."""
+    """Returns the body of a node's answer. If the node refused the session, raises Refused with the
+    reason that the answer gives.
+    """
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())
