@@ -1,4 +1,4 @@
-"""Stores the modifiers of an instruction's text in its fields."""
+"""Stores the modifiers in an instruction's text in the fields of its `Inst`."""
 
 from __future__ import annotations
 

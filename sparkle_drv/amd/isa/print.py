@@ -311,7 +311,9 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
 
 
 def mnemonic(inst: Inst) -> str:
-    """Returns the name with llvm-mc's suffix for the encoding: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
+    """Returns the instruction's name with llvm-mc's suffix for the encoding: _e32, _e64, _dpp,
+    _sdwa, _e64_dpp.
+    """
     row = inst.row
     suffix = ""
     if row.is_promoted and row.operands:

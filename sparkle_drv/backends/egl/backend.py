@@ -211,7 +211,9 @@ class EglBackend:
         return lib.sp_egl_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Copies within one device only, since two GL contexts share no memory here."""
+        """Copies within one device. Returns -EOPNOTSUPP for another device, since the two GL
+        contexts share no memory.
+        """
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:

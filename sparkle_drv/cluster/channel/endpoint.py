@@ -286,8 +286,8 @@ class Endpoint:
                 next_s = min(next_s, channel.tick(now, self._silence_s))
 
     def _unwatch(self, peer: str) -> None:
-        """Stops watching a peer without sessions. Runs in a thread of its own, since `unwatch` of
-        the transport may block.
+        """Makes the transport stop watching the endpoint `peer` if no session with it is left. Runs
+        in a thread of its own, since the transport's `unwatch` may block.
         """
         with self._watching:
             with self._lock:
