@@ -294,7 +294,7 @@ class Backend(Protocol):
         value of the submission or -errno.
 
         -ESTALE means that the epoch has advanced and nothing was submitted; core then checks the
-        arguments again. Sizes are checked against the record (sp_signature_check) before memory is
+        arguments again. The sizes of the buffers are checked (sp_signature_check) before memory is
         touched. If the work fails before this method returns, the result may be the -errno of
         that failure.
         """
@@ -305,7 +305,9 @@ class Backend(Protocol):
         """
 
     def run(self, prepared: Any, /) -> int:
-        """Submits a prepared launch, any number of times. Returns the same as `launch`."""
+        """Submits a prepared launch, any number of times. Returns the value of the submission or
+        -errno, like `launch`.
+        """
 
     def submit(self, queue: Any, records: Any, nbytes: int, epoch: int, /) -> int:
         """Submits `nbytes` bytes of records as one submission that runs them in order. Returns the

@@ -213,7 +213,7 @@ def _bits(name: str, value: int, count: int) -> str:
 
 def _op_sel(inst: Inst, count: int) -> list[str]:
     """Returns the modifier op_sel as text such as "op_sel:[0,1,0]", or [] if it is not written. Its
-    bits are in the order of the operands; that of the destination (bit 3) comes last.
+    bits are in the order of the operands; a bit of the destination (bit 3) comes last.
     """
     row, value = inst.row, inst.fields["op_sel"]
     if not value or any(operand.type == "h16" for operand in row.operands):

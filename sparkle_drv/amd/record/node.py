@@ -111,7 +111,9 @@ class Node:
                 bo.written = True
 
     def place(self, va: int) -> tuple[int, int] | None:
-        """Returns the BO and the offset in it for a GPU address, or None."""
+        """Returns the BO that is mapped at a GPU address, as its recorded handle, and the offset in
+        the BO. Returns None if no BO is mapped there.
+        """
         for begin, nbytes, number, offset in reversed(self.maps):
             if begin <= canonical(va) < begin + nbytes:
                 return number, offset + canonical(va) - begin

@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Close:
-    """The event that the last descriptor of a node was closed."""
+    """The event that the last descriptor of a render node was closed."""
 
     node: int
 

@@ -148,8 +148,8 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares the memory of all BOs with the recording, as it was after the newest job. Called
-        when the job's recorded writes have been read. Raises Different if the memory differs.
+        """Compares the memory of all BOs after the newest job with the recording of that moment.
+        Called when the job's recorded writes have been read. Raises Different if any byte differs.
         """
         if self.job is None:
             return

@@ -95,8 +95,8 @@ def _info(isa: int, threads: int, which: Named | None = None) -> DeviceInfo:
 class CpuBackend:
     """One thread pool, on all cores or on named cores.
 
-    `launch`, `run`, `submit`, `submitted`, `reached` and `wait` are the native functions
-    themselves.
+    `launch`, `run`, `submit`, `submitted`, `reached` and `wait` are C functions themselves, not
+    Python methods that call them.
     """
 
     takes_threads = True

@@ -137,8 +137,8 @@ def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
 
 
 def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
-    """Loads a kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError, and
-    ValueError for a plan that the kernel cannot follow.
+    """Loads a kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError if the
+    image cannot be loaded, and ValueError for a plan that the kernel cannot follow.
     """
     check_plan(spec, "cuda")
     manifest = spec.manifest
