@@ -245,8 +245,8 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """The native object of the backend. Its attributes "launch", "wait" and the others of
-        CALLED_BY_C are C functions, not Python methods that call them.
+        """The backend's object of class Native (native.py). Its attributes `launch`, `wait` and the
+        others that CALLED_BY_C lists are C functions, not Python methods that call them.
         """
 
 

@@ -388,7 +388,7 @@ def _filled_up(call: Call) -> Call:
     """Returns the call with its argument extended by zeros to the size of our struct declaration. A
     program that was built for an older Linux passes fewer bytes, and Linux takes the rest as zeros
     too (drm_ioctl). Raises _Skip for an unknown ioctl. Raises ValueError if the request number
-    belongs to another ioctl, or if it says another length than the argument has.
+    belongs to another ioctl, or if it names another length than the argument has.
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:
