@@ -169,7 +169,7 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The clock, which threads tell when they begin to run, to wait and to end."""
+        """The simulated clock. Threads tell it when they begin to run, to wait and to end."""
 
 
 class TellsPeer(Protocol):

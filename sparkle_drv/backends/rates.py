@@ -56,7 +56,9 @@ def _file(home: str) -> DeviceFile | None:
 
 
 def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
-    """Returns `info` with those rates that are higher than its own."""
+    """Returns a copy of `info` that has the rates in `rates` where these are higher. Rates of an
+    emulated device stay as they are.
+    """
     if info.emulated:
         return info
     higher = {

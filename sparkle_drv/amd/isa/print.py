@@ -36,7 +36,7 @@ def mask_ndw(operand: Operand, wave: int) -> int:
 
 
 def _signs(inst: Inst, index: int) -> tuple[bool, bool, bool]:
-    """Returns whether abs, neg and sext apply to a source."""
+    """Returns whether abs, neg and sext, in this order, apply to source operand `index`."""
     f, s = inst.fields, inst.second_fields
     absolute, negative = f.get("abs", 0) >> index & 1, f.get("neg", 0) >> index & 1
     if inst.row.format == "VOP3P":

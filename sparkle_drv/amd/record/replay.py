@@ -57,7 +57,7 @@ class Different(Exception):
 
 
 class _Skip(Exception):
-    """A call that cannot be repeated. The text is the reason."""
+    """Raised for a call that the replay cannot repeat. Its text is the reason."""
 
 
 @dataclass
