@@ -121,7 +121,9 @@ class SharesStreams(Protocol):
         """
 
     def share_stream(self, queue: Any) -> int:
-        """Returns the handle, above 2, of the stream that the queue uses."""
+        """Returns the handle of the stream that the queue uses. It is above 2, since 1 and 2 stand
+        for default streams.
+        """
 
     def wait_stream(self, queue: Any, stream: int) -> int:
         """Makes later submissions to the queue run after the present work of `stream`. Returns 0 or
@@ -167,7 +169,7 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The clock, which threads tell when they begin to run, to wait and to end."""
+        """The simulated clock. Threads tell it when they begin to run, to wait and to end."""
 
 
 class TellsPeer(Protocol):
@@ -243,7 +245,9 @@ class IsNative(Protocol):
 
     @property
     def _native(self) -> object:
-        """The object whose attributes named in CALLED_BY_C are the C functions themselves."""
+        """The backend's object of class Native (native.py). Its attributes `launch`, `wait` and the
+        others that CALLED_BY_C lists are C functions, not Python methods that call them.
+        """
 
 
 _Kind = TypeVar("_Kind")

@@ -159,7 +159,7 @@ class Progress:
 
 
 class Backend(Protocol):
-    """One open device. Any method may be called from any thread, with open handles.
+    """One open device. Any thread may call any method. The handles in a call must be open.
 
     Handles belong to the backend: core keeps them and passes them back. A *record* is the bytes of
     one command, as in native/include/sp_cmd.h. A *value* is a point on a queue's timeline:
@@ -226,16 +226,17 @@ class Backend(Protocol):
     def upload(self, queue: Any, address: int, data: memoryview) -> tuple[int, object]:
         """Copies `data` (bytes in C order) to the device, after earlier submissions.
 
-        Returns a value, and an object that core keeps alive until that value is reached, or None.
-        If nothing had to be submitted, the value is that of the newest submission; on failure it is
-        -errno. `data` may change once this method returns. Raises OutOfDeviceMemory.
+        Returns (value, object). The value is that of the copy's submission, or of the newest
+        submission if nothing had to be submitted; on failure it is -errno. Core keeps the object,
+        which may be None, alive until the value is reached. `data` may change once this method
+        returns. Raises OutOfDeviceMemory.
         """
 
     def download(self, queue: Any, address: int, out: memoryview) -> tuple[int, object]:
-        """Copies from the device into `out` (writable bytes in C order). Returns the same as
-        `upload`.
+        """Copies from the device into `out` (writable bytes in C order). Returns a value of the
+        queue and an object or None, like `upload`.
 
-        The bytes have arrived when the value is reached.
+        The bytes have arrived when the queue reaches the value.
         """
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
@@ -270,7 +271,9 @@ class Backend(Protocol):
         """
 
     def queue_pointer(self, queue: Any) -> int:
-        """Returns the number of this queue in records that wait for it."""
+        """Returns the integer, such as an address, by which records name this queue when they wait
+        for it.
+        """
 
     def check(self, record: bytes, nbytes: int, /) -> int:
         """Returns 0, or the -errno with which `launch` would refuse this record."""
@@ -282,9 +285,8 @@ class Backend(Protocol):
 
     def advance(self) -> int:
         """Increments the epoch and returns it. Core calls `advance` after marking a buffer or
-        kernel closed, and before asking for `settled` values. A record that was packed before is
-        then refused with -ESTALE, unless it was submitted at or below the value that `settled`
-        returns.
+        kernel closed. Then core asks each queue for `settled`, the value of its newest submission.
+        Any later submission of a record with the old epoch is refused with -ESTALE.
         """
 
     def launch(self, queue: Any, record: bytes, nbytes: int, epoch: int, /) -> int:
@@ -292,7 +294,7 @@ class Backend(Protocol):
         value of the submission or -errno.
 
         -ESTALE means that the epoch has advanced and nothing was submitted; core then checks the
-        arguments again. Sizes are checked against the record (sp_signature_check) before memory is
+        arguments again. The sizes of the buffers are checked (sp_signature_check) before memory is
         touched. If the work fails before this method returns, the result may be the -errno of
         that failure.
         """
@@ -303,7 +305,9 @@ class Backend(Protocol):
         """
 
     def run(self, prepared: Any, /) -> int:
-        """Submits a prepared launch, any number of times. Returns the same as `launch`."""
+        """Submits a prepared launch, any number of times. Returns the value of the submission or
+        -errno, like `launch`.
+        """
 
     def submit(self, queue: Any, records: Any, nbytes: int, epoch: int, /) -> int:
         """Submits `nbytes` bytes of records as one submission that runs them in order. Returns the
@@ -317,12 +321,12 @@ class Backend(Protocol):
 
     def settled(self, queue: Any, /) -> int:
         """Returns what `submitted` returns, but only while no submitting call is half done. A
-        half-done call has checked the epoch, but has not yet advanced the value.
+        half-done call has checked the epoch, but has not yet advanced the queue's newest value.
 
         Finalizers may call this method at any point, even inside a submitting call of the same
         thread. The finalizer's thread may also hold a lock that another thread's submitting call
         waits for. So if a backend's submitting calls run Python while they are half done, this
-        method must not wait for such a call. It returns -EAGAIN; core asks again.
+        method must not wait for such a call. Instead, `settled` returns -EAGAIN; core asks again.
         """
 
     def reached(self, queue: Any, /) -> int:
@@ -377,10 +381,10 @@ class Waker(Protocol):
     """
 
     def set(self) -> None:
-        """Ends the wait. If the wait has not begun, `wait` returns at once."""
+        """Makes `wait` return. If `wait` is not called yet, it will return at once."""
 
     def wait(self, until_s: float) -> None:
-        """Waits until `set` is called, at most until the time `until_s` of the clock."""
+        """Waits until `set` is called, at most until the simulated clock shows `until_s`."""
 
 
 class Lanes(Protocol):
@@ -407,9 +411,9 @@ class Lanes(Protocol):
         """Counts `n` waiting lanes as running, since they are about to be woken."""
 
     def outlives(self, thread: int) -> None:
-        """Says that the work of a lane has ended, although its thread still runs. `thread` is the
-        thread's threading.get_ident(). From then on, a wait of this thread alone does not make the
-        clock jump to the wait's end.
+        """Tells the simulated clock that a lane's work has ended, although its thread still runs.
+        `thread` is the thread's threading.get_ident(). From then on, a wait of this thread alone
+        does not make the clock jump to the wait's end.
         """
 
     def waker(self) -> Waker:

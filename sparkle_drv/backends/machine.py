@@ -110,10 +110,11 @@ class Node:
 
 
 def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
-    """Returns the NUMA nodes with CPUs of this process, from sysfs; empty if Linux reports none.
+    """Returns the NUMA nodes that have CPUs of this process, from sysfs; empty if Linux reports
+    none.
 
-    Linux' Documentation/ABI/stable/sysfs-devices-node: nodeN/cpulist. Nodes without CPUs (memory of
-    accelerators, CXL) have an empty list.
+    Each folder nodeN has a file `cpulist` (Linux' Documentation/ABI/stable/sysfs-devices-node).
+    This file is empty for a node without CPUs (memory of accelerators, CXL), which is left out.
     """
     ours = os.sched_getaffinity(0)
     found = []

@@ -2,8 +2,9 @@
 
 A family is a kind of device: cpu, egl, cuda or amdgpu. The C functions of sp_queue.h accept devices
 and queues of every family. Other functions exist once per family with equal declarations, such as
-sp_<family>_queue_open; sp_cpu.h documents them. A backend keeps a `Native`, which has the device,
-as `_native`. By the descriptor `Lent`, the backend offers methods of its `Native` as its own.
+sp_<family>_queue_open; sp_cpu.h documents them. A backend's attribute
+`_native` is a `Native`, which has the device. Some methods of the backend are those of its
+`Native`; the Python descriptor `Lent` forwards them.
 Memory, images and kernels are elsewhere.
 """
 
@@ -115,8 +116,8 @@ class Native:
 
 
 class Lent(Generic[_P, _R]):
-    """A descriptor for the body of a backend's class: it forwards a method to the backend's
-    `_native`.
+    """A Python descriptor that gives a backend's class a method of Native. A call of the method
+    goes to the backend's attribute `_native`.
     """
 
     def __init__(self, method: Callable[Concatenate[Native, _P], _R]) -> None:
@@ -128,5 +129,5 @@ class Lent(Generic[_P, _R]):
 
 
 def kernel_pointer(kernel: Any) -> int:
-    """Returns the number of a kernel in dispatch records."""
+    """Returns the address of a native kernel, by which dispatch records name the kernel."""
     return int(ffi.cast("uintptr_t", kernel))

@@ -1,8 +1,8 @@
 """Measured rates of devices, kept in SPARKLE_HOME/rates.json, and the keys of all kept
 measurements.
 
-Code that measures calls `Device.learned`. `open` and `devices` show the rates in DeviceInfo. This
-module measures and chooses nothing. Emulated devices have no rates.
+Code that has measured a rate passes it to `Device.learned`. `open` and `devices` show the rates in
+DeviceInfo. This module itself measures nothing and decides nothing. Emulated devices have no rates.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _file(home: str) -> DeviceFile | None:
 
 
 def raised(info: DeviceInfo, rates: dict[str, float]) -> DeviceInfo:
-    """Returns `info` with those rates that are higher than its own."""
+    """Returns a copy of `info` that has the rates in `rates` where these are higher. Rates of an
+    emulated device stay as they are.
+    """
     if info.emulated:
         return info
     higher = {

@@ -127,7 +127,9 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def parse_format(line: str) -> Format:
-    """Reads one line of the tables above. Raises ValueError if two fields of the format overlap."""
+    """Reads one line of this file's tables of microcode formats. Raises ValueError if two fields of
+    the format overlap.
+    """
     name, ndw, marker, *words = line.split()
     place, _, constant = marker.partition("=")
     low, width = _range(place)

@@ -1,4 +1,4 @@
-"""Parses one line of assembly to an instruction, by trying the forms that its mnemonic can have."""
+"""Parses one line of assembly to an instruction, by trying each encoding of its mnemonic."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def number(text: str) -> int:
 
 
 def named(text: str, names: dict[int, str]) -> int:
-    """Returns the number of a name, or a number that is written in digits."""
+    """Returns the key of the name `text` in `names`. If `text` is a number in digits, returns that
+    number.
+    """
     for value, name in names.items():
         if name == text:
             return value
@@ -217,8 +219,8 @@ def _mask_letters(value: int) -> str:
 
 
 def print_swizzle(value: int) -> str:
-    """Returns the name of a swizzle if parsing that name gives the same value. Otherwise returns
-    the number, because some masks have two names.
+    """Returns the name of the swizzle `value` if parsing that name gives the same value. Otherwise
+    returns the number as text.
     """
     text = _swizzle_name(value)
     return text if text and parse_swizzle(text) == value else str(value)

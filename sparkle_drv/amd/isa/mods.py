@@ -1,4 +1,4 @@
-"""Stores the modifiers of an instruction's text in its fields."""
+"""Stores the modifiers in an instruction's text in the fields of its `Inst`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def second_word(names: set[str], suffix: str) -> str:
 
 
 def set_defaults(inst: Inst) -> None:
-    """Sets the fields that modifiers change to the values that they have without modifiers."""
+    """Sets default values in those fields of an instruction that modifiers can change. The defaults
+    are the values of an instruction without modifiers.
+    """
     row, f, s = inst.row, inst.fields, inst.second_fields
     if row.format == "VOP3P" and not is_mix(row):
         f["op_sel_hi"] = 7

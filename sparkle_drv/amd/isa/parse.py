@@ -1,4 +1,6 @@
-"""Parses the operands of one form of an instruction: pieces of a line (scan.py) become fields."""
+"""Parses operands for one encoding of an instruction. scan.py splits the line of text; this module
+turns the operands' texts into the fields of an `Inst`.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ class Parser:
         return found.code
 
     def unsigned(self, piece: Piece, index: int) -> Piece:
-        """Returns a source without its neg, abs and sext, and stores these in their fields."""
+        """Returns the text of source operand `index` without its modifiers neg, abs and sext.
+        Stores these modifiers in the instruction's fields.
+        """
         text, column = piece.text, piece.column
         negative = absolute = sext = False
         while True:
@@ -331,7 +335,7 @@ class Parser:
             raise AsmError(f"the operand sendmsg is wrong: {error}", piece.column) from None
 
     def wanted(self, line: Line) -> list[Operand]:
-        """Returns the operands that the text must have."""
+        """Returns the operands that the instruction's text, `line`, must have."""
         hidden = {"exec", "offset", "offset2"}
         wanted = [one for one in self.row.operands if one.field not in hidden]
         wanted = [one for one in wanted if not one.optional or "glc" in line.names]

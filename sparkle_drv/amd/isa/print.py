@@ -36,7 +36,7 @@ def mask_ndw(operand: Operand, wave: int) -> int:
 
 
 def _signs(inst: Inst, index: int) -> tuple[bool, bool, bool]:
-    """Returns whether abs, neg and sext apply to a source."""
+    """Returns whether abs, neg and sext, in this order, apply to source operand `index`."""
     f, s = inst.fields, inst.second_fields
     absolute, negative = f.get("abs", 0) >> index & 1, f.get("neg", 0) >> index & 1
     if inst.row.format == "VOP3P":
@@ -212,7 +212,9 @@ def _bits(name: str, value: int, count: int) -> str:
 
 
 def _op_sel(inst: Inst, count: int) -> list[str]:
-    """Returns OP_SEL in the order of the text, where the destination (bit 3) comes last."""
+    """Returns the modifier op_sel as text such as "op_sel:[0,1,0]", or [] if it is not written. Its
+    bits are in the order of the operands; a bit of the destination (bit 3) comes last.
+    """
     row, value = inst.row, inst.fields["op_sel"]
     if not value or any(operand.type == "h16" for operand in row.operands):
         return []
@@ -309,7 +311,9 @@ def _modifiers(isa: Table, inst: Inst) -> list[str]:
 
 
 def mnemonic(inst: Inst) -> str:
-    """Returns the name with llvm-mc's suffix for the form: _e32, _e64, _dpp, _sdwa, _e64_dpp."""
+    """Returns the instruction's name with llvm-mc's suffix for the encoding: _e32, _e64, _dpp,
+    _sdwa, _e64_dpp.
+    """
     row = inst.row
     suffix = ""
     if row.is_promoted and row.operands:

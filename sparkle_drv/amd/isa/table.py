@@ -34,8 +34,8 @@ def generation(gfx: str | int) -> int:
 
 
 def has(gfx: str | int, row: Row) -> bool:
-    """Returns whether this chip has the instruction. gfx11.0 lacks the instructions that RDNA3.5
-    added.
+    """Returns whether the chip `gfx` has the instruction `row`. gfx11.0 lacks the instructions that
+    RDNA3.5 added.
     """
     return "rdna35" not in row.flags or str(gfx).removeprefix("gfx").startswith("115")
 

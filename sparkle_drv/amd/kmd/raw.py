@@ -137,7 +137,9 @@ class Node:
         return int(self.call("GET_CAP", "struct drm_get_cap", capability=capability).value)
 
     def mmap(self, nbytes: int, offset: int) -> Any:
-        """Returns a shared, writable mapping of the node as a cffi buffer, valid until `munmap`."""
+        """Maps `nbytes` bytes at `offset` of the device file, shared and writable. Returns them as
+        a cffi buffer, which is valid until `munmap`.
+        """
         address = self.ops.mmap(self.ops.self, nbytes, 3, 1, self.fd, offset)
         if address < 0:
             raise IoctlError(int(-address), "mmap", f"nbytes={nbytes}")

@@ -32,8 +32,8 @@ class Bo:
 
     @functools.cached_property
     def held(self) -> bytearray:
-        """The content according to the recording. Made at the first use, because the content of
-        large BOs is not recorded.
+        """The BO's content according to the recording; zeros at first. The bytes are allocated when
+        they are first used. A large BO, whose content is not recorded, thus needs none.
         """
         return bytearray(self.nbytes)
 
@@ -111,7 +111,9 @@ class Node:
                 bo.written = True
 
     def place(self, va: int) -> tuple[int, int] | None:
-        """Returns the BO and the offset in it for a GPU address, or None."""
+        """Returns the BO that is mapped at a GPU address, as its recorded handle, and the offset in
+        the BO. Returns None if no BO is mapped there.
+        """
         for begin, nbytes, number, offset in reversed(self.maps):
             if begin <= canonical(va) < begin + nbytes:
                 return number, offset + canonical(va) - begin

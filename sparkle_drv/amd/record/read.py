@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Close:
-    """The event that the last descriptor of a node was closed."""
+    """The event that the last descriptor of a render node was closed."""
 
     node: int
 
@@ -112,7 +112,9 @@ class _Reader:
             yield from self._event(text, number)
 
     def flush(self) -> Iterator[Event]:
-        """Yields the ioctl that was being read. No more of its lines follow."""
+        """Yields the ioctl whose lines were read last, if any. The caller knows that the ioctl has
+        no further lines.
+        """
         if self.call:
             call, self.call = self.call, None
             yield call

@@ -74,8 +74,8 @@ class Recorder:
         return lib.sp_record_ops(self._raw[key])
 
     def close(self) -> None:
-        """Ends the recording. Nodes that are still open continue without it. Raises OSError if a
-        write failed.
+        """Ends the recording. Render nodes that are still open go on working; their later calls are
+        not recorded. Raises OSError if a write failed.
         """
         failed, nodes = 0, ffi.new("uint32_t *")
         for raw in self._raw.values():

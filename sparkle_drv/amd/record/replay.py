@@ -57,7 +57,7 @@ class Different(Exception):
 
 
 class _Skip(Exception):
-    """A call that cannot be repeated. The text is the reason."""
+    """Raised for a call that the replay cannot repeat. Its text is the reason."""
 
 
 @dataclass
@@ -148,8 +148,8 @@ class _Replay:
             self._call(event, self.nodes[event.node])
 
     def judge(self) -> None:
-        """Compares the memory of all BOs after the last job. Called when all recorded writes of
-        that job have been read.
+        """Compares the memory of all BOs after the newest job with the recording of that moment.
+        Called when the job's recorded writes have been read. Raises Different if any byte differs.
         """
         if self.job is None:
             return
@@ -388,7 +388,7 @@ def _filled_up(call: Call) -> Call:
     """Returns the call with its argument extended by zeros to the size of our struct declaration. A
     program that was built for an older Linux passes fewer bytes, and Linux takes the rest as zeros
     too (drm_ioctl). Raises _Skip for an unknown ioctl. Raises ValueError if the request number
-    belongs to another ioctl, or if it says another length than the argument has.
+    belongs to another ioctl, or if it names another length than the argument has.
     """
     known = getattr(lib, f"DRM_IOCTL_{call.name}", None)
     if known is None:

@@ -102,8 +102,8 @@ class Place:
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
     def after(self, ndw: int) -> Place:
-        """Returns the place of the value when `ndw` other dwords precede the record, as in a whole
-        IB.
+        """Returns this place counted from `ndw` dwords earlier, as when the record follows other
+        dwords in an IB.
         """
         return Place(self.dw + ndw, self.lo, self.width, self.bias)
 

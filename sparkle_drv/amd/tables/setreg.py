@@ -1,4 +1,4 @@
-"""What the packets that write registers share: their forms, and the names of registers."""
+"""Base classes of the packets that write registers, and the names of registers."""
 
 from __future__ import annotations
 

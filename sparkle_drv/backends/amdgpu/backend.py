@@ -260,7 +260,9 @@ class AmdgpuBackend:
         return launch_refusal.words(record, rc, self._engines)
 
     def fault(self, queue: Any, value: int) -> str:
-        """Returns which kernel failed, and the kernel driver's message."""
+        """Returns why the submission `value` failed: the compute kernel in which it failed, and the
+        message of the kernel driver.
+        """
         text = ffi.new("char[]", 512)
         nbytes = lib.sp_amdgpu_fault(queue, value, text, len(text))
         return bytes(ffi.buffer(text, nbytes)).decode(errors="replace")

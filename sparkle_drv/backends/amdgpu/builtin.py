@@ -19,7 +19,8 @@ from sparkle_drv.errors import ImageError
 
 
 def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
-    """Returns the code object, and its path, for the first target of `mach` that the entry has.
+    """Returns the code object, and its path, for the first target of `mach` that the manifest's
+    `entry` has.
 
     Raises ImageError if the entry has none of these targets, or if the file's SHA-256 is not the
     one in the manifest.

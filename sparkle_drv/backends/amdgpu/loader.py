@@ -67,7 +67,8 @@ def load(
     device: Any,
 ) -> Loaded:
     """Loads a kernel of the manifest, of a map's expression, or of a user's code object. Raises
-    ImageError, and ValueError for a plan that the kernel cannot follow.
+    ImageError if the code cannot be loaded, and ValueError for a plan that the kernel cannot
+    follow.
     """
     check_plan(spec, "amdgpu")
     if spec.made:

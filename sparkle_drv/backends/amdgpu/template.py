@@ -37,12 +37,12 @@ if {*_KINDS, *(f"hidden_remainder_{a}" for a in "xyz")} != {*FILLED}:
 
 
 def idle(gfx: int, me_feature: int) -> tuple[list[int], list[int], list[int]]:
-    """Returns packets that wait for all waves, the positions of an address in them, and the
-    positions of a value.
+    """Returns packets that wait for all waves, and two lists of positions of dwords in them.
 
-    On old firmware CS_PARTIAL_FLUSH returns early. There a packet writes the value when all waves
-    have ended, and the next packet waits for the value. On newer firmware both lists of positions
-    are empty.
+    On old firmware CS_PARTIAL_FLUSH returns early. So one packet writes a value to an address when
+    all waves have ended, and the next packet waits until the value is there. The lists have the
+    positions of the address and of the value in both packets. On newer firmware the packet is
+    CS_PARTIAL_FLUSH, and both lists are empty.
     """
     if me_feature >= RELIABLE_FLUSH[gfx]:
         return dispatch.flush(gfx), [], []

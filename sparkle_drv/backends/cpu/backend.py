@@ -95,8 +95,8 @@ def _info(isa: int, threads: int, which: Named | None = None) -> DeviceInfo:
 class CpuBackend:
     """One thread pool, on all cores or on named cores.
 
-    `launch`, `run`, `submit`, `submitted`, `reached` and `wait` are the native functions
-    themselves.
+    `launch`, `run`, `submit`, `submitted`, `reached` and `wait` are C functions themselves, not
+    Python methods that call them.
     """
 
     takes_threads = True
@@ -184,8 +184,8 @@ class CpuBackend:
         return self._owned(pointer, size, fd[0] if pointer != ffi.NULL else None)
 
     def _prefer(self, pointer: Any, nbytes: int) -> None:
-        """Places new memory on the NUMA node of the named cores, whichever thread touches the
-        memory first.
+        """Places new memory on the NUMA node of the cores that the device's URI names, whichever
+        thread touches the memory first. Does nothing if the device has no such node.
         """
         if self._node is None or pointer == ffi.NULL:
             return

@@ -52,8 +52,9 @@ class Named:
 def named(uri: str, root: Path = Path("/")) -> Named:
     """Returns the cores that a URI names. Does not check the instruction set.
 
-    Raises DeviceNotFound for another form, for cores outside the affinity mask, and for nodes
-    without cores. Raises ValueError for a descending range.
+    Raises DeviceNotFound for a URI that is not written like "cpu:c0", "cpu:c2-5" or "cpu:node1",
+    for cores outside the affinity mask, and for nodes without cores. Raises ValueError for a
+    descending range.
     """
     match = _FORM.fullmatch(uri)
     if match is None:

@@ -261,8 +261,8 @@ class CudaBackend:
         return {name: getattr(out, name) for name, _ in fields}
 
     def close(self) -> None:
-        """Closes the device; idempotent. The context is released when its last queue and memory are
-        gone.
+        """Closes the device; idempotent. The CUDA context is released once the device's last queue
+        and memory are freed.
         """
         # No ffi.release here: a call in progress in another thread keeps the device until it
         # returns.

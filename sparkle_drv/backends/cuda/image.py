@@ -26,7 +26,7 @@ _CUDA = (190, "EM_CUDA")  # values of e_machine, as pyelftools returns them
 
 
 class KernelHandle:
-    """A loaded kernel, as the handle of `unload`."""
+    """A loaded kernel: the handle that `load` returns and `unload` takes."""
 
     __slots__ = ("kernel",)
 
@@ -137,8 +137,8 @@ def _user_blob(spec: KernelSpec) -> tuple[bytes, str]:
 
 
 def load(spec: KernelSpec, info: DeviceInfo, device: Any) -> Loaded:
-    """Loads a kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError, and
-    ValueError for a plan that the kernel cannot follow.
+    """Loads a kernel of the manifest, or of a user's PTX, cubin or fatbin. Raises ImageError if the
+    image cannot be loaded, and ValueError for a plan that the kernel cannot follow.
     """
     check_plan(spec, "cuda")
     manifest = spec.manifest

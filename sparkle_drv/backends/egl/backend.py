@@ -168,7 +168,7 @@ class EglBackend:
         self._kept.pop(handle, None)
 
     def _end(self, address: int, _: Any) -> None:
-        """Gives memory back to the pool."""
+        """Gives the memory at `address` back to the device's pool, unless the device is closed."""
         with self._freeing:
             dev = self._native.device
             if dev is not None:  # a device that is closed has freed the memory already
@@ -211,7 +211,9 @@ class EglBackend:
         return lib.sp_egl_download(queue, address, target, out.nbytes), target
 
     def copy_peer(self, queue: Any, dst: int, src: int, nbytes: int, peer: Backend) -> int:
-        """Copies within one device only, since two GL contexts share no memory here."""
+        """Copies within one device. Returns -EOPNOTSUPP for another device, since the two GL
+        contexts share no memory.
+        """
         return self._native.copy(queue, dst, src, nbytes) if peer is self else -errno.EOPNOTSUPP
 
     def peer(self, other: Any) -> str:

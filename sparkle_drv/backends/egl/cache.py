@@ -31,7 +31,9 @@ class ProgramCache:
         self._driver = driver
 
     def path(self, *parts: bytes) -> Path:
-        """Returns the file of the program that this driver made from `parts`."""
+        """Returns the path of the file for the program that this driver links from `parts`, such as
+        the source.
+        """
         digest = hashlib.sha256()
         for part in (*(text.encode() for text in self._driver), *parts):
             digest.update(struct.pack("<Q", len(part)))

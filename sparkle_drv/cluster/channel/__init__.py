@@ -1,5 +1,5 @@
 """One session over a transport that loses, repeats, reorders and delays messages: items arrive once
-and in order, a bulk transfer arrives whole, and a session whose peer is silent ends.
+and in order, a bulk transfer arrives whole, and a session whose other end is silent ends.
 
     stream.py      Outgoing, Incoming: numbered items, sent again until they are acknowledged
     credit.py      Credit: bytes that all senders together may have in flight to one receiver

@@ -36,7 +36,9 @@ class Sending:
         """When the receiver was last heard, or something was last sent."""
 
     def granted(self, upto: int, missing: list[int], now: float) -> list[int]:
-        """Returns the chunks to send now, after a GRANT up to chunk `upto` that lists `missing`."""
+        """Handles a frame GRANT: it allows all chunks below number `upto`, and asks again for those
+        in `missing`. Returns the numbers of the chunks to send now.
+        """
         self.heard_at = now
         wanted = [index for index in missing[:_NAMED] if 0 <= index < self._next]
         upto = min(upto, self._count)

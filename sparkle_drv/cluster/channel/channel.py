@@ -1,4 +1,4 @@
-"""Channel: all frames of one session with one peer."""
+"""The class Channel, one end of a session: it sends and handles the session's frames."""
 
 from __future__ import annotations
 

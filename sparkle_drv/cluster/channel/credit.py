@@ -24,10 +24,11 @@ RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 
 
 def total(limit: Path = RMEM_MAX) -> int:
-    """Returns TOTAL, or less where Linux limits the receive buffer.
+    """Returns the credit of one endpoint in bytes: TOTAL (2 MiB), or less where Linux limits the
+    receive buffer.
 
-    When a receiver has stopped, its buffer and the router must hold all bytes in flight to it. With
-    2 MiB in flight and a buffer of 208 KiB, 39 of 40 requests arrived.
+    When a receiver has stopped, its receive buffer and the router must hold all bytes in flight to
+    that receiver. With 2 MiB in flight and a buffer of 208 KiB, 39 of 40 requests arrived.
     """
     try:
         return min(TOTAL, QUEUED + int(limit.read_text()))
@@ -46,8 +47,8 @@ class Credit:
         self._queue: deque[tuple[int, Callable[[], None]]] = deque()
 
     def admit(self) -> bool:
-        """Reserves the stream window of a new session. Returns False if too little credit is left
-        for the window.
+        """Takes credit for the window of a new session, WINDOW bytes. Returns False if too little
+        credit is left.
         """
         with self._lock:
             if self._left < WINDOW + BULK:
@@ -56,7 +57,7 @@ class Credit:
             return True
 
     def dismiss(self) -> None:
-        """Called when a session has ended: its window counts as free credit again."""
+        """Gives back the credit that `admit` took for a session, which has ended."""
         self.give(WINDOW)
 
     def take(self, nbytes: int, later: Callable[[], None]) -> bool:

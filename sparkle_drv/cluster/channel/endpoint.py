@@ -286,8 +286,8 @@ class Endpoint:
                 next_s = min(next_s, channel.tick(now, self._silence_s))
 
     def _unwatch(self, peer: str) -> None:
-        """Stops watching a peer without sessions. Runs in a thread of its own, since `unwatch` of
-        the transport may block.
+        """Makes the transport stop watching the endpoint `peer` if no session with it is left. Runs
+        in a thread of its own, since the transport's `unwatch` may block.
         """
         with self._watching:
             with self._lock:
@@ -311,7 +311,9 @@ class Endpoint:
 
 
 def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns the body of the node's answer. Raises Refused with its reason if it refused."""
+    """Returns the body of a node's answer. If the node refused the session, raises Refused with the
+    reason that the answer gives.
+    """
     body: dict[str, Any] = answer["body"]
     if answer["step"] == "refused":
         words = "".join(c for c in str(body.get("refused", ""))[:300] if c.isprintable())

@@ -36,9 +36,10 @@ class Outgoing:
         """When the oldest unacknowledged item was last sent."""
 
     def post(self, data: bytes, key: Hashable = None, follows: Hashable = None) -> None:
-        """Appends an item, or puts it in the place of an unsent item.
+        """Appends an item, or replaces an unsent item by it.
 
-        That is the unsent item with the same key, or the last item if it has the same `follows`.
+        The item replaces the last unsent item if that has the same `follows`. Otherwise it replaces
+        the unsent item with the same key, if there is one.
         """
         old = self._keyed.get(key)
         if follows is not None and self._waiting and self._waiting[-1].follows == follows:
@@ -94,8 +95,8 @@ class Outgoing:
         return _payload(taken)
 
     def again(self, now: float) -> tuple[int, bytes] | None:
-        """Returns the first number and the payload of all unacknowledged items, to send
-        them again.
+        """Returns the number of the first unacknowledged item, and a payload with all
+        unacknowledged items, to send them again. Returns None if there are none.
         """
         self.sent_at = now
         return _payload(self._sent)

@@ -174,8 +174,9 @@ class Lane:
             self._news.fault(value, faults.errno_of(error), faults.words_of(error))
 
     def _await(self, value: int, came: Fence | Exception) -> bool:
-        """Waits until `value` is reached. Reports the fault and the times of its submission to the
-        client. Returns False if the session is over.
+        """Waits until the submission with the client's number `value` has ended. `came` is its
+        fence, or the exception of submitting it. Tells the client if the submission failed, and
+        its start and end times if the queue records times. Returns False if the session is over.
         """
         if isinstance(came, Exception):
             self._fail(value, faults.errno_of(came), faults.words_of(came))
