@@ -50,7 +50,7 @@ class Written(NamedTuple):
 
 
 class DoesNotFit(Exception):
-    """Raised if the expression cannot become code; the message says why.
+    """Raised if no kernel can be generated for a map expression; the message says why.
 
     The manifest's kernel must then interpret the expression's program.
     """
@@ -61,7 +61,9 @@ class _TooManyLines(Exception):
 
 
 def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
-    """Returns the kernel of a graph. Raises DoesNotFit if the graph cannot become code.
+    """Returns a kernel, as assembly text, that computes the map expression `graph`.
+
+    Raises DoesNotFit if the kernel would need too many constants, VGPRs or instructions.
 
     `offsets` has the offsets of the arguments "y", "x0", "consts" and "n" in the kernarg segment.
     """
