@@ -59,7 +59,7 @@ class Lender(Protocol):
 
     def granted(self, grant: dict[str, Any]) -> None:
         """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused if the
-        node did not ask for this certificate, or if it does not fit.
+        node did not ask for a certificate, or if this one is not valid for the node's key.
         """
 
     def ended(self, session: Session, words: str) -> None:

@@ -1,4 +1,6 @@
-"""Writes the loads of operands that neighbouring threads share: those of a thread's tm rows.
+"""Writes shader text that loads the operands of a thread's tm rows.
+
+Neighbouring threads have the same rows, so they need the same operands.
 
 In the plain form each thread loads every operand. A software device does a load for the threads of
 a vector one after another. There, eight threads can share the work: each thread loads one row, and
