@@ -537,8 +537,7 @@ class Context:
 
         The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
         (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
-        (sched/run/sharding.py). `last_plan` is None before the first call, or if the last call left
-        no choice.
+        (sched/run/sharding.py). `last_plan` is None until a call has been planned.
         """
         last = self._executor.last
         return None if last is None else last.so_far

@@ -211,7 +211,7 @@ class Array(Pointer, Shaped, Closing, Operators):
             thunk.device._pending.compute(thunk.device, self)
 
     def _take(self, made: Array) -> None:
-        """Takes over the memory of `made`, the result of the thunk."""
+        """Takes over the memory of `made`, the Array that this Array's thunk has computed."""
         buffer = made.buffer
         self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
         self._buffer, self._fence = buffer, made._fence

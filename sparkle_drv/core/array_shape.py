@@ -34,7 +34,7 @@ class Shaped:
         """Returns the row-major number of the element at index `at`.
 
         A negative index counts from the end. Raises TypeError for an index that is no int, and
-        IndexError for one outside the array or a wrong number of them.
+        IndexError for an index outside the array or a wrong number of indices.
         """
         found, shape = 0, self.shape
         for i, extent in zip(at, shape, strict=False):

@@ -44,8 +44,8 @@ class Work(Protocol):
         """
 
     def ended(self) -> bool:
-        """Called once the work has succeeded. Sends what the client gets beside the value, such as
-        a download's bytes. Returns whether anything was sent.
+        """Called once, when the work has succeeded. Sends to the client what the work produced,
+        such as a download's bytes. Returns whether anything was sent.
         """
 
 
@@ -76,8 +76,9 @@ class Lane:
             thread.start()
 
     def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
-        """Queues `work`, which takes `count` values and reaches `value` last. If `work` is an
-        exception, its values fail. Raises ValueError if these values are not the next ones.
+        """Queues `work` for the `count` timeline values that end with `value`. If `work` is an
+        exception, these values are reached with that fault. Raises ValueError unless they are
+        the queue's next values.
         """
         first = self.given + 1
         if value - count + 1 != first:

@@ -113,8 +113,9 @@ class Process:
 
 
 class _Answers:
-    """The node's half of handshakes. It reports refusals, and replaces its Answerer when the
-    certificate is renewed.
+    """The node's end of handshakes, in which an Answerer (trust/handshake.py) checks clients.
+
+    Refusals are logged. When the node's certificate is renewed, a new Answerer takes over.
     """
 
     def __init__(self, own: Identity, epoch: int, say: Callable[[str], None]) -> None:

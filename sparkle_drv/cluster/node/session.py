@@ -59,7 +59,7 @@ class Lender(Protocol):
 
     def granted(self, grant: dict[str, Any]) -> None:
         """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused if the
-        node did not ask for this certificate, or if it does not fit.
+        node did not ask for a certificate, or if this one is not valid for the node's key.
         """
 
     def ended(self, session: Session, words: str) -> None:
@@ -260,7 +260,10 @@ class Session:
         return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
-        """Returns a function that returns a request's bytes: `data`, or those of its transfer."""
+        """Returns a function that returns the bytes that the client sends with a request.
+
+        These are `data`, or if `data` is None, the bytes of the transfer number `transfer`.
+        """
         if (data is None) != bool(transfer):
             raise ValueError("expected bytes in the item or a transfer, got both or neither")
         if data is None:

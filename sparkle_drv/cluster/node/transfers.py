@@ -1,7 +1,7 @@
 """Transfers of a session: bytes that arrive for a request, and bytes that leave after one.
 
-`Flight` limits the bytes in flight. Each transfer waits for its part of this limit, its room.
-Flight gives room in the order of requests, so that a transfer with room never waits for a later
+`Flight` limits the bytes that are in flight. Each transfer waits until the limit leaves room for
+its bytes. Flight gives room in the order of requests, so that a transfer never waits for a later
 one. A transfer of which nothing arrives for SILENT_S raises TimeoutError.
 """
 
@@ -38,8 +38,8 @@ class Flight:
         """Is the session over? Then nothing waits for bytes any more."""
 
     def admit(self, nbytes: int, go: Callable[[], None]) -> None:
-        """Calls `go` once there is room for `nbytes`, now or later from any thread. Raises
-        ValueError if `nbytes` exceeds the quota.
+        """Calls `go` once `nbytes` more bytes may be in flight. The call happens now, or later
+        in any thread. Raises ValueError if `nbytes` alone exceeds the quota of bytes in flight.
         """
         self._quotas.check("flight", 0, nbytes)
         with self._lock:
@@ -47,7 +47,7 @@ class Flight:
         self._next()
 
     def give(self, nbytes: int) -> None:
-        """Frees the room of `nbytes` bytes that have arrived or will never arrive."""
+        """Counts `nbytes` bytes as no longer in flight, and admits transfers that wait."""
         with self._lock:
             self.taken -= nbytes
         self._next()
@@ -75,7 +75,10 @@ class Room:
     """
 
     def __init__(self, channel: Channel, flight: Flight, nbytes: int, transfer: int = 0) -> None:
-        """Asks `flight` for room for `nbytes`. Raises ValueError if they exceed the quota."""
+        """Asks `flight` to admit a transfer of `nbytes`.
+
+        Raises ValueError if `nbytes` exceeds the quota of bytes in flight.
+        """
         self._channel, self._flight = channel, flight
         self._nbytes, self._transfer = nbytes, transfer
         self._admitted, self._there = False, threading.Event()
@@ -92,8 +95,10 @@ class Room:
             self._there.set()
 
     def take(self) -> Bytes:
-        """Waits for the bytes and returns the memory. Call it once. Raises TimeoutError if there is
-        no room within ROOM_S, if no chunk arrives for SILENT_S, or if the session ends.
+        """Waits for the transfer's bytes and returns the memory that holds them. Call it once.
+
+        Raises TimeoutError if Flight admits no transfer of this size within ROOM_S, if no chunk
+        arrives for SILENT_S, or if the session ends.
         """
         left, end_s = -1, time.monotonic() + ROOM_S
         while not self._there.wait(_SLICE_S):
@@ -108,7 +113,7 @@ class Room:
         return data
 
     def drop(self) -> None:
-        """Releases the memory. Called if nobody will take the bytes."""
+        """Releases the memory of the transfer. Called if nobody will take the transfer's bytes."""
         if self._transfer:
             self._channel.drop(self._transfer)
         self._data = None

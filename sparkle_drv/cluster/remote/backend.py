@@ -179,8 +179,9 @@ class RemoteBackend:
         return b"".join(r for at, _, r in plugin.records.split(given.data) if at not in gone)
 
     def _prepared(self, line: Line, given: plugin.Given) -> bool:
-        """Asks the node once to keep the record of a prepared launch. Returns whether the node does
-        so. `given.kept` is then the packed request that runs the record.
+        """Asks the node, at the first call, to store the command record of a prepared launch.
+        Returns whether the launch can name the stored record. If so, `given.kept` is the packed
+        request that runs it.
         """
         session = self._session
         if given.kept is None:

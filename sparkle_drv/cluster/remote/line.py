@@ -79,13 +79,16 @@ class Line:
             return min(self._told, first - 1) if first else self._told
 
     def fault(self, value: int) -> tuple[int, str]:
-        """Returns (errno, text) of the fault of a value, and forgets the fault; (0, "") without a
-        fault.
+        """Returns (errno, text) of the fault of the submission that reaches `value`, and forgets
+        the fault. Returns (0, "") if no fault is known.
         """
         return self._faults.pop(value, (0, ""))
 
     def times(self, value: int) -> tuple[int, int] | None:
-        """Returns and forgets the times (start, end) of a value in ns; None if they are unknown."""
+        """Returns (start, end) in ns of the submission that reaches `value`, and forgets them.
+
+        Returns None if the times are unknown.
+        """
         return self._times.pop(value, None)
 
 
@@ -96,10 +99,10 @@ def _fields(given: Any, *kinds: type) -> Any:
 
 
 class CatchesUp(Protocol):
-    """The part of `Mirrors` (mirror.py) that Work needs."""
+    """The method of `Mirrors` (mirror.py) that says whether local copies are up to date."""
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Returns whether all mirrors contain the results of this submission."""
+        """Returns whether all mirrors contain the results of the queue's submission `value`."""
 
 
 class Work:

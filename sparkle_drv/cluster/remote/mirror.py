@@ -30,8 +30,8 @@ NEAR = 64
 
 class Mirror:
     """The client's copy of one allocation of the node. The caller reads and writes `now`. `base` is
-    the content that client and node last had in common. `came` receives the bytes that are read
-    from the node.
+    the content that client and node last had in common. A download writes the bytes of the node
+    into `came`, before they are compared with `base`.
     """
 
     def __init__(self, address: int, nbytes: int) -> None:
@@ -44,8 +44,9 @@ class Mirror:
         self._view: weakref.ref[Any] = lambda: None  # type: ignore[assignment]
 
     def view(self) -> Any:
-        """Returns the array that the caller reads and writes. A memoryview of the array keeps it
-        alive, so `held` stays true.
+        """Returns the array through which the caller reads and writes the mirror.
+
+        A memoryview keeps this array alive. So `held` stays true while a memoryview of it exists.
         """
         view = self._view()
         if view is None:
@@ -59,7 +60,7 @@ class Mirror:
         return self._view() is not None
 
     def merge(self) -> None:
-        """Copies the bytes that the node's device has changed from `came` to `now`. They replace
+        """Copies into `now` those bytes of `came` that the node's device has changed. They replace
         what the client wrote to the same bytes meanwhile.
         """
         theirs = self.came != self.base
@@ -118,8 +119,8 @@ class Mirrors:
         self._mirrors.pop(address, None)
 
     def send(self, upload: Callable[[int, memoryview], int], working: bool) -> int:
-        """Sends the client's changes to the node's device, and drops mirrors without a view.
-        Returns 0 or the first -errno.
+        """Sends the client's changes to the node's device. Then drops each mirror whose array the
+        client no longer holds. Returns 0 or the first -errno of an upload.
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
@@ -136,8 +137,8 @@ class Mirrors:
         return 0
 
     def caught_up(self, line: Line, value: int) -> bool:
-        """Returns whether every mirror contains the results of this submission. If not, starts a
-        read of all mirrors. Never blocks.
+        """Returns whether every mirror contains the results of `line`'s submission `value`. If
+        not, starts a download into all mirrors. Never blocks.
         """
         if not self._mirrors or self._session.channel.ended:
             return True

@@ -102,15 +102,15 @@ class Session:
             self.channel.flush()
 
     def give(self, line: Line, do: str, **fields: Any) -> int:
-        """Sends a submission and returns its value."""
+        """Sends a submission and returns its timeline value."""
         return self.run(line, head(line, do, **fields))
 
     def run(self, line: Line, packed: bytes, again: bool = False) -> int:
-        """Sends the submission `packed`, which `head` made, and returns its value.
+        """Sends the submission `packed`, which `head` made, and returns its timeline value.
 
-        With `again`, `packed` is a "run" request. It takes the place of an equal request that was
-        queued just before it and is not sent yet. Its higher value makes the node launch once for
-        each replaced request, too.
+        With `again`, `packed` is a "run" request. It may replace an equal request that was queued
+        just before it and is not sent yet. The node launches once for each value up to the
+        request's value. So the launches of replaced requests are made, too.
         """
         value = line.submitted + 1
         follows = (packed, value // MOST_RUNS) if again else None
@@ -166,7 +166,10 @@ class Session:
         raise kind(self.said(words or "the node refused a request, without a reason"))
 
     def said(self, words: str) -> str:
-        """Returns the node's text with this client's URI of the device in front, exactly once."""
+        """Returns an error's text from the node with the client's URI of the device in front.
+
+        If the text already begins with the device's URI, that one is replaced.
+        """
         there = self.uri.partition("/")[2]
         words = words.removeprefix(f"{self.uri}: ").removeprefix(f"{there}: ")
         return f"{self.uri}: {words}"
@@ -211,7 +214,7 @@ class Session:
         return number in self._lines
 
     def read(self, line: Line, address: int, into: memoryview) -> int:
-        """Posts a download and returns its value."""
+        """Submits a download into `into` and returns the value that the queue reaches after it."""
         read = Read(line, line.submitted + 1, into)
         transfer = self.number()
         line.reads(read)

@@ -4,7 +4,7 @@ Zenoh, and Air inside one process.
     base.py      the protocol; names and lengths of messages
     air.py       in process: loses, repeats, reorders and delays messages by a seed
     engine.py    Zenoh: sessions, key expressions, liveness, renewal of certificates
-    senders.py   the threads that send; the watchdog
+    senders.py   the threads that send; the time limit of a message
     presence.py  which endpoints are alive, by Zenoh's liveliness tokens
     config.py    endpoints as text; Zenoh's settings, which measurements chose
     links.py     Zenoh's log lines about links that a node refuses

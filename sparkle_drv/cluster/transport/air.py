@@ -85,8 +85,9 @@ class Air:
         self._fail(name, stopped=True)
 
     def go(self, name: str) -> None:
-        """Resumes a suspended endpoint. Kept messages arrive, unless the lease has ended the
-        endpoint's links.
+        """Resumes a suspended endpoint. The messages that it sent meanwhile are delivered.
+
+        Messages that others sent to it meanwhile are delivered only if the lease has not passed.
         """
         self._mend(name, stopped=False)
 
@@ -155,8 +156,8 @@ class Air:
                 self._put(due, lane, partial(self._leave, source, to, message))
 
     def _put(self, due: float, lane: Lane, action: Action) -> None:
-        """Schedules an action for the time `due` of the monotonic clock, or for now if `due` is 0.
-        The caller holds the lock.
+        """Schedules the call `action`, such as the delivery of a message. It is made at the time
+        `due` of the monotonic clock, or now if `due` is 0. The caller holds the lock.
         """
         if due:
             heapq.heappush(self._later, (due, next(self._count), lane, action))
@@ -192,8 +193,9 @@ class Air:
                     threading.excepthook(threading.ExceptHookArgs(args))
 
     def _ripen(self) -> float | None:
-        """Moves the actions that are due to the queues from which `_run` takes them. Returns the
-        seconds until the next action is due; None if there is none.
+        """Queues the calls whose time has come, such as deliveries of messages, for `_run`.
+
+        Returns the seconds until the next call is due, or None if none is planned.
         """
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
@@ -202,8 +204,8 @@ class Air:
         return self._later[0][0] - now if self._later else None
 
     def _held(self, end: _End, action: partial[None]) -> bool:
-        """Keeps the action if the endpoint is suspended. Returns whether the endpoint is
-        suspended.
+        """Returns whether the endpoint is suspended. If so, keeps `action`, a call that sends or
+        delivers a message, until the endpoint resumes.
         """
         with self._lock:
             if end.stopped:

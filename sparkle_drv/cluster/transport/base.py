@@ -43,8 +43,8 @@ class Lane(enum.Enum):
 
 
 class Stalled(Exception):
-    """Raised when a send took longer than the transport's watchdog allows. The link
-    counts as lost.
+    """Raised if a transport cannot send a message within its time limit. The link then counts as
+    lost.
     """
 
 
@@ -74,8 +74,8 @@ class Transport(Protocol):
         """Stops reports to `seen` about an endpoint."""
 
     def send(self, to: str, lane: Lane, message: bytes) -> None:
-        """Sends one message to `to`. Waits for room at most as long as the watchdog allows, then
-        raises Stalled. A message to an endpoint that is not alive is lost.
+        """Sends one message to the endpoint named `to`. If the link accepts no message within a
+        few seconds, raises Stalled. A message to an endpoint that is not alive is lost.
         """
 
     def close(self) -> None:

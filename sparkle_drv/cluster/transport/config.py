@@ -168,8 +168,10 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
 
 
 def _access() -> dict[str, Any]:
-    """Allows puts, subscriptions and liveliness tokens under this package's Zenoh keys (KEYS) on
-    every link, in both directions. Everything else is denied, such as queries of values.
+    """Returns Zenoh's access rules: messages, subscriptions and liveliness tokens are allowed.
+
+    They are allowed on every link in both directions, but only under this package's Zenoh keys
+    (KEYS). Everything else is denied, such as Zenoh's queries.
     """
     liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
     rule = {

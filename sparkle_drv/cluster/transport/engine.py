@@ -165,8 +165,10 @@ class Engine:
                     time.sleep(AGAIN_S)
 
     def _say_renewal(self) -> None:
-        """Announces the renewal by a token. A put might arrive late, since its callbacks run in
-        another thread. Only tokens arrive in the order of their declaration.
+        """Announces by a liveliness token that this endpoint renews its certificates.
+
+        A message could arrive too late: Zenoh handles messages and tokens in different threads.
+        Only tokens arrive in the order in which they were declared.
         """
         session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
         if session is not None:  # the session is None if the last renewal could not open a session
@@ -216,8 +218,10 @@ class Engine:
         return f"sparkle/alive/{self.name}/{session.zid()}"
 
     def _declare(self, session: zenoh.Session) -> None:
-        """Declares the subscribers and the token. Runs in a daemon thread: Zenoh's callback threads
-        are then daemons, too, and an ending interpreter does not wait for them.
+        """Declares the subscribers of this endpoint's messages and its liveliness token.
+
+        Runs in a daemon thread: Zenoh's callback threads are then daemons, too, and an ending
+        interpreter does not wait for them.
         """
         keep = self._declared.append
         for lane in Lane:
@@ -229,9 +233,9 @@ class Engine:
     def _look(self, session: zenoh.Session, own: str = "") -> None:
         """Raises Refused if another endpoint has the same name.
 
-        A restarted node may still see the token of the process before it, until that process's
-        lease ends. So the node waits for a lease. If two endpoints have a token, the endpoint whose
-        key sorts first stays.
+        A restarted node may still see the liveliness token of its earlier process, until that
+        process's lease ends. So the node waits for one lease. If two endpoints have tokens of this
+        name, the endpoint whose token's key expression sorts first stays.
         """
         there: set[str] = set()
 

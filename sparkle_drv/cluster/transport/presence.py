@@ -47,7 +47,10 @@ class Presence:
             return list(self._tokens)
 
     def token(self, key: str, there: bool) -> None:
-        """Handles a token that has appeared (`there`) or disappeared."""
+        """Notes that a liveliness token has appeared (`there`) or disappeared.
+
+        `key` is the token's key expression, which has the endpoint's name and Zenoh session.
+        """
         _, _, name, session = key.split("/")
         if session == RENEWS:
             if there:
@@ -63,8 +66,8 @@ class Presence:
     def hold(self, name: str | None = None) -> None:
         """Delays reports of absence by HOLD_S while the endpoint `name` renews its certificates.
 
-        A `name` of None means that this endpoint renews. All tokens are then forgotten, and reports
-        about all endpoints are delayed.
+        A `name` of None means that this endpoint renews. The liveliness tokens of all endpoints are
+        then forgotten, and all reports of absence are delayed.
         """
         with self._lock:
             for each in [name] if name else list(self._tokens):
@@ -76,7 +79,7 @@ class Presence:
                 later.start()
 
     def end(self) -> None:
-        """Stops the reports about all endpoints."""
+        """Ends the reports of which endpoints are there; none is made after this."""
         self._ended = True
 
     def _tell(self, name: str) -> None:

@@ -1,11 +1,11 @@
 """Calls the engine to send messages, usually in the caller's thread, without a thread switch.
 
-A put of a bulk message waits for room in the link, and a suspended receiver gives none. Callers
+Sending a bulk message waits for room in the link, and a suspended receiver gives none. Callers
 that send bulk can wait: channel/endpoint.py has a thread for bulk.
 
-A control message never waits for room: it is dropped if the link accepts nothing. While a put of
-bulk takes long, the engine may hold locks, so a separate thread sends control messages. Once that
-put exceeds the watchdog's time, senders get Stalled.
+A control message never waits for room: it is dropped if the link accepts nothing. While a bulk
+message takes long to send, the engine may hold locks, so a separate thread sends control messages.
+If sending the bulk message takes longer than WATCHDOG_S, all senders get Stalled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from sparkle_drv.cluster.transport.base import Lane, Stalled
 
 WATCHDOG_S = 4.0
-"""Seconds after which a put counts as stalled."""
+"""Seconds after which the sending of a message counts as stalled."""
 SLOW_S = 0.05
-"""Seconds of a put of bulk after which the thread sends control."""
+"""If sending a bulk message takes longer than this, the thread sends control messages."""
 ROOM = 1024
 """Control messages that may wait for the thread."""
 
@@ -33,7 +33,7 @@ class Senders:
         self._put, self._watchdog_s = put, watchdog_s
         self._bulk = threading.Lock()
         self._began = 0.0
-        """When the current put of bulk began; 0 if there is none."""
+        """When the sending of the current bulk message began; 0 if there is none."""
         self._waiting: list[tuple[str, bytes]] = []
         self._changed = threading.Condition()
         self._ended = False
@@ -42,7 +42,11 @@ class Senders:
         threading.Thread(target=self._run, name="send-control", daemon=True).start()
 
     def send(self, key: str, lane: Lane, message: bytes) -> None:
-        """Sends a message. Raises Stalled if a put of bulk exceeds the watchdog's time."""
+        """Sends a message.
+
+        Raises Stalled if a bulk message, this one or an earlier one, takes too long to send: longer
+        than `watchdog_s` seconds.
+        """
         began = self._began
         takes_s = time.monotonic() - began if began else 0.0
         if takes_s >= self._watchdog_s:

@@ -1,7 +1,7 @@
 """The fields of handshake messages, sent before a session has keys, and how a refusal is sent.
 
 A message is a dict of str to int, str, bytes or bool. A field has a type and limits. A message must
-have exactly the expected fields. Otherwise Refused is raised, and nothing else.
+have exactly the expected fields. Otherwise Refused is raised, and no other exception.
 """
 
 from __future__ import annotations

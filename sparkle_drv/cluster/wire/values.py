@@ -23,9 +23,9 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes | memoryview, most: int) -> Any:
-    """Returns the value that all of `data` encodes. `most` limits the bytes of `data` and the
-    length of each part.
+    """Returns the value that all of `data` encodes.
 
+    `most` limits the bytes of `data`, and the length of each str, bytes and list in the value.
     Raises Damaged for bytes that are not one such value.
     """
     if len(data) > most:

@@ -116,10 +116,10 @@ def _direct(tile: Tile, registers: Registers, width: int, way: lanes.Rows) -> st
 
 
 def _four(tile: Tile, way: lanes.Rows, at: int) -> tuple[list[str], list[str]]:
-    """Returns (texts of the weights, texts of the pixels) for one of the four terms of an
-    iteration.
+    """Returns GLSL expressions of the weights and of the pixels for one of four terms.
 
-    A term is a product that is added to a sum. `at` is the number of the term, 0 to 3.
+    A term is a product that is added to a sum; an iteration of the shader's loop adds four. `at`
+    is the number of the term, 0 to 3.
     """
     return [f"{v}.{LANES[at]}" for v in way.values], [f"b{t}_{at}" for t in range(tile.tn)]
 

@@ -65,7 +65,7 @@ if (i < n / 4u) {{
 
 
 def _value(op: str, dtype: str, index: str, vector: str) -> str:
-    """Returns the text of the value to store.
+    """Returns the GLSL expression of the value that `op` stores.
 
     `vector` is the vector type if four elements are stored, or "" for one element.
     """

@@ -116,8 +116,9 @@ def _blocked(tile: Tile, registers: Registers, way: lanes.Rows) -> str:
 
 
 def _term(registers: Registers, way: lanes.Rows, p: str) -> str:
-    """Returns text that adds the product of index `p` to all sums, with scalar loads at any
-    strides.
+    """Returns text that adds a[row, p] * b[p, column] to each sum of the thread.
+
+    The loads are scalar, so a and b may have any strides.
     """
     lines = []
     for j in range(registers.vectors):

@@ -1,4 +1,6 @@
-"""Writes the loads of operands that neighbouring threads share: those of a thread's tm rows.
+"""Writes shader text that loads the operands of a thread's tm rows.
+
+Neighbouring threads have the same rows, so they need the same operands.
 
 In the plain form each thread loads every operand. A software device does a load for the threads of
 a vector one after another. There, eight threads can share the work: each thread loads one row, and
@@ -42,10 +44,10 @@ class Rows:
         return -(-self.tm // self.lanes)
 
     def each(self, text: str) -> list[str]:
-        """Returns `text` once per load of this thread.
+        """Returns a copy of the GLSL text `text` for each row that this thread loads.
 
-        {row} in `text` becomes the name of the load's variable. {offset} becomes an expression for
-        the row that this thread loads, counted from the thread's first row.
+        {row} in `text` becomes the name of the variable that is loaded. {offset} becomes an
+        expression for the number of the row, counted from the thread's first row.
         """
         lane = " + gl_SubGroupInvocationARB" if self.lanes > 1 else ""
         return [
@@ -54,10 +56,10 @@ class Rows:
         ]
 
     def load(self, kind: str, text: str) -> str:
-        """Returns text that loads the operands.
+        """Returns text that loads one operand for each of the thread's `tm` rows.
 
-        `text` is the expression for one operand; {row} in it becomes the name of the load's
-        variable. `kind` is the operand's type.
+        `text` is the GLSL expression for the operand of a row; {row} in it becomes the name of
+        the variable that is loaded. `kind` is the operand's type.
         """
         if self.lanes == 1:
             return "\n".join(f"{kind} v{r} = {text.format(row=f'h{r}')};" for r in range(self.tm))
@@ -72,8 +74,8 @@ class Rows:
 def either(kit: Kit, tile: Tile, registers: Registers, text: Callable[[Rows], str]) -> str:
     """Returns the loop that `text` writes, in which each thread loads every operand.
 
-    If threads can share loads, the result also has a second loop, in which they do. The driver
-    chooses one of the two loops at compile time.
+    If threads can share loads, the result also has a second loop, in which the threads share
+    loads. The driver chooses one of the two loops when it compiles the shader.
     """
     plain = text(Rows(tile.tm, 1))
     # llvmpipe runs eight threads as one vector. They can share loads only if all eight lie in one

@@ -50,7 +50,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
 
 
 def _steps(dtype: str) -> dict[int, tuple[str, int]]:
-    """Returns a dict: number of an operation -> (text of its value, number of operands)."""
+    """Returns a dict: number of an operation -> (its GLSL expression, number of operands)."""
     known = _I32 if dtype == "i32" else {**_BINARY, **_UNARY}
     steps = {
         getattr(lib, f"SP_MAP_{op}"): (text, 1 + (op in _BINARY)) for op, text in known.items()

@@ -25,7 +25,7 @@ class Tile:
 
     @property
     def columns(self) -> int:
-        """The number of threads of a group along n."""
+        """The number of threads of a group in the direction of the tile's bn outputs."""
         return self.bn // self.tn
 
     @property

@@ -49,10 +49,10 @@ class Emitted:
 
 
 def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitted:
-    """Returns the kernel that runs a plan's program.
+    """Returns machine code of kernel `name` that runs only the map program `program`.
 
-    Raises ValueError for an invalid program. Raises DoesNotFit if the program cannot become code,
-    so that the manifest's kernel must interpret it.
+    Raises ValueError for an invalid program. Raises DoesNotFit if no code can be generated for the
+    program. The manifest's kernel must then interpret it.
     """
     if name not in DTYPES:
         raise DoesNotFit(f"kernel: expected {' or '.join(DTYPES)}, got {name}")

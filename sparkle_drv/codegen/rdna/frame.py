@@ -50,7 +50,7 @@ class Written(NamedTuple):
 
 
 class DoesNotFit(Exception):
-    """Raised if the expression cannot become code; the message says why.
+    """Raised if no kernel can be generated for a map expression; the message says why.
 
     The manifest's kernel must then interpret the expression's program.
     """
@@ -61,7 +61,9 @@ class _TooManyLines(Exception):
 
 
 def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
-    """Returns the kernel of a graph. Raises DoesNotFit if the graph cannot become code.
+    """Returns a kernel, as assembly text, that computes the map expression `graph`.
+
+    Raises DoesNotFit if the kernel would need too many constants, VGPRs or instructions.
 
     `offsets` has the offsets of the arguments "y", "x0", "consts" and "n" in the kernarg segment.
     """
@@ -110,7 +112,10 @@ class _Kernel:
         return POINTERS if name == "y" else POINTERS + 2 + 2 * int(name[1:])
 
     def wide(self, name: str, ndw: int) -> str:
-        """Returns the generation's mnemonic for a load or store of `ndw` dwords."""
+        """Returns the mnemonic of the load or store `name` of `ndw` dwords on this GPU generation.
+
+        An example of `name` is "global_load".
+        """
         if self.gen == 11:
             return f"{name}_b{32 * ndw}"
         return f"{name}_dword" + (f"x{ndw}" if ndw > 1 else "")
@@ -168,7 +173,7 @@ class _Kernel:
             self.code.line("s_waitcnt lgkmcnt(0)")
 
     def operate(self) -> None:
-        """Writes the operations node by node, and each node element by element."""
+        """Writes the instructions of the expression, node by node, for each element of a thread."""
         values: list[list[Value]] = []
         for node in self.graph.nodes:
             values.append(self.values(node, [values[arg] for arg in node.args]))

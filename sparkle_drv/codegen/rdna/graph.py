@@ -47,12 +47,12 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The input slots, in the order of first use."""
+        """The numbers of the map's inputs that the graph reads, in the order of first use."""
         return tuple(node.slot for node in self.nodes if node.op == "input")
 
     @property
     def constants(self) -> int:
-        """The number of constants that a launch must have: the highest slot plus 1."""
+        """The number of constants that a launch must have: the highest one in use plus 1."""
         return max((node.slot + 1 for node in self.nodes if node.op == "const"), default=0)
 
 

@@ -184,7 +184,11 @@ class Code:
         self.line(f"{name} {{}}, {first}{', '.join(['{}'] * len(reads))}", [target], reads)
 
     def op(self, name: str, *reads: Operand, into: Reg | None = None, also: str = "") -> Reg:
-        """Appends `name into, also, reads...` and returns `into`, which is a new VGPR if None."""
+        """Appends the instruction `name into, also, reads...` and returns `into`.
+
+        If `into` is None, the result goes to a new VGPR. `also` is the text of a second
+        destination.
+        """
         target = into or self.reg()
         self._op(name, target, reads, f"{also}, " if also else "")
         return target

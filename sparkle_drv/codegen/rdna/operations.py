@@ -169,9 +169,9 @@ def _i32_absolute(k: Code, x: Value) -> Reg:
 
 
 def _choose(name: str) -> Emitter:
-    """Returns an emitter that selects `yes` in lanes where a comparison of a and b is true.
+    """Returns a function that writes a selection: `yes` in lanes where a comparison is true.
 
-    In other lanes it selects `no`. `name` is the comparison instruction.
+    In other lanes the selection is `no`. `name` is the instruction that compares a and b.
     """
 
     def emit(k: Code, a: Value, b: Value, yes: Value, no: Value) -> Reg:
@@ -181,9 +181,9 @@ def _choose(name: str) -> Emitter:
 
 
 def _comparisons(dtype: str, one: str) -> dict[str, Emitter]:
-    """Returns emitters of comparisons, whose result is 1 or 0, and of choices by a comparison.
+    """Returns the functions that write comparisons, and choices by a comparison, by operation.
 
-    NaN equals no value.
+    The result of a comparison is `one` (the text of 1 in type `dtype`) or 0. NaN equals no value.
     """
     found: dict[str, Emitter] = {}
     for op in COMPARISONS:

@@ -62,7 +62,7 @@ def split(records: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def fields(kind: int, record: bytes) -> tuple[int, ...]:
-    """Returns the numbers of a record, in the argument order of its encoder.
+    """Returns the fields of a command record, in the order of its encode function's arguments.
 
     Raises ValueError for a dispatch and for an unknown kind.
     """

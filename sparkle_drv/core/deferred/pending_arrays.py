@@ -79,8 +79,8 @@ class PendingArrays:
     def epoch(self, device: Device) -> int:
         """Computes all arrays not computed yet; returns the epoch for a launch refused as stale.
 
-        That computation makes launches, which call this too. They get the backend's epoch at once;
-        `device._epoch` stays stale for other threads until the computation has ended.
+        The computation itself makes launches, and these call `epoch` too: they get the backend's
+        epoch at once. For other threads `device._epoch` stays old until the computation has ended.
         """
         if self.stale:
             with self._lock:
@@ -130,9 +130,10 @@ class PendingArrays:
 
     @contextmanager
     def overtaken(self, device: Device) -> Iterator[None]:
-        """Lets this thread's launches inside the block overtake the arrays not computed yet.
+        """In the `with` block, this thread's launches run before the arrays not computed yet.
 
-        This is safe if the launches write only to new memory.
+        Outside the block, a launch first computes those arrays, which may read what it overwrites.
+        So launches in the block must write only to new memory.
         """
         with self._lock:
             outer, self._runs = self._runs, True
@@ -147,7 +148,11 @@ class PendingArrays:
             self._renewed(device)
 
     def _renewed(self, device: Device) -> None:
-        """Sets the epoch that launches send: the backend's if no array waits, else an older one."""
+        """Makes the epoch of the device's launches equal to the backend's, or older.
+
+        It is equal if all arrays are computed. While arrays are not computed yet, it is older. The
+        backend then refuses each launch, so that the arrays are computed first.
+        """
         if not self._arrays:
             self.stale = False
             device._epoch = device._backend.epoch()

@@ -17,7 +17,7 @@ X = TypeVar("X", bound="HasOperators")
 
 
 class HasOperators(Protocol):
-    """An array. `_PROVIDER` is the name of the module that computes its operators."""
+    """An array with operators. The module named `_PROVIDER` computes what the operators return."""
 
     _PROVIDER: str
 
