@@ -43,7 +43,9 @@ class _Place(NamedTuple):
     pending: deque[Fence]
 
     def settle(self, timeout_s: float) -> None:
-        """Waits for the pending fences. Raises the errors of `Fence.wait`, each failure once."""
+        """Waits for the fences of submissions that may still run. Raises the errors of
+        `Fence.wait`. The failure of a submission is raised only once.
+        """
         for fence in list(self.pending):
             try:
                 fence.wait(timeout_s)

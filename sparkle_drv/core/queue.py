@@ -194,7 +194,8 @@ class Queue(QueueBase, Closing):
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
 
-        Raises TypeError if `value` is not an int, ValueError if this queue never returned it.
+        Raises TypeError if `value` is not an int. Raises ValueError if no submission to this queue
+        has this value.
         """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
@@ -325,10 +326,10 @@ class Queue(QueueBase, Closing):
     ) -> Callable[[], int]:
         """Returns a callable that launches `kernel`, whose arguments are checked and packed now.
 
-        The callable returns the timeline value; `fence(value)` gives the fence. The arguments are
-        those of `launch`, but not numpy arrays. The callable keeps its kernel and arguments alive.
-        If one of them is closed, the next call raises. This method and the callable raise the
-        errors of `launch`.
+        The callable returns the timeline value; `Queue.fence(value)` gives the fence of that value.
+        The arguments are those of `launch`, but not numpy arrays. The callable keeps its kernel and
+        arguments alive. If one of them is closed, the next call raises. This method and the
+        callable raise the errors of `launch`.
         """
         device, backend = self._device, self._backend
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)

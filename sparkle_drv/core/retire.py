@@ -88,7 +88,10 @@ class RetireList:
             self.drain()
 
     def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """Returns what native/hot/launch/keep_alive.c needs to do `hold` safe from interrupts."""
+        """Returns (function that adds an entry to this list, backend, queue).
+        native/hot/launch/keep_alive.c does `hold` with these, where no interrupt can stop it
+        halfway.
+        """
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:

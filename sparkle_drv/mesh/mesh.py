@@ -97,8 +97,8 @@ class Mesh(Closing):
 
     @property
     def topology(self) -> Topology:
-        """The measured links of the mesh. The first use measures them. Raises what devices
-        raise.
+        """The measured links of the mesh. The first use measures them; an error of a device is
+        raised, such as DeviceLost.
         """
         self._check_open()
         if self._topology is None:

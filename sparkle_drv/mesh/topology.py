@@ -67,13 +67,16 @@ class _Average:
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the cost line that planners use: that of `slowed`, divided by `reliability`."""
+        """Returns the cost line that planners use: both numbers of the line of `slowed`, divided by
+        `reliability`.
+        """
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
 
 class Topology:
-    """The links between `places`, from `measured`; `kinds` are the transports that carry them.
+    """The links between `places` (URIs of devices). `measured` has the measurements of the links,
+    `kinds` the transport of each link.
 
     For one thread at a time.
 

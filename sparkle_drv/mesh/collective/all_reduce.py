@@ -62,7 +62,9 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
         return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
 
     def added(i: int, low: int, high: int) -> Region:
-        """Returns the region of memory of place i that holds the sum of places low to high - 1."""
+        """Adds steps by which place number i adds up the data of places low to high - 1. Returns
+        the region of its memory that then holds the sum.
+        """
         if high - low == 1:
             return slot(i, low)
         middle = (low + high) // 2
@@ -80,8 +82,8 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
 
 
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """Builds a ring, where each place sends only to the next one. p - 1 rounds add the parts up,
-    and p - 1 rounds pass the sums on.
+    """Builds an all_reduce on a ring of p devices, each of which sends only to the next one. p - 1
+    rounds add the parts up, and p - 1 rounds pass the sums on.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
@@ -101,15 +103,15 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Builds a butterfly: each place receives its share of all others' data, adds it up, and sends
-    the sums back. Several chunks are in flight.
+    """Builds an all_reduce as a butterfly: each device receives its share of all others' data, adds
+    it up, and sends the sums back. Several chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
     most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
     def pieces(chunk: int) -> list[tuple[int, int, int]]:
-        """Returns (place, offset, bytes) of each part of a chunk."""
+        """Returns (index of the place that adds it up, offset, bytes) of each part of a chunk."""
         found = ((j, parts[j][0] + cut[j][chunk][0], cut[j][chunk][1]) for j in range(len(places)))
         return [piece for piece in found if piece[2]]
 
@@ -151,8 +153,8 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 
 
 def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:
-    """Returns all places but j with their indices, the next one first, so that not all send to the
-    same place at once.
+    """Returns (index, place) of all places except number j, beginning after j. So not all places
+    send to the same place at once.
     """
     p = len(places)
     return [((j + d) % p, places[(j + d) % p]) for d in range(1, p)]

@@ -89,7 +89,9 @@ def by_islands(
     ]
 
     def temp(place: str, chunk: int, at: int, slot: int, size: int) -> Region:
-        """Returns scratch memory that no other copy of this chunk uses."""
+        """Returns `size` bytes of scratch memory of `place`, which no other copy of this chunk
+        uses.
+        """
         row = (chunk % WINDOW * len(owned[place]) + owned[place][at]) * slots + slot
         return Region(place, "temp", row * most, size)
 
@@ -150,7 +152,9 @@ def by_islands(
 
 
 def _owners(found: Islands) -> list[list[str]]:
-    """Returns the owner of each unit on each island."""
+    """Returns, for each unit of the data, its owner on each island: the device that adds the unit
+    up.
+    """
     sizes = [len(one) for one in found]
     count, strides = math.prod(sizes), [math.prod(sizes[:at]) for at in range(len(sizes))]
     if count > MOST_UNITS:

@@ -97,9 +97,9 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """Returns the plan that `plan`, a function of the tile model, makes for the sizes `what`.
+    """Calls `plan`, a function of the tile model, with the sizes `what`. Returns its TilePlan.
 
-    On a deterministic cpu device, the plan does not depend on the number of threads.
+    On a deterministic cpu device, the TilePlan does not depend on the number of threads.
     """
     if not dev.deterministic or dev.info.kind == "gpu":
         return plan(dev.info, *what)

@@ -1,8 +1,8 @@
 """Makes nodes of operators and ufuncs, or computes their results at once.
 
-If no map of the device can compute a step in numpy's types, numpy computes it at once on the host.
-If others can write to the memory of an operand, a map computes the step at once. Any other step is
-computed later.
+If no map of the device can compute an operation in numpy's types, numpy computes it at once on the
+host. If code outside this package can write to the memory of an operand, a map computes the
+operation at once. Any other operation is computed later.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def update(name: str, x: Array, operand: object) -> Array:
 
 
 def check_in_place(made: Any, x: Any) -> None:
-    """Raises ValueError if `made` has not the shape of `x`, TypeError if its dtype does not fit."""
+    """Raises ValueError if the result `made` has not the shape of `x`. Raises TypeError if numpy's
+    rule "same_kind" does not allow its cast to the dtype of `x`.
+    """
     if made.shape != x.shape:
         raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):

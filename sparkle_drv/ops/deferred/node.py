@@ -150,8 +150,8 @@ def _graph(
 ) -> Graph:
     """Returns the graph of an expression of Arrays, whose operations are `steps`.
 
-    Equal arguments give the same object, because `again` (ops/map) finds repeated calls by the
-    object.
+    The result is cached: equal arguments give the same Graph object. By this object, `again`
+    (ops/map) recognises a repeated call.
     """
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]

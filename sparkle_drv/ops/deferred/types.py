@@ -50,7 +50,8 @@ class Typed(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
-    """Returns the step for numpy's ufunc `name` of operands of these kinds.
+    """Returns the step of an expression that computes numpy's ufunc `name` of operands of these
+    kinds.
 
     Raises numpy's TypeError if the ufunc does not take these kinds.
     """
