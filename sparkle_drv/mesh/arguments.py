@@ -52,7 +52,9 @@ class Anywhere(Protocol):
         """
 
     def wrote(self, device: str) -> None:
-        """Records that the copy on `device` has changed: drops all others."""
+        """Records that the copy on `device` has changed: drops the array's copies on all other
+        devices.
+        """
 
 
 Given = Array | Anywhere
@@ -150,7 +152,7 @@ def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
     """Checks a list with an array for each device. Returns the arrays by URI, in the order of the
-    mesh. All must have one dtype and layout; with `alike`, all must have one shape.
+    mesh. Raises ValueError unless all have one dtype and layout and, with `alike`, one shape.
 
     The i-th array, if it belongs to a Context, is used on the i-th device of the mesh.
     """
@@ -224,10 +226,11 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
-    """Returns the URI of the root of a broadcast.
+    """Returns the URI of the root of a broadcast: the device whose array goes to all others.
+    `given` is that URI or that array.
 
-    Raises TypeError unless `given` is a URI or an array. Raises ValueError if it is neither a
-    device of the mesh nor one of `arrays`.
+    Raises TypeError unless `given` is a URI or an array. Raises ValueError if the URI names no
+    device of the mesh, or the array is not one of `arrays`.
     """
     if isinstance(given, str):
         return known(mesh, "root", given)

@@ -114,7 +114,9 @@ class Topology:
 
     @property
     def links(self) -> dict[Way, Link]:
-        """The present links by (from, to)."""
+        """The links by (from, to), with the rates, latencies and reliability that recent transfers
+        had.
+        """
         found = {}
         for way, line in sorted(self._alone.links.items()):
             now = self._averages[way]

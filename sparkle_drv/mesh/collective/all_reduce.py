@@ -1,9 +1,9 @@
 """Algorithms of all_reduce, as programs. All functions are pure.
 
-Each of the p places has `nbytes` in "data"; in the end each has the reduction of all. Doubling and
-the ring are described in R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective
-Communication Operations in MPICH, International Journal of High Performance Computing Applications
-19(1), 2005.
+Each of the p devices (places) has an operand of `nbytes` in its memory "data". In the end, the
+"data" of each has the sum or maximum of all operands. Doubling and the ring are described in R.
+Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective Communication Operations in MPICH,
+International Journal of High Performance Computing Applications 19(1), 2005.
 """
 
 from __future__ import annotations

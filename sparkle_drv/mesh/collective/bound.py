@@ -24,8 +24,8 @@ from .islands import Islands, islands, joined
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
-    """Returns the least seconds of an all_reduce of `nbytes` on each of `places`: latency once, and
-    the data at the rates of ports and links.
+    """Returns the least seconds of an all_reduce of `nbytes` on each of `places`. They are the
+    least latency of a link, and the time of the data at the rates of ports and links.
 
     Returns 0 for fewer than two places, inf if a place cannot send or receive.
     """
@@ -86,7 +86,8 @@ def moved_s(
     sends: Mapping[str, int],
     receives: Mapping[str, int],
 ) -> float:
-    """Returns the least seconds if places must send and receive at least these bytes.
+    """Returns the least seconds of a collective. `sends` and `receives` are the bytes that each
+    device (place) must send and receive at least.
 
     Each received byte was sent by another place. Returns 0 if nothing moves, inf if a place cannot
     send or receive what it must.

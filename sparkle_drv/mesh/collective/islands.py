@@ -71,8 +71,9 @@ def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]
 def by_islands(
     network: Network, found: Islands, nbytes: int, itemsize: int, chunks: int
 ) -> Program:
-    """Builds the all_reduce of `nbytes` at each place. Chunks follow one another through the three
-    parts: within islands, between them, and back.
+    """Builds the all_reduce of `nbytes` on each device, in chunks. A chunk is added up within each
+    island, then between the islands. Then its sums go back to all devices. Several chunks are in
+    progress at once.
     """
     made, unit = Builder(), _owners(found)
     cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))

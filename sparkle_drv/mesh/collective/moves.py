@@ -1,8 +1,8 @@
 """Algorithms of the collectives other than all_reduce, as programs. All functions are pure.
 
-The memory "data" of a place is its operand, "out" its result; a broadcast has only "data". `parts`
-are (begin, bytes) of each place's operand or result, in the order of the places. In a whole array
-the parts lie one after another.
+The memory "data" of a device (a place) has its operand, "out" its result; a broadcast has only
+"data". `parts` are (begin, bytes) of each device's part within the whole array, in the order of the
+devices. The parts lie one after another.
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ class Shut(Exception):
 
 
 class Gate:
-    """A lock; a virtual clock may advance while threads wait for the lock."""
+    """A lock for threads that may run by a simulation's virtual clock. A thread that waits for the
+    lock does not stop that clock.
+    """
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self._alarm = Alarm(clock, lanes)

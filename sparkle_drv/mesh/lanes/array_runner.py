@@ -102,9 +102,9 @@ def run_on_arrays(
     A region of the program names its memory "data", "out" or "temp". "data" means the Array in
     `arrays`, "out" that in `outs`. `op` is a key of EXPRESSIONS.
 
-    Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
-    before the first step begins. `clocked` is passed on to runner.run. Raises what the devices
-    raise, with the name of the step that failed. The arrays then hold undefined data.
+    Waits first for earlier work on the arrays; the work of the program has ended when this returns.
+    `began` is set before the first step begins. `clocked` is passed on to runner.run. If a step
+    fails, its error is raised, with the name of the step. The arrays then hold undefined data.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):

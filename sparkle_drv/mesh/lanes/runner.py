@@ -184,7 +184,8 @@ class _Work:
             self._lanes.leave()
 
     def _await(self, made: Sequence[threading.Thread]) -> None:
-        """Returns when all lanes have ended, except those whose thread could not start.
+        """Returns when all lanes have ended, except those that had not begun when the run was
+        stopped.
 
         Thread.join alone is not enough: until Python 3.12 an interrupt in it marks a running thread
         as ended (CPython's bpo-45274).

@@ -147,7 +147,9 @@ class Way(Closing):
         raise NoWay(f"{self.source.uri} to {self.to.uri}: {why or 'no transport fits'}")
 
     def fails(self, name: str, error: Exception) -> None:
-        """Stops trying the transport `name`."""
+        """Records that the transport `name` has failed with `error`. It is not tried again until
+        all transports have failed.
+        """
         self.failed[name] = str(error)
         log.warning("%s to %s: stopped using %s: %s", self.source.uri, self.to.uri, name, error)
 

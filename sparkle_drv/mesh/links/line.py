@@ -48,8 +48,8 @@ def usable(point: Point) -> bool:
 
 
 def sizes(points: Iterable[Point]) -> int:
-    """Returns the number of different sizes. Points of a single size do not show how the time grows
-    with the size.
+    """Returns how many different sizes the points have. Points of a single size do not show how the
+    time grows with the size.
     """
     return len({size for size, _ in points})
 

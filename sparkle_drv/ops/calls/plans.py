@@ -72,7 +72,8 @@ def _chosen(
     """Returns the kernel and plan for these sizes, chosen now or in an earlier call.
 
     named(*sizes) is the key under which a tuned plan is looked up; if `named` is None, no tuned
-    plan is used. model(info, *sizes, *how) makes the plan if there is no tuned plan.
+    plan is used. If there is no tuned plan, model(info, *sizes, *how) makes the plan; `how` are
+    further options of `model`.
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how

@@ -197,7 +197,7 @@ def node(
 
     Returns None if no map can compute the step.
 
-    `arrays` is the number of operands that are arrays, not numbers.
+    `arrays` says how many of the operands are arrays; the others are numbers.
     """
     dtype, op, tag = step
     if not op:

@@ -1,8 +1,8 @@
 """Node: a step of an expression over Arrays that is not computed yet; it is a Thunk of core.
 
 `run` computes a node and those that it depends on as one map. Numbers become arguments of the map,
-so the same kernel serves expressions with other numbers. build.py makes nodes. Reading an Array
-runs them, through core.
+so the same kernel serves expressions with other numbers. build.py makes nodes. When an Array is
+read, core calls `run` of its node.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Node:
 
     @property
     def readable(self) -> bool:
-        """Can maps read the result of this node, once it is computed?"""
+        """Whether maps can read the result of this node, once it is computed."""
         return self.dtype != types.BOOL or self.reads_truths(self.device)
 
     def run(self, out: Array | None = None) -> Array:

@@ -1,4 +1,6 @@
-"""numpy's result types (NEP 50), and which steps a map can compute. This file uses no device."""
+"""numpy's result types (NEP 50), and which operations on Arrays a map can compute. This file uses
+no device.
+"""
 
 from __future__ import annotations
 
