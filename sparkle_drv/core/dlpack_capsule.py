@@ -183,7 +183,9 @@ class _Export:
         self.readonly = bool(managed.flags & _READ_ONLY)
 
     def _managed(self, given: Any, options: dict[str, Any]) -> Any:
-        """Returns the managed tensor and takes ownership, so its deleter must be called."""
+        """Returns the managed tensor that `given` exports. The caller then owns the tensor, and
+        must call its deleter in the end.
+        """
         try:
             capsule = given.__dlpack__(**options, max_version=VERSION)
         except TypeError:  # the exporter does not know `max_version`

@@ -271,10 +271,10 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """Hands over the rest of a submission of which the backend has got only a part.
+        """Gives the driver the rest of a submission of which the backend has given it only a part.
 
-        Errors and stalls are not reported here. A wait for the fence reports them, and hands over
-        any part that is still left.
+        Errors are not reported here, nor that the driver takes nothing for `timeout_s` seconds. A
+        wait for the fence reports them, and hands over any part that is left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait

@@ -147,7 +147,9 @@ class RetireList:
                 _leak(self) if _leaving else _unfinished.add(self)
 
     def _passed(self, points: list[_Point]) -> bool:
-        """Returns whether all queues have reached their values."""
+        """Returns whether each point (backend, queue, value) is reached: the queue's timeline has
+        the value or more.
+        """
         for i, (backend, queue, value) in enumerate(points):
             if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
                 points[i] = backend, queue, settled

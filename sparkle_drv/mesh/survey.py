@@ -30,8 +30,8 @@ ENOUGH_S = 0.1
 
 
 def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
-    """Measures all links between `places`, by default all devices of `ways`. Raises what devices
-    raise.
+    """Measures all links between `places`, by default all devices of `ways`. An error of a device
+    is raised, such as DeviceLost.
 
     `clocked` is passed on to runner.run (lanes/runner.py). Each direction of a link is measured
     only once.

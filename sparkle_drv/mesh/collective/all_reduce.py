@@ -22,10 +22,12 @@ WINDOW = 2
 
 
 def doubling(places: Sequence[str], nbytes: int) -> Program:
-    """Builds recursive doubling: each of log2 p rounds sends all data.
+    """Builds an all_reduce by recursive doubling. In each of log2 p rounds, pairs of devices send
+    each other all of their data and add it up.
 
-    If p is no power of two, the last places do not take part in these rounds. They send their data
-    to the first places before, and receive the result afterwards.
+    If the number p of devices is no power of two, the devices beyond the largest power do not take
+    part in these rounds. Before the rounds they send their data to the first devices; afterwards
+    these send them the result.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)

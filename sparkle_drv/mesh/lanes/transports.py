@@ -97,7 +97,8 @@ class Moving:
         """Returns when all bytes have arrived; idempotent. If a transport fails, the next one
         follows.
 
-        Raises FenceTimeout (wait again, or abandon the transfer), DeviceLost, NoWay.
+        Raises FenceTimeout after `timeout_s` seconds; the caller may wait again, or abandon the
+        transfer. Raises DeviceLost if a device is lost, NoWay if all transports have failed.
         """
         deadline = time.monotonic() + timeout_s
         while not self._ended:

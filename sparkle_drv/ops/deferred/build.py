@@ -32,8 +32,10 @@ MOST_KEPT = 4096
 def expression(name: str, given: tuple[object, ...]) -> Array:
     """Returns numpy's ufunc `name` of the operands `given`, at least one of which is an Array.
 
-    The other operands are Arrays, numbers or host arrays. Raises TypeError (operands, dtypes),
-    ValueError (shapes, devices, a closed Array), OverflowError.
+    The other operands are Arrays, numbers or host arrays. Raises TypeError for operands or dtypes
+    that the ufunc does not take. Raises ValueError if the shapes do not broadcast, the devices
+    differ, or an Array is closed. Raises OverflowError where numpy does, for a number that its
+    dtype cannot hold.
     """
     device: Any = None
     operands: list[Any] = []

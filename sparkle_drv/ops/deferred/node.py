@@ -60,7 +60,7 @@ class Node:
 
     @staticmethod
     def reads_truths(device: Any) -> bool:
-        """Can maps of this device read a bool array in memory? Only fused maps can."""
+        """Whether maps of this device can read a bool array in memory. Only fused maps can."""
         return fuses(device)
 
     @property
