@@ -194,8 +194,8 @@ class Queue(QueueBase, Closing):
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
 
-        Raises TypeError if `value` is not an int. Raises ValueError if no submission to this queue
-        has this value.
+        Raises TypeError if `value` is not an int. Raises ValueError unless it is from 0 to
+        `submitted`, the value of the newest submission.
         """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
