@@ -94,7 +94,9 @@ _exported: dict[int, tuple[Any, Any, ExitStack]] = {}
 
 
 def _delete(address: int) -> None:
-    """Deletes an exported tensor. The consumer calls this once, from any thread."""
+    """Deletes the exported tensor whose struct is at `address`. The consumer calls this once, from
+    any thread.
+    """
     if address in _exported:
         _exported.pop(address)[-1].close()
 
@@ -181,7 +183,9 @@ class _Export:
         self.readonly = bool(managed.flags & _READ_ONLY)
 
     def _managed(self, given: Any, options: dict[str, Any]) -> Any:
-        """Returns the managed tensor and takes ownership, so its deleter must be called."""
+        """Returns the managed tensor that `given` exports. The caller then owns the tensor, and
+        must call its deleter in the end.
+        """
         try:
             capsule = given.__dlpack__(**options, max_version=VERSION)
         except TypeError:  # the exporter does not know `max_version`
@@ -195,10 +199,11 @@ class _Export:
 
 
 def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
-    """Returns the memory of an exporter, which is released when the result's `owner` is freed.
+    """Returns the memory that `given` exports by DLPack. It is released when the result's `owner`
+    is freed.
 
-    Raises TypeError if the export fails, the capsule is newer than version 1, or it names another
-    device than `place`. Raises ValueError for a strided array.
+    Raises TypeError if the export fails, if the capsule is newer than version 1, or if its memory
+    is on another device than `place`. Raises ValueError for a strided array.
     """
     x = _Export(given, stream=stream)
     if x.place != place:

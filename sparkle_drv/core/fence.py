@@ -24,7 +24,10 @@ _AWAIT_MOST_S = 0.005
 
 
 def timeout_ns(timeout_s: Any) -> int:
-    """Returns `timeout_s` in ns; TypeError or ValueError unless it is a finite number >= 0."""
+    """Returns `timeout_s` in ns.
+
+    Raises TypeError if it is not a number, ValueError if it is negative or not finite.
+    """
     seconds = seconds_argument.seconds("timeout_s", timeout_s)
     if not 0 <= seconds < 1e10:
         raise ValueError(f"timeout_s: expected a finite time of 0 s or more, got {timeout_s!r}")

@@ -61,8 +61,9 @@ class Borrowed(Pointer):
 class Foreign(Borrowed):
     """Memory of another library on the device. `kind` is numpy's letter of the elements, or "bf".
 
-    `step` is the distance of neighbouring elements, in the unit of `strides`. `strides` None means
-    row-major without gaps. Raises ValueError if `strides` are those of any other arrangement.
+    The memory must be row-major without gaps; otherwise ValueError is raised. `strides` None means
+    that it is. `step` is the distance of neighbouring elements: 1 if `strides` count elements, the
+    size of an element if they count bytes.
     """
 
     __slots__ = ("shape",)

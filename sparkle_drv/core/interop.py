@@ -157,7 +157,8 @@ def export(
 
     The memory lives until the consumer releases it, even if the array is closed first. The capsule
     has version 1 if `max_version` allows that. If `dl_device` is (1, 0), the host, the capsule has
-    a copy. Raises BufferError for another device, and if `copy` asks for a copy on the device.
+    a copy. Raises BufferError if `dl_device` is neither the host nor the array's device, or if
+    `copy` asks for a copy on the array's device.
     """
     from sparkle_drv.core import dlpack_capsule
 
@@ -243,7 +244,9 @@ def with_stream(queue: Queue, call: str, stream: Any) -> None:
 
 
 def shares_of(device: Device) -> SharesStreams:
-    """Returns the backend's SharesStreams ability. Raises ValueError if the backend has none."""
+    """Returns the device's backend as a SharesStreams, the ability to share memory and streams with
+    other libraries. Raises ValueError if the backend does not have it.
+    """
     shares = device._abilities.shares_streams
     if shares is None:
         raise ValueError(f"{device.uri}: other libraries cannot use its queues as streams")

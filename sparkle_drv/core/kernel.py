@@ -74,7 +74,7 @@ class Kernel(KernelBase, Closing):
         return self._device is None
 
     def _native(self, info: DeviceInfo) -> Any:
-        """Returns the struct sp_packing of this kernel."""
+        """Returns the struct sp_packing, by which C packs launches of this kernel."""
         signature, resources = self.signature, self.resources
         packing = ffi.new("struct sp_packing *")
         packing.head = (

@@ -43,7 +43,9 @@ class _Place(NamedTuple):
     pending: deque[Fence]
 
     def settle(self, timeout_s: float) -> None:
-        """Waits for the pending fences. Raises the errors of `Fence.wait`, each failure once."""
+        """Waits for the fences of submissions that may still run. Raises the errors of
+        `Fence.wait`. The failure of a submission is raised only once.
+        """
         for fence in list(self.pending):
             try:
                 fence.wait(timeout_s)
@@ -129,9 +131,10 @@ class Pipeline(Closing):
     def acquire(self, timeout_s: float = 30) -> Any:
         """Waits until the device has finished with the next slot, and returns that slot.
 
-        Raises ValueError (all slots are acquired, the pipeline is closed), DeviceLost, and the
-        errors of `Fence.wait`. The failure of a slot's submission is raised once; the next call
-        returns the slot. After FenceTimeout the next call waits for the same slot.
+        Raises ValueError if all slots are acquired or the pipeline is closed. Raises DeviceLost if
+        the device is lost, and the errors of `Fence.wait`. The failure of a slot's submission is
+        raised once; the next call returns the slot. After FenceTimeout the next call waits for the
+        same slot.
         """
         self._check_open()
         try:
@@ -151,7 +154,7 @@ class Pipeline(Closing):
     def submit(self, slot: Any, commands: Commands) -> Fence:
         """Submits the work of an acquired slot. `acquire` returns the slot again after this fence.
 
-        Raises ValueError (the slot is not acquired, the pipeline is closed), and the errors of
+        Raises ValueError if the slot is not acquired or the pipeline is closed, and the errors of
         `Queue.submit`. On an error the slot stays acquired.
         """
         self._check_open()

@@ -194,7 +194,8 @@ class Queue(QueueBase, Closing):
     def fence(self, value: int) -> Fence:
         """Returns the fence of a value that a prepared launch returned.
 
-        Raises TypeError if `value` is not an int, ValueError if this queue never returned it.
+        Raises TypeError if `value` is not an int. Raises ValueError unless it is from 0 to
+        `submitted`, the value of the newest submission.
         """
         value = operator.index(value)
         if not 0 <= value <= self.submitted:
@@ -237,7 +238,8 @@ class Queue(QueueBase, Closing):
     def _through(
         self, submit: Callable[[], int], value: int, taken: Callable[[int], None] | None = None
     ) -> int:
-        """Calls `submit` until the queue has room, and returns the result of `submit`.
+        """Calls `submit` again and again until the queue has room for the submission. Returns the
+        result of the last call.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
         submitted. `value` is the result of an earlier call of the backend for this submission, or
@@ -270,10 +272,10 @@ class Queue(QueueBase, Closing):
         return value
 
     def _hand_over(self, value: int) -> None:
-        """Hands over the rest of a submission of which the backend has got only a part.
+        """Sends the device the rest of a submission of which it has only a part so far.
 
-        Errors and stalls are not reported here. A wait for the fence reports them, and hands over
-        any part that is still left.
+        An error, or a device that takes nothing for `timeout_s` seconds, is not reported here. A
+        wait for the fence reports it, and sends any part that is left.
         """
         hands = self._device._abilities.hands_over
         more = hands.hand_over if hands is not None else self._backend.wait
@@ -325,10 +327,10 @@ class Queue(QueueBase, Closing):
     ) -> Callable[[], int]:
         """Returns a callable that launches `kernel`, whose arguments are checked and packed now.
 
-        The callable returns the timeline value; `fence(value)` gives the fence. The arguments are
-        those of `launch`, but not numpy arrays. The callable keeps its kernel and arguments alive.
-        If one of them is closed, the next call raises. This method and the callable raise the
-        errors of `launch`.
+        The callable returns the timeline value; `Queue.fence(value)` gives the fence of that value.
+        The arguments are those of `launch`, but not numpy arrays. The callable keeps its kernel and
+        arguments alive. If one of them is closed, the next call raises. This method and the
+        callable raise the errors of `launch`.
         """
         device, backend = self._device, self._backend
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)
@@ -451,9 +453,11 @@ class Queue(QueueBase, Closing):
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Computes the arrays that are not computed yet, so that a copy does not overtake them.
+        """Computes the arrays of this device that still wait for their computation. The copy that
+        follows could otherwise change their operands first.
 
-        A launch has an epoch, by which the backend can refuse the launch as stale. A copy has none.
+        A launch does not need this call: the backend refuses it as stale by its epoch, and it is
+        repeated. A copy has no epoch.
         """
         device = self._device
         device._pending.settle(device, wait=self is not device._default_queue)

@@ -81,7 +81,7 @@ def parse(uri: str) -> tuple[str, str]:
     """Returns (scheme, rest) of a URI such as "cpu" or "emu:gfx1036#1", with aliases resolved.
 
     The scheme of another machine's device begins with the host: ("box1/cuda", "0"). Raises
-    TypeError, ValueError.
+    TypeError if `uri` is not text, ValueError if it is no valid URI.
     """
     if not isinstance(uri, str):
         raise TypeError(f"uri: expected text such as 'cpu' or 'cuda:0', got {uri!r}")
@@ -134,9 +134,9 @@ def open_device(uri: str, *, threads: int | None = None, deterministic: bool = F
     same number of threads. With `deterministic=True` it gives the same bits for any number of
     threads.
 
-    Raises DeviceNotFound with the reasons. Raises ValueError for an invalid URI, for `threads` out
-    of range or on a device that does not take the option, and for an invalid SPARKLE_... variable.
-    Raises TypeError for an argument of a wrong type.
+    Raises DeviceNotFound, with the reasons, if the device cannot be opened. Raises ValueError for
+    an invalid URI, for `threads` out of range or on a device that does not take the option, and for
+    an invalid SPARKLE_... variable. Raises TypeError for an argument of a wrong type.
 
     >>> with sp.open("cpu", threads=1) as one:
     ...     one.uri

@@ -88,7 +88,10 @@ class RetireList:
             self.drain()
 
     def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """Returns what native/hot/launch/keep_alive.c needs to do `hold` safe from interrupts."""
+        """Returns (function that adds an entry to this list, backend, queue).
+        native/hot/launch/keep_alive.c does `hold` with these, where no interrupt can stop it
+        halfway.
+        """
         return self._entries.append, self.backend, queue
 
     def also(self, backend: Backend, queue: Any, value: int) -> None:
@@ -144,7 +147,9 @@ class RetireList:
                 _leak(self) if _leaving else _unfinished.add(self)
 
     def _passed(self, points: list[_Point]) -> bool:
-        """Returns whether all queues have reached their values."""
+        """Returns whether each point (backend, queue, value) is reached: the queue's timeline has
+        the value or more.
+        """
         for i, (backend, queue, value) in enumerate(points):
             if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
                 points[i] = backend, queue, settled

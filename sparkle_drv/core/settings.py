@@ -54,8 +54,8 @@ def with_options(
 ) -> Settings:
     """Returns `known` with the options that the caller of `open` gave.
 
-    `backend` is the backend class. Raises TypeError or ValueError, which name the argument, also
-    for an option that the backend does not take.
+    `backend` is the backend class. Raises TypeError or ValueError for an invalid option, and
+    ValueError for an option that the backend does not take. The message names the option.
     """
     switch("deterministic", deterministic)
     known = replace(known, deterministic=deterministic)

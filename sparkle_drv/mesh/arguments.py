@@ -52,7 +52,9 @@ class Anywhere(Protocol):
         """
 
     def wrote(self, device: str) -> None:
-        """Records that the copy on `device` has changed: drops all others."""
+        """Records that the copy on `device` has changed: drops the array's copies on all other
+        devices.
+        """
 
 
 Given = Array | Anywhere
@@ -78,13 +80,17 @@ class Taken(dict[str, Array]):
             check_array(mesh, name, self[uri])
 
     def wrote(self) -> None:
-        """Records that the arrays have changed: drops their other copies."""
+        """Records that a collective has written these arrays. Drops copies on other devices, which
+        are old now.
+        """
         for uri, owner in self.owners.items():
             owner.wrote(uri)
 
 
 def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> None:
-    """Raises unless `array` is an open Array on a device of the mesh, writable if `written`."""
+    """Raises TypeError if `array` is no Array. Raises ValueError if it is closed, on no device of
+    the mesh, or read-only though `written` is set.
+    """
     if not isinstance(array, Array):
         raise TypeError(f"{name}: expected an Array, got {type(array).__name__}")
     if array.closed:
@@ -134,8 +140,8 @@ def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
     """Checks an array on any device of the mesh. Returns a Taken, which has the array under the URI
     of the device on which the collective uses it.
 
-    Of an array of a Context, the collective uses the copy on the mesh that was written last. If no
-    copy is on the mesh, the array is moved to the mesh's first device.
+    An array of a Context may have several copies. The collective uses one on a device of the mesh.
+    If there is none, the array is moved to the mesh's first device.
     """
     places = x.places if not isinstance(x, Array) and isinstance(x, Anywhere) else ()
     usual = next((uri for uri in places if uri in mesh.devices), next(iter(mesh.devices)))
@@ -146,7 +152,7 @@ def one_each(
     mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
     """Checks a list with an array for each device. Returns the arrays by URI, in the order of the
-    mesh. All must have one dtype and layout; with `alike`, all must have one shape.
+    mesh. Raises ValueError unless all have one dtype and layout and, with `alike`, one shape.
 
     The i-th array, if it belongs to a Context, is used on the i-th device of the mesh.
     """
@@ -220,10 +226,11 @@ def known(mesh: Mesh, name: str, given: Any) -> str:
 
 
 def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
-    """Returns the URI of the root of a broadcast.
+    """Returns the URI of the root of a broadcast: the device whose array goes to all others.
+    `given` is that URI or that array.
 
-    Raises TypeError unless `given` is a URI or an array. Raises ValueError if it is neither a
-    device of the mesh nor one of `arrays`.
+    Raises TypeError unless `given` is a URI or an array. Raises ValueError if the URI names no
+    device of the mesh, or the array is not one of `arrays`.
     """
     if isinstance(given, str):
         return known(mesh, "root", given)
@@ -248,7 +255,9 @@ def nbytes(given: Any, itemsize: int = 1) -> int:
 
 
 def check_op(op: Any, arrays: Iterable[Array]) -> None:
-    """Raises unless the device of each array has the reduction `op` for its dtype."""
+    """Raises ValueError if `op` is no reduction. Raises TypeError if the device of an array cannot
+    compute `op` for the array's dtype.
+    """
     if op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {op!r}")
     tags = list(check.DTYPES.values())

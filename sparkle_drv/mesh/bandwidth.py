@@ -20,7 +20,7 @@ def measure(device: Device) -> float:
 
     A copy has four times the bytes of the largest cache, but at least LEAST_NBYTES and at most
     MOST_NBYTES. After ENOUGH_S no further copy begins. Returns 0.0 if the device is emulated or has
-    too little memory. Raises what devices raise.
+    too little memory. An error of the device is raised, such as DeviceLost.
     """
     info = device.info
     cache = max((level.nbytes for level in info.caches), default=0)

@@ -97,8 +97,8 @@ class Mesh(Closing):
 
     @property
     def topology(self) -> Topology:
-        """The measured links of the mesh. The first use measures them. Raises what devices
-        raise.
+        """The measured links of the mesh. The first use measures them; an error of a device is
+        raised, such as DeviceLost.
         """
         self._check_open()
         if self._topology is None:
@@ -136,8 +136,8 @@ class Mesh(Closing):
         """Returns the route with the least predicted seconds for `nbytes` between two devices
         (links/routes.py).
 
-        Raises ValueError (no such device, no route, a negative size) and TypeError (an argument of
-        a wrong type).
+        Raises ValueError if the mesh has no such device, if there is no route, or if `nbytes` is
+        negative. Raises TypeError for an argument of a wrong type.
         """
         given = *self._ends(src, dst), arguments.nbytes(nbytes)
         return best_route(self.network, *given)
@@ -153,8 +153,8 @@ class Mesh(Closing):
     def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> Plan:
         """Returns the plan of all_reduce for arrays of `nbytes` each. Nothing is run.
 
-        Raises ValueError (a negative size, part of an element) and TypeError (not a whole number, a
-        dtype that collectives cannot add).
+        Raises ValueError if `nbytes` is negative or not a whole number of elements. Raises
+        TypeError if `nbytes` is not a whole number, or if collectives cannot add this dtype.
         """
         itemsize = arguments.reduced("dtype", dtype).itemsize
         nbytes = arguments.nbytes(nbytes, itemsize)
@@ -185,9 +185,10 @@ class Mesh(Closing):
         """Copies `src` to `dst`, on another device of the mesh, by the best route.
 
         Returns that route when all bytes have arrived. If a link fails, all bytes are sent again by
-        the next best route. Raises ValueError (closed, read-only, not of this mesh, both on one
-        device, another shape, dtype or layout) and TypeError before anything is changed. If all
-        routes fail, raises the last route's error.
+        the next best route. Before anything is changed, it raises TypeError unless both are Arrays.
+        It then raises ValueError if an Array is closed or not of this mesh, `dst` is read-only,
+        both are on one device, or shape, dtype or layout differ. If all routes fail, it raises the
+        last route's error.
         """
         self._check_open()
         arguments.check_array(self, "src", src)

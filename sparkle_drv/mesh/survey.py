@@ -30,8 +30,8 @@ ENOUGH_S = 0.1
 
 
 def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
-    """Measures all links between `places`, by default all devices of `ways`. Raises what devices
-    raise.
+    """Measures all links between `places`, by default all devices of `ways`. An error of a device
+    is raised, such as DeviceLost.
 
     `clocked` is passed on to runner.run (lanes/runner.py). Each direction of a link is measured
     only once.
@@ -54,7 +54,7 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
 
 def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
     """Returns the (bytes, seconds) of transfers from one device of `ways` to another. They are
-    measured once and kept in ways.points. Raises what devices raise.
+    measured once and kept in ways.points. An error of a device is raised, such as DeviceLost.
     """
     pair = source, to
     if pair not in ways.points:

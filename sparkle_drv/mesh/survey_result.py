@@ -51,8 +51,8 @@ class PointStore(Protocol):
 
 
 def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
-    """Returns the measurements of the links between these devices that `kept` has. Returns None if
-    any is missing. `infos` are the devices by URI.
+    """Returns the measurements of the links between the devices in `infos`, a dict by URI. They are
+    read from `kept`. Returns None if the measurement of any link is missing.
     """
     entries = {uri: kept.points(info) for uri, info in infos.items()}
     found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}

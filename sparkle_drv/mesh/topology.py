@@ -67,13 +67,16 @@ class _Average:
         return Line(line.a * self.latency, line.b * self.pace)
 
     def planned(self, line: Line) -> Line:
-        """Returns the cost line that planners use: that of `slowed`, divided by `reliability`."""
+        """Returns the cost line that planners use: both numbers of the line of `slowed`, divided by
+        `reliability`.
+        """
         now, sure = self.slowed(line), max(self.reliability, LEAST_RELIABILITY)
         return Line(now.a / sure, now.b / sure)
 
 
 class Topology:
-    """The links between `places`, from `measured`; `kinds` are the transports that carry them.
+    """The links between `places` (URIs of devices). `measured` has the measurements of the links,
+    `kinds` the transport of each link.
 
     For one thread at a time.
 
@@ -111,7 +114,9 @@ class Topology:
 
     @property
     def links(self) -> dict[Way, Link]:
-        """The present links by (from, to)."""
+        """The links by (from, to), with the rates, latencies and reliability that recent transfers
+        had.
+        """
         found = {}
         for way, line in sorted(self._alone.links.items()):
             now = self._averages[way]

@@ -1,9 +1,9 @@
 """Algorithms of all_reduce, as programs. All functions are pure.
 
-Each of the p places has `nbytes` in "data"; in the end each has the reduction of all. Doubling and
-the ring are described in R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective
-Communication Operations in MPICH, International Journal of High Performance Computing Applications
-19(1), 2005.
+Each of the p devices (places) has an operand of `nbytes` in its memory "data". In the end, the
+"data" of each has the sum or maximum of all operands. Doubling and the ring are described in R.
+Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective Communication Operations in MPICH,
+International Journal of High Performance Computing Applications 19(1), 2005.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ WINDOW = 2
 
 
 def doubling(places: Sequence[str], nbytes: int) -> Program:
-    """Builds recursive doubling: each of log2 p rounds sends all data.
+    """Builds an all_reduce by recursive doubling. In each of log2 p rounds, pairs of devices send
+    each other all of their data and add it up.
 
-    If p is no power of two, the last places do not take part in these rounds. They send their data
-    to the first places before, and receive the result afterwards.
+    If the number p of devices is no power of two, the devices beyond the largest power do not take
+    part in these rounds. Before the rounds they send their data to the first devices; afterwards
+    these send them the result.
     """
     made = Builder()
     power = 1 << (len(places).bit_length() - 1)
@@ -62,7 +64,9 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
         return mine if i == j else _temp(places[i], j * aligned(nbytes), nbytes)
 
     def added(i: int, low: int, high: int) -> Region:
-        """Returns the region of memory of place i that holds the sum of places low to high - 1."""
+        """Adds steps by which place number i adds up the data of places low to high - 1. Returns
+        the region of its memory that then holds the sum.
+        """
         if high - low == 1:
             return slot(i, low)
         middle = (low + high) // 2
@@ -80,8 +84,8 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
 
 
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
-    """Builds a ring, where each place sends only to the next one. p - 1 rounds add the parts up,
-    and p - 1 rounds pass the sums on.
+    """Builds an all_reduce on a ring of p devices, each of which sends only to the next one. p - 1
+    rounds add the parts up, and p - 1 rounds pass the sums on.
     """
     made, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
@@ -101,15 +105,15 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 def butterfly(
     places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float], chunks: int
 ) -> Program:
-    """Builds a butterfly: each place receives its share of all others' data, adds it up, and sends
-    the sums back. Several chunks are in flight.
+    """Builds an all_reduce as a butterfly: each device receives its share of all others' data, adds
+    it up, and sends the sums back. Several chunks are in flight.
     """
     made, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
     most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
     def pieces(chunk: int) -> list[tuple[int, int, int]]:
-        """Returns (place, offset, bytes) of each part of a chunk."""
+        """Returns (index of the place that adds it up, offset, bytes) of each part of a chunk."""
         found = ((j, parts[j][0] + cut[j][chunk][0], cut[j][chunk][1]) for j in range(len(places)))
         return [piece for piece in found if piece[2]]
 
@@ -151,8 +155,8 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
 
 
 def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:
-    """Returns all places but j with their indices, the next one first, so that not all send to the
-    same place at once.
+    """Returns (index, place) of all places except number j, beginning after j. So not all places
+    send to the same place at once.
     """
     p = len(places)
     return [((j + d) % p, places[(j + d) % p]) for d in range(1, p)]

@@ -1,15 +1,15 @@
 """Lower bounds for the seconds of collectives: `all_reduce_s` for all_reduce, `moved_s` for the
 others. All functions are pure.
 
-In an all_reduce, each place must send all of its data at least once, since the others need the data
-for their sums. It must also receive at least as much, since each byte of its result depends on the
-data of others. To add p vectors, p - 1 of them must move. Then p - 1 copies of the sum move to the
-other places. So all ports together send 2 (p - 1) times the data of one place.
+A place is a device with its memory. In an all_reduce, each place must send all of its data at least
+once, since the others need the data for their sums. It must also receive at least as much, since
+each byte of its result depends on the data of others. To add p vectors, p - 1 of them must move.
+Then p - 1 copies of the sum move to the other places. So all ports together send 2 (p - 1) times
+the data of one place.
 
 A place reads shared memory in place, so within an island of shared memory nothing has to move. The
 limits above then hold between islands. They also hold between islands that slow links separate
-(islands.py). If all places share memory, the p - 1 additions are divided among them. Each byte of a
-result comes from the last addition, or from a copy.
+(islands.py). If all places share memory, the p - 1 additions are divided among them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .islands import Islands, islands, joined
 
 
 def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
-    """Returns the least seconds of an all_reduce of `nbytes` on each of `places`: latency once, and
-    the data at the rates of ports and links.
+    """Returns the least seconds of an all_reduce of `nbytes` on each of `places`. They are the
+    least latency of a link, and the time of the data at the rates of ports and links.
 
     Returns 0 for fewer than two places, inf if a place cannot send or receive.
     """
@@ -55,7 +55,9 @@ def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 
 def _between_s(network: Network, islands: Islands, nbytes: int) -> float:
-    """Returns the least seconds for the data to pass the ports and links between islands."""
+    """Returns the least seconds in which the data of an all_reduce (`nbytes` on each device) can
+    pass between islands. The ports of the devices and the links between islands limit the rates.
+    """
     everywhere = [place for island in islands for place in island]
     sends, gets, boths = [], [], []
     for island in islands:
@@ -84,7 +86,8 @@ def moved_s(
     sends: Mapping[str, int],
     receives: Mapping[str, int],
 ) -> float:
-    """Returns the least seconds if places must send and receive at least these bytes.
+    """Returns the least seconds of a collective. `sends` and `receives` are the bytes that each
+    device (place) must send and receive at least.
 
     Each received byte was sent by another place. Returns 0 if nothing moves, inf if a place cannot
     send or receive what it must.

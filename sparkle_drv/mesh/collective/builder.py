@@ -64,13 +64,15 @@ class Builder:
         return Program(tuple(self._steps))
 
     def copy(self, src: Region, dst: Region) -> None:
-        """Adds a copy. If the places differ, the lane of their link runs it, otherwise the place's
-        queue.
+        """Adds a copy. If the regions are on two devices, the lane of the link runs the copy. On
+        one device, its queue runs it.
         """
         self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
 
     def push(self, src: Region, dst: Region) -> None:
-        """Adds a copy to memory that both places can reach. The queue of `src` runs the copy."""
+        """Adds a copy to memory that the devices of both regions can reach. The queue of `src` runs
+        the copy.
+        """
         self._add(Lane(src.place), Copy(src, dst))
 
     def reduce(self, src: Region, dst: Region) -> None:

@@ -1,8 +1,8 @@
-"""Chooses plans of the collectives of moves.py with the least predicted time. All functions are
-pure.
+"""Chooses the plans with the least predicted time for broadcast, scatter, gather and the like
+(moves.py). All functions are pure.
 
-`parts` are (begin, bytes) of each place's operand or result, in the order of `network.places`. All
-functions raise ValueError unless each place has a link to every other place.
+`parts` are (begin, bytes) of the operand or result of each device, in the order of
+`network.places`. All functions raise ValueError unless each device has a link to every other one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def plan_all_gather(network: Network, parts: Parts) -> Plan:
 
 
 def plan_reduce_scatter(network: Network, parts: Parts) -> Plan:
-    """Returns the plan that gives each place its part of the sum of all arrays."""
+    """Returns the plan that adds up the arrays of all devices and gives each device its part of the
+    sum.
+    """
     check_links(network)
     places = network.places
     own = {place: size for place, (_, size) in zip(places, parts, strict=True)}

@@ -64,7 +64,7 @@ def timed(program: Program, network: Network, found: Spans | None = None) -> Pro
 
 
 class _Flow:
-    """The bytes of a copy in progress."""
+    """A copy in progress: its step, the bytes that are left, and its rate."""
 
     __slots__ = ("left", "limits", "rate", "step", "turn")
 
@@ -99,7 +99,9 @@ class _Ports:
             self.flows.append({})
 
     def limits(self, source: str, to: str) -> tuple[int, ...]:
-        """Returns the indices of the ports that limit a transfer."""
+        """Returns the indices (in `rates`) of the ports that limit the transfers from `source` to
+        `to`.
+        """
         found = self._limits.get((source, to))
         if found is None:
             keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
@@ -124,10 +126,10 @@ class _Ports:
     def share(self) -> None:
         """Sets the rate of each flow.
 
-        A heap orders the ports by their share, the rate that is left for each of their flows. The
-        port with the smallest share comes first, and its flows get that share. Meanwhile the shares
-        of the other ports can only grow. So a share in the heap may be too small, but never too
-        large. It is corrected when it is read.
+        A flow is a copy in progress. The share of a port is its remaining rate, divided by the
+        number of its flows that have no rate yet. The flows of the port with the smallest share get
+        that share. This can only raise the shares of other ports. So a share in the heap may be too
+        small, never too large. It is corrected when it comes to the top.
         """
         left, users = self.rates[:], [len(flows) for flows in self.flows]
         heap = [(left[at] / n, at) for at, n in enumerate(users) if n]

@@ -71,8 +71,9 @@ def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]
 def by_islands(
     network: Network, found: Islands, nbytes: int, itemsize: int, chunks: int
 ) -> Program:
-    """Builds the all_reduce of `nbytes` at each place. Chunks follow one another through the three
-    parts: within islands, between them, and back.
+    """Builds the all_reduce of `nbytes` on each device, in chunks. A chunk is added up within each
+    island, then between the islands. Then its sums go back to all devices. Several chunks are in
+    progress at once.
     """
     made, unit = Builder(), _owners(found)
     cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))
@@ -89,7 +90,9 @@ def by_islands(
     ]
 
     def temp(place: str, chunk: int, at: int, slot: int, size: int) -> Region:
-        """Returns scratch memory that no other copy of this chunk uses."""
+        """Returns `size` bytes of scratch memory of `place`, which no other copy of this chunk
+        uses.
+        """
         row = (chunk % WINDOW * len(owned[place]) + owned[place][at]) * slots + slot
         return Region(place, "temp", row * most, size)
 
@@ -150,7 +153,9 @@ def by_islands(
 
 
 def _owners(found: Islands) -> list[list[str]]:
-    """Returns the owner of each unit on each island."""
+    """Returns, for each unit of the data, its owner on each island: the device that adds the unit
+    up.
+    """
     sizes = [len(one) for one in found]
     count, strides = math.prod(sizes), [math.prod(sizes[:at]) for at in range(len(sizes))]
     if count > MOST_UNITS:

@@ -1,8 +1,8 @@
 """Algorithms of the collectives other than all_reduce, as programs. All functions are pure.
 
-The memory "data" of a place is its operand, "out" its result; a broadcast has only "data". `parts`
-are (begin, bytes) of each place's operand or result, in the order of the places. In a whole array
-the parts lie one after another.
+The memory "data" of a device (a place) has its operand, "out" its result; a broadcast has only
+"data". `parts` are (begin, bytes) of each device's part within the whole array, in the order of the
+devices. The parts lie one after another.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
 
 
 def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
-    """Builds a reduce_scatter on a ring. A part starts at the place after its owner and ends at its
-    owner. Each place that it reaches adds its own data.
+    """Builds a reduce_scatter on a ring. The owner of a part is the device that gets its sum. A
+    part goes once around the ring, from the device after its owner to the owner. Each device that
+    it reaches adds its own data.
     """
     made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))

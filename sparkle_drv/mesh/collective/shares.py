@@ -14,12 +14,12 @@ worst plan for the sets of testing/collectives.py `unequal` reaches more of the 
 
 
 def weights(rates: Sequence[float]) -> list[float]:
-    """Returns the share of the data that each place adds up, by the rate of its port; the sum is 1.
+    """Returns the share of the data that each of p devices adds up in a butterfly. `rates` are the
+    rates of their ports. The sum of the shares is 1.
 
-    One of p places with share w sends and receives 1 + (p - 2) w times the data. All places take
-    the same time T if w = (T rate - 1) / (p - 2), or 0 where that is negative. An equal share is 1
-    / p. A place whose share would be less than LEAST times an equal share gets none, because its
-    short transfers would block other ports.
+    A device with share w sends and receives 1 + (p - 2) w times the data. All devices take the same
+    time T if w = (T rate - 1) / (p - 2), or 0 where that is negative. A device whose share would be
+    less than LEAST / p gets none, because its short transfers would block other ports.
     """
     p = len(rates)
     if p <= 2:

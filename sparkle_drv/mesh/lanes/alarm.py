@@ -1,6 +1,7 @@
-"""Alarm and Gate: the threads that run a program wait for a change or a time.
+"""Alarm and Gate, by which the threads that run a program wait for one another.
 
-The time is that of the real clock or of a simulation's virtual clock.
+A thread may give a time at which its wait ends. It is a time of the real clock, or of a
+simulation's virtual clock.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Shut(Exception):
 
 
 class Gate:
-    """A lock; a virtual clock may advance while threads wait for the lock."""
+    """A lock for threads that may run by a simulation's virtual clock. A thread that waits for the
+    lock does not stop that clock.
+    """
 
     def __init__(self, clock: Callable[[], float], lanes: Lanes | None = None) -> None:
         self._alarm = Alarm(clock, lanes)

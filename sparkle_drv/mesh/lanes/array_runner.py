@@ -1,8 +1,8 @@
 """Runs programs of copies and reductions on Arrays of several devices.
 
-A place has up to three memories. "data" is the Array that takes part, "out" an Array for the
-result. "temp" is scratch memory, up to the furthest byte that the program uses there. transports.py
-makes copies; ops.map makes reductions, each in the queue of its device.
+Each device has up to three memories. "data" is the Array that a collective reads or changes there,
+"out" an Array for the result. "temp" is scratch memory, up to the furthest byte that the program
+uses there. transports.py makes copies; ops.map makes reductions, each in the queue of its device.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def run_on_arrays(
     A region of the program names its memory "data", "out" or "temp". "data" means the Array in
     `arrays`, "out" that in `outs`. `op` is a key of EXPRESSIONS.
 
-    Waits for pending work on the arrays first; nothing is pending when this returns. `began` is set
-    before the first step begins. `clocked` is passed on to runner.run. Raises what the devices
-    raise, with the name of the step that failed. The arrays then hold undefined data.
+    Waits first for earlier work on the arrays; the work of the program has ended when this returns.
+    `began` is set before the first step begins. `clocked` is passed on to runner.run. If a step
+    fails, its error is raised, with the name of the step. The arrays then hold undefined data.
     """
     outs = outs or {}
     for array in (*arrays.values(), *outs.values()):
@@ -167,7 +167,9 @@ class _Act:
         return whole.view(region.offset, region.nbytes)
 
     def reduced(self, what: Reduce) -> Begun | None:
-        """Begins dst = op(dst, src). A `src` of another place is read there, without a copy."""
+        """Begins the reduction dst = op(dst, src) on the device of `dst`. It reads a `src` in
+        another device's memory in place, without a copy.
+        """
         device, source = self.ways.devices[what.dst.place], self.buffer(what.src)
         if what.src.place != what.dst.place:
             source = device.wrap(self.elements(source).numpy())

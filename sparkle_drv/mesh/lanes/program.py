@@ -34,8 +34,8 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """Copies bytes from one place to another. If the step's lane is a device's queue, that queue
-    alone makes the copy.
+    """Copies bytes from one region to another. If the step's lane is a device's queue, that device
+    makes the copy by itself, without a transport.
     """
 
     src: Region
@@ -47,8 +47,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Reduce:
-    """dst = op(dst, src), element by element. `src` may be on another place whose memory the place
-    of `dst` can read.
+    """dst = op(dst, src), element by element; `op` is chosen when the program is run, such as
+    "sum". `src` may be in memory of another device that the device of `dst` can read.
     """
 
     src: Region

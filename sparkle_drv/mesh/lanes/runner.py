@@ -92,15 +92,16 @@ def run(
     failed: Callable[[Ran], object] = lambda ran: None,
     stopped: threading.Event | None = None,
 ) -> list[Ran]:
-    """Runs every step: calls `act(step)`, and waits for what the call returns. Returns what ran, by
-    step number.
+    """Runs every step: calls `act(step)`, and waits for what the call returns. Returns a Ran (a
+    step with its times) for each step that ran, in the order of step numbers.
 
     `failed` is called for each step that failed, in the thread of its lane. A program of one lane
     runs in the calling thread. `stopped` is set when the run is stopped. An `act` that waits itself
     must use the function `wait`, which ends soon after `stopped` is set.
 
-    Raises the first failure, with the name of the step before its text. Raises SparkleError if the
-    system gives no thread for a lane. Raises KeyboardInterrupt and the like once no thread is left.
+    Raises the error of the first step that failed, with the step's name before the text. Raises
+    SparkleError if the system gives no thread for a lane. An interrupt, such as KeyboardInterrupt,
+    is raised once no thread is left.
     """
     if not program.steps:
         return []
@@ -183,7 +184,8 @@ class _Work:
             self._lanes.leave()
 
     def _await(self, made: Sequence[threading.Thread]) -> None:
-        """Returns when all lanes have ended, except those that never begin.
+        """Returns when all lanes have ended, except those that had not begun when the run was
+        stopped.
 
         Thread.join alone is not enough: until Python 3.12 an interrupt in it marks a running thread
         as ended (CPython's bpo-45274).
@@ -278,8 +280,8 @@ class _Work:
             self._wake(self._waiting.pop(step.number, ()))
 
     def _wake(self, lanes: Sequence[Lane] | set[Lane] | tuple[()]) -> None:
-        """Wakes these lanes; the caller holds the lock. A virtual clock counts the lanes as running
-        before they can run.
+        """Wakes these lanes; the caller holds the lock. A simulation's virtual clock is told first
+        that these lanes run, so that it does not advance before they do.
         """
         sleeping = [lane for lane in lanes if self._asleep.pop(lane, None) is not None]
         if sleeping and self._lanes is not None:

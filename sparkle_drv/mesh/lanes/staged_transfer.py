@@ -116,7 +116,9 @@ class Staged:
         self._reads()
 
     def wait(self, timeout_s: float) -> None:
-        """Continues the transfer to its end. Raises FenceTimeout, and what the devices raise."""
+        """Continues the transfer to its end. Raises FenceTimeout after `timeout_s` seconds; an
+        error of a device is raised, too.
+        """
         deadline = time.monotonic() + timeout_s
         while self._gone < self.count:
             self._reads()

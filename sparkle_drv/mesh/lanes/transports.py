@@ -49,7 +49,8 @@ class Moving:
     """A transfer in progress, which needs calls of `wait` to get to its end. Only one thread may
     use it.
 
-    DeviceLost and FenceTimeout end the transfer, since the next transport would fail, too.
+    If a transport fails, the transfer tries the next one. But DeviceLost and FenceTimeout are
+    raised at once, since every other transport would fail, too.
     """
 
     def __init__(self, way: Way, src: Buffer, dst: Buffer, asks: Asks) -> None:
@@ -96,7 +97,8 @@ class Moving:
         """Returns when all bytes have arrived; idempotent. If a transport fails, the next one
         follows.
 
-        Raises FenceTimeout (wait again, or abandon the transfer), DeviceLost, NoWay.
+        Raises FenceTimeout after `timeout_s` seconds; the caller may wait again, or abandon the
+        transfer. Raises DeviceLost if a device is lost, NoWay if all transports have failed.
         """
         deadline = time.monotonic() + timeout_s
         while not self._ended:
@@ -146,7 +148,9 @@ class Way(Closing):
         raise NoWay(f"{self.source.uri} to {self.to.uri}: {why or 'no transport fits'}")
 
     def fails(self, name: str, error: Exception) -> None:
-        """Stops trying the transport `name`."""
+        """Records that the transport `name` has failed with `error`. It is not tried again until
+        all transports have failed.
+        """
         self.failed[name] = str(error)
         log.warning("%s to %s: stopped using %s: %s", self.source.uri, self.to.uri, name, error)
 
@@ -165,7 +169,8 @@ class Way(Closing):
 
         `src` must have its bytes already, since this call waits for nothing. All bytes have arrived
         when the result's `wait` returns. `asks` is called before each call to a device (Asks).
-        Raises ValueError (sizes differ), DeviceLost, FenceTimeout, NoWay.
+        Raises ValueError if the sizes differ, NoWay if every transport fails. Raises DeviceLost or
+        FenceTimeout if a device or a wait fails.
         """
         for name, buffer in (("src", src), ("dst", dst)):
             if buffer.closed:
@@ -225,8 +230,8 @@ class Way(Closing):
     def close(self, timeout_s: float = 30.0) -> None:
         """Waits for transfers in progress, and releases queues and memory; idempotent.
 
-        Raises FenceTimeout if a transfer lasts longer. Its device then keeps the queue and the
-        queue's memory, and frees them when the device is closed.
+        Raises FenceTimeout if a transfer lasts longer than `timeout_s`. The device that runs the
+        transfer then keeps the queue and the queue's memory until the device is closed.
         """
         queues, self._queues, self._stages = self._queues, {}, []
         deadline = time.monotonic() + timeout_s

@@ -48,8 +48,8 @@ def usable(point: Point) -> bool:
 
 
 def sizes(points: Iterable[Point]) -> int:
-    """Returns the number of different sizes. Points of a single size do not show how the time grows
-    with the size.
+    """Returns how many different sizes the points have. Points of a single size do not show how the
+    time grows with the size.
     """
     return len({size for size, _ in points})
 
@@ -89,7 +89,9 @@ def _fitted(good: tuple[Point, ...]) -> Line:
 
 
 def _weighted(points: Sequence[Point], weights: Sequence[float]) -> Line:
-    """Returns the line with the least sum of weight * ((a + b*size) / t - 1)**2 for a, b >= 0."""
+    """Returns the line a + b*size, a, b >= 0, with the least sum of weight * ((a + b*size) / t -
+    1)**2 over the points (size, t).
+    """
     saa = sab = sbb = sa = sb = 0.0
     for (size, t), weight in zip(points, weights, strict=True):
         one, slope = 1 / t, size / t

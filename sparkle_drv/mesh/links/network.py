@@ -19,8 +19,8 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Port:
-    """The limits of one place: bytes per second of all its transfers together; inf if nothing
-    limits them.
+    """The limits of one device's links: bytes per second of all its transfers together; inf if
+    nothing limits them.
     """
 
     send: float = float("inf")

@@ -71,7 +71,7 @@ def best_route(network: Network, src: str, dst: str, nbytes: int) -> Route:
 
 
 def reaches(network: Network, src: str, dst: str) -> bool:
-    """Returns whether bytes can get from one place to another."""
+    """Returns whether there is a route from `src` to `dst`, of one or more links."""
     return _search(network, src, dst, 1) is not None
 
 
@@ -162,14 +162,17 @@ class _Label:
         return self.seconds(nbytes, low), low
 
     def seconds(self, nbytes: int, chunks: int) -> float:
-        """Returns T(chunks), as this file's docstring defines it."""
+        """Returns the seconds that `nbytes` take over this route if they are passed on in `chunks`
+        equal chunks.
+        """
         c = nbytes / chunks
         period = max((a + b * c for a, b in self.terms), default=0.0)
         return max(self.a + self.b * c + (chunks - 1) * period, 1e-12)
 
 
 def _leg(network: Network, source: str, to: str) -> Line | None:
-    """Returns the cost line of a link. Its rate is limited by the ports of both places.
+    """Returns the cost line of a link. Its rate is limited by the ports of the devices at both
+    ends.
 
     Returns None if the link carries no bytes.
     """

@@ -73,7 +73,9 @@ def dims(name: str, given: tuple[int, ...], wanted: int, axes: str) -> None:
 
 
 def size(name: str, value: int, most: int = U32) -> int:
-    """Returns `value`, a size or stride. Raises ValueError if a kernel cannot take it."""
+    """Returns `value`, a size or stride. Raises ValueError if it is above `most`, the most that a
+    kernel takes.
+    """
     if value > most:
         raise ValueError(f"{name}: expected at most 2**{most.bit_length()} - 1, got {shown(value)}")
     return value

@@ -72,7 +72,8 @@ def _chosen(
     """Returns the kernel and plan for these sizes, chosen now or in an earlier call.
 
     named(*sizes) is the key under which a tuned plan is looked up; if `named` is None, no tuned
-    plan is used. model(info, *sizes, *how) makes the plan if there is no tuned plan.
+    plan is used. If there is no tuned plan, model(info, *sizes, *how) makes the plan; `how` are
+    further options of `model`.
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how
@@ -97,9 +98,9 @@ def _chosen(
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:
-    """Returns the plan that `plan`, a function of the tile model, makes for the sizes `what`.
+    """Calls `plan`, a function of the tile model, with the sizes `what`. Returns its TilePlan.
 
-    On a deterministic cpu device, the plan does not depend on the number of threads.
+    On a deterministic cpu device, the TilePlan does not depend on the number of threads.
     """
     if not dev.deterministic or dev.info.kind == "gpu":
         return plan(dev.info, *what)

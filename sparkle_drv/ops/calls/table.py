@@ -151,7 +151,8 @@ class Call:
     def _patches(
         self, kernel: Kernel, args: Any, result: Any
     ) -> tuple[bytes, tuple[Any, ...]] | None:
-        """Returns (packed structs, pointers), which say how C fills in the pointer arguments.
+        """Returns (packed structs, pointers), by which C sets the pointer arguments of a repeated
+        call.
 
         There is a struct for each pointer argument that is not None. The pointers are those that
         are the same in every call. Returns None if C cannot find a pointer in later calls: it

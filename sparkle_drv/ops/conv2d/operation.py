@@ -168,8 +168,8 @@ class Conv2d(CallableBase):
         The arguments are checked and the kernel is chosen once, here.
 
         w and bias are copied to the device now, so later changes have no effect. w is packed if the
-        kernel reads packed weights. A Constant is not copied and must stay open. Raises TypeError,
-        ValueError.
+        kernel reads packed weights. A Constant is not copied and must stay open. A wrong argument
+        raises TypeError or ValueError, as in a call.
         """
         staging.device(dev)
         w = staging.readable("w", w, dev)

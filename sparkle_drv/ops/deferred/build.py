@@ -1,8 +1,8 @@
 """Makes nodes of operators and ufuncs, or computes their results at once.
 
-If no map of the device can compute a step in numpy's types, numpy computes it at once on the host.
-If others can write to the memory of an operand, a map computes the step at once. Any other step is
-computed later.
+If no map of the device can compute an operation in numpy's types, numpy computes it at once on the
+host. If code outside this package can write to the memory of an operand, a map computes the
+operation at once. Any other operation is computed later.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ MOST_KEPT = 4096
 def expression(name: str, given: tuple[object, ...]) -> Array:
     """Returns numpy's ufunc `name` of the operands `given`, at least one of which is an Array.
 
-    The other operands are Arrays, numbers or host arrays. Raises TypeError (operands, dtypes),
-    ValueError (shapes, devices, a closed Array), OverflowError.
+    The other operands are Arrays, numbers or host arrays. Raises TypeError for operands or dtypes
+    that the ufunc does not take. Raises ValueError if the shapes do not broadcast, the devices
+    differ, or an Array is closed. Raises OverflowError where numpy does, for a number that its
+    dtype cannot hold.
     """
     device: Any = None
     operands: list[Any] = []
@@ -114,7 +116,9 @@ def update(name: str, x: Array, operand: object) -> Array:
 
 
 def check_in_place(made: Any, x: Any) -> None:
-    """Raises ValueError if `made` has not the shape of `x`, TypeError if its dtype does not fit."""
+    """Raises ValueError if the result `made` has not the shape of `x`. Raises TypeError if numpy's
+    rule "same_kind" does not allow its cast to the dtype of `x`.
+    """
     if made.shape != x.shape:
         raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):
@@ -195,7 +199,7 @@ def node(
 
     Returns None if no map can compute the step.
 
-    `arrays` is the number of operands that are arrays, not numbers.
+    `arrays` says how many of the operands are arrays; the others are numbers.
     """
     dtype, op, tag = step
     if not op:

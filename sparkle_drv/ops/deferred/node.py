@@ -1,8 +1,8 @@
 """Node: a step of an expression over Arrays that is not computed yet; it is a Thunk of core.
 
 `run` computes a node and those that it depends on as one map. Numbers become arguments of the map,
-so the same kernel serves expressions with other numbers. build.py makes nodes. Reading an Array
-runs them, through core.
+so the same kernel serves expressions with other numbers. build.py makes nodes. When an Array is
+read, core calls `run` of its node.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Node:
 
     @staticmethod
     def reads_truths(device: Any) -> bool:
-        """Can maps of this device read a bool array in memory? Only fused maps can."""
+        """Whether maps of this device can read a bool array in memory. Only fused maps can."""
         return fuses(device)
 
     @property
     def readable(self) -> bool:
-        """Can maps read the result of this node, once it is computed?"""
+        """Whether maps can read the result of this node, once it is computed."""
         return self.dtype != types.BOOL or self.reads_truths(self.device)
 
     def run(self, out: Array | None = None) -> Array:
@@ -150,8 +150,8 @@ def _graph(
 ) -> Graph:
     """Returns the graph of an expression of Arrays, whose operations are `steps`.
 
-    Equal arguments give the same object, because `again` (ops/map) finds repeated calls by the
-    object.
+    The result is cached: equal arguments give the same Graph object. By this object, `again`
+    (ops/map) recognises a repeated call.
     """
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]

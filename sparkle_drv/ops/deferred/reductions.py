@@ -1,6 +1,7 @@
 """Reductions of Arrays, and products of matrices.
 
-If a kernel of this package has numpy's result type, it computes the result; otherwise numpy does.
+If a kernel of this package can compute the result in the type that numpy would give it, the kernel
+does. Otherwise numpy computes it on the host.
 """
 
 from __future__ import annotations

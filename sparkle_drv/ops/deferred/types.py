@@ -1,4 +1,6 @@
-"""numpy's result types (NEP 50), and which steps a map can compute. This file uses no device."""
+"""numpy's result types (NEP 50), and which operations on Arrays a map can compute. This file uses
+no device.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ class Typed(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
-    """Returns the step for numpy's ufunc `name` of operands of these kinds.
+    """Returns the step of an expression that computes numpy's ufunc `name` of operands of these
+    kinds.
 
     Raises numpy's TypeError if the ufunc does not take these kinds.
     """

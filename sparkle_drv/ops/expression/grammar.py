@@ -124,7 +124,7 @@ class _Parser:
         self.fail(token.at, f"{wanted}, got {shown(token.text) if token.text else 'the end'}")
 
     def operand(self, least: int, deeper: int = 1) -> int:
-        """Reads an operand whose operators bind at least as strongly as `least`.
+        """Reads an operand, up to the first operator that binds less strongly than `least`.
 
         `deeper` is how many levels deeper this operand is nested than the text around it.
         """

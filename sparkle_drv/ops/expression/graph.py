@@ -140,9 +140,9 @@ class Builder:
 def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:
     """Returns `graph` as a postfix list of (node, True for a leaf).
 
-    `leaves` says which nodes are leaves. A shared node appears once for each use. A sum or a
-    product begins with the operand that needs the deeper stack. Raises TooLong for more than
-    MOST_STEPS steps.
+    `leaves` says for each node whether it is a leaf: an operand of the program, which no step
+    computes. A shared node appears once for each use. A sum or a product begins with the operand
+    that needs the deeper stack. Raises TooLong for more than MOST_STEPS steps.
     """
     operands: list[tuple[int, ...]] = []
     waits: list[int] = []

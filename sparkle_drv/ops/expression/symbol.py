@@ -140,7 +140,9 @@ def where_called() -> str:
 
 
 def refuse(builder: Builder, what: str, kind: type[Exception] = TypeError) -> NoReturn:
-    """Raises `kind` with the function's name, `what`, and the line of the refused operation."""
+    """Raises `kind`. The text has the traced function's name, `what`, and the line of the refused
+    operation.
+    """
     raise kind(f"{builder.called}: {what}\n    at {where_called()}")
 
 

@@ -127,11 +127,12 @@ class Typed:
         return value
 
     def operand(self, i: int, kind: str) -> int:
-        """Returns the value of node i as an operand of a step that computes in `kind`.
+        """Returns the index of the value of node i, as an operand of a step that computes in
+        `kind`.
 
-        The node is computed for each element, a number that the expression contains, or a scalar
-        that each call gives. If `kind` is in promote.COMPUTED_IN, the value has the wider type in
-        which `kind` is computed.
+        Node i may be one of three things: a node with a value for each element, a number in the
+        text, or a scalar that each call gives. If `kind` is in promote.COMPUTED_IN, the value has
+        the wider type in which `kind` is computed.
         """
         found = self.number.get(i)
         if found is not None:
@@ -168,7 +169,8 @@ class Typed:
         return self.rounded(self.add(op, promote.COMPUTED_IN.get(met, met), tuple(args)), op, met)
 
     def rounded(self, value: int, op: str, met: str) -> int:
-        """Returns `value`, the result of `op`, converted to `met`, numpy's kind for `op`.
+        """Returns the index of `value`, the result of `op`, converted to `met`, the kind in which
+        numpy computes `op`.
 
         The result of a comparison is returned unchanged.
         """

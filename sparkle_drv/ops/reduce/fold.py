@@ -144,9 +144,9 @@ def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
 
 
 def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
-    """Returns runs: neighbouring axes of `order` that are all reduced or all kept.
+    """Merges neighbouring axes of `order` that are all reduced, or all not reduced.
 
-    Axes of length 1 are left out.
+    Returns a Run for each group of axes. Axes of length 1 are left out.
     """
     found: list[Run] = []
     for i in order:
@@ -171,7 +171,12 @@ def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
 
 
 def cube_of(given: list[Run]) -> tuple[int, int, int]:
-    """Returns (outer, n, inner) of the innermost run to reduce, and removes it from `given`."""
+    """Returns (outer, n, inner): how a kernel reduces the last entry of `given` that is reduced.
+
+    An entry stands for neighbouring axes: (their number of elements, True if they are reduced).
+    n is the number of elements of the returned entry. outer and inner are the products of those
+    before and after it. The returned entry is removed from `given`.
+    """
     reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
     at = reduced[-1] if reduced else 0
     n = given.pop(at)[0] if reduced else 1

@@ -207,7 +207,8 @@ def map(info: DeviceInfo, program: tuple[int, ...], n: int) -> TilePlan | None:
 
 
 def _staged(info: DeviceInfo, m: int, n: int, itemsize: int) -> Levels:
-    """Returns the levels of the largest tile that gives enough threads for all compute units.
+    """Returns the tile sizes (of a group, of a thread) of the largest tile that gives enough
+    threads for all compute units.
 
     If no tile does, the smallest tile that the device can run is used.
     """
