@@ -114,9 +114,9 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """Returns the program's words in the device's memory; copies them there at the first launch.
+    """Returns the device's copy of `code`, a program for the kernel fused_map in 64-bit words.
 
-    A device keeps PROGRAMS programs at most.
+    The first launch of a program makes the copy. A device keeps PROGRAMS such copies at most.
     """
     return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 

@@ -223,7 +223,7 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 def _passes(
     stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
-    """Launches a kernel for each run of neighbouring axes to reduce, innermost first.
+    """Launches a kernel for each block of neighbouring axes to reduce, the innermost block first.
 
     Returns the memory of the result. If no axis is to be reduced, one launch copies the elements.
     """

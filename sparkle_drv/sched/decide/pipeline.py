@@ -116,8 +116,10 @@ def assigned(option: Option) -> tuple[float, Devices]:
 
 
 def _starts(option: Option) -> Iterator[Devices]:
-    """Yields starting points of the search: each device alone, then contiguous runs of layers for
-    several orders of the devices.
+    """Yields assignments of layers to devices, from which the search for the best one starts.
+
+    The first assignments give all layers to one device. The others take the devices in several
+    orders and give each device layers that follow one another.
     """
     rows = option.rest.seconds if any(map(any, option.rest.seconds)) else option.first.seconds
     for device in option.first.devices:

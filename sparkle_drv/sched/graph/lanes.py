@@ -1,8 +1,8 @@
 """Turns the steps of a placed graph into a program for lanes: which step waits for which. All
 functions are pure.
 
-A device's tasks run in the lane of that device, in their order. Each direction between two places
-is a lane, too, so that a wait for one result holds up only the device that reads it.
+A device's tasks run in the lane of that device, in their order. Each direction between two
+devices, or a device and the host, is a lane, too, so that a wait for one result holds up only the device that reads it.
 """
 
 from __future__ import annotations

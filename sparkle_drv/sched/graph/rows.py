@@ -74,7 +74,10 @@ class Joined:
         self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:
-        """Returns the array that a task writes its part to, or None if `ops` makes an array."""
+        """Returns the array that a task of a micro-batch writes its part of the output to.
+
+        Returns None if `ops` makes the array.
+        """
         value = task.out
         assert value.part is not None
         number, begin, end = value.part

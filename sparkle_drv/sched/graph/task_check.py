@@ -18,8 +18,9 @@ Host = np.ndarray[Any, Any]
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
-    """Waits, and returns copies of the operands. This runs before the task, which may overwrite an
-    operand.
+    """Returns copies of the operands of a task, after a wait for the work that computes them.
+
+    The copies are made before the task runs, because the task may overwrite an operand.
     """
     found = {}
     for name, x in reads.items():

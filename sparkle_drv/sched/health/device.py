@@ -100,9 +100,9 @@ class Health:
             self._begun, self._deadline = now_s, deadline_s
 
     def idle(self, now_s: float) -> None:
-        """Reports that the device has no work, so that heartbeats are not due. The next `started`
-        restarts the count of silence. A suspect device still gets heartbeats, since an answer
-        clears it.
+        """Reports that the device has no work, so that heartbeats are not due. The next call
+        of `started` measures silence anew. A suspect device still gets heartbeats, since an
+        answer clears it of suspicion.
         """
         self._works, self._deadline = False, -math.inf
 

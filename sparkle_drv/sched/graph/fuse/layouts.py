@@ -3,8 +3,9 @@ layout. All functions are pure.
 
 `cancelled` removes a change that undoes an earlier one. Convolutions work in two layouts, maps in
 any. `relaid` moves connected convolutions and maps to the other layout if fewer bytes then change
-their layout. That is so between two changes, or where results are smaller than operands. Whether
-the move saves time depends on the devices: place/plans.py compares both versions.
+their layout. Such tasks stand between two changes of layout, or have results that are smaller than
+their operands. Whether the move saves time depends on the devices: place/plans.py compares both
+versions.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class Decided:
     """For each task, the layer that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Returns whether to place the graph again: a device's speed has changed since, or a trial
-        is due on an unused device.
+        """Returns whether to place the graph again. That is so if a device's speed has changed
+        since the graph was placed, or if a trial is due on an unused device.
         """
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
