@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 def parse(name: str, given: Any) -> Layout:
     """Returns the Layout "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
-    Raises TypeError, ValueError for another name.
+    Raises ValueError for any other string, TypeError for an object that is no string.
     """
     known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
     block = int(known[1] or 0) if known else MAX_BLOCK + 1

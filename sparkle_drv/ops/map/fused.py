@@ -92,8 +92,8 @@ def launch(
     """Launches the program once over `place`, which has the strides of y and of the inputs.
 
     y and the inputs are already in the device's memory. `kind` is the element type of y.
-    `fold` is the name of a reduction, "" for none. `cube` is its (outer, n, inner): n values are
-    reduced to one.
+    `fold` is the name of a reduction, "" for none. `cube` is the shape (outer, n, inner) of the
+    reduction's input: its middle axis of n values is reduced.
     """
     dev = stage.dev
     spans = ((x, 0) if isinstance(x, Array) else staging.span(dev, x) for x in (y, *inputs))
@@ -114,7 +114,7 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """Returns the device's copy of `code`, a program for the kernel fused_map in 64-bit words.
+    """Returns the device's copy of `code`, a program for the kernel fused_map as u32 words.
 
     The first launch of a program makes the copy. A device keeps PROGRAMS such copies at most.
     """

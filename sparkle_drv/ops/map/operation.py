@@ -126,7 +126,8 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
 
     A value is an Array or a number. The call sets the fence of `out`. Each call with the same
     object `graph` must have Arrays of the same shapes and dtypes. The launch may come
-    before those of Arrays that are not computed yet (core/deferred/pending_arrays.py). Raises the errors of `map`.
+    before those of Arrays that are not computed yet (core/deferred/pending_arrays.py). Raises the
+    errors of `map`.
     """
     # Read before the checks, so that a close during or after them makes this epoch stale.
     epoch = dev._backend.epoch()

@@ -110,8 +110,9 @@ def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> L
 
     A group is a number of output tiles that are computed together. The second triple is the
     micro-tile, whose tiles do not exceed a group. `micro` is the micro-tile (tiles, output
-    channels). The products of a group take a quarter of L2, until they are transformed to outputs. If transformed patches (the inputs
-    of tiles) do not fit into L2, at least WIDE output channels are multiplied together.
+    channels). The products of a group take a quarter of L2, until they are transformed to
+    outputs. If transformed patches (the inputs of tiles) do not fit into L2, at least WIDE output
+    channels are multiplied together.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)

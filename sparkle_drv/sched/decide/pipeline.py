@@ -80,8 +80,10 @@ def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = froz
 
 
 def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
-    """Returns `problem` as an Option, one task for each layer. `problem` has a task for each layer
-    and micro-batch, and `layers[task]` is the layer.
+    """Returns `problem` with one task for each layer, in place of one for each micro-batch of it.
+
+    The result is an Option: the problem of the first micro-batch, and that of all others together.
+    `layers[task]` is the layer of a task of `problem`.
     """
     first: dict[int, int] = {}
     for task, layer in enumerate(layers):

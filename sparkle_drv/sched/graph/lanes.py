@@ -2,7 +2,8 @@
 functions are pure.
 
 A device's tasks run in the lane of that device, in their order. Each direction between two
-devices, or a device and the host, is a lane, too, so that a wait for one result holds up only the device that reads it.
+devices, or between a device and the host, is a lane, too. So a wait for one result holds up only
+the device that reads it.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
 
 
 class Watch:
-    """Times one run of a graph. If the run is measured or traced, the Watch waits for the end of
-    each task.
+    """Measures the times of one run of a graph. If the run is measured or traced, the Watch waits
+    for the end of each task.
     """
 
     def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:

@@ -174,10 +174,10 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """Returns the tasks that change a result of `part` from its layout `here` to the other layout.
+    """Returns the tasks that change a result of `part` from layout `here` to the other layout.
 
-    Of several such tasks for one result, the first is returned. The keys are the numbers of the
-    results.
+    `part` holds the indices of tasks that work in layout `here`. The keys of the dict are the
+    numbers of the results. Of several such tasks for one result, the dict has the first.
     """
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}
