@@ -33,7 +33,7 @@ MAX_BLOCK = 64
 
 
 class Layout(NamedTuple):
-    """A layout; `block` is 0 for layouts without blocks."""
+    """A layout. `block` is the number of channels in a block, 0 for NCHW and NHWC."""
 
     name: str
     block: int = 0

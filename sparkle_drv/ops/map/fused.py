@@ -36,7 +36,10 @@ def lowered(
 
 @lru_cache(maxsize=64)
 def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
-    """Returns the program that converts the one array of `graph` from `before` to `after`."""
+    """Returns the program that converts the one array of `graph` to another element type.
+
+    `before` and `after` are the tags of the old and the new type.
+    """
     made = typed.Typed(graph)
     made.converted(made.add("input", before, (), graph.names[0]), after)
     return lower.lower(graph, made.values)
@@ -47,8 +50,9 @@ def program(
 ) -> tuple[lower.Lowered, dict[int, Any]]:
     """Returns the program of `graph`, and a dict: node -> value of a scalar.
 
-    `arrays` has the kinds of arrays by name, `values` the scalars by name. typed.py explains
-    `wide`. Raises ValueError or TypeError if the graph has no program.
+    `arrays` has the kinds of arrays by name, `values` the scalars by name. With `wide`
+    the result keeps the type that it is computed in (float32 for float16), for a later reduction.
+    Raises ValueError or TypeError if the graph has no program.
     """
     found = scalars.values(graph, values)
     kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())

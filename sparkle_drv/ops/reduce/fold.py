@@ -144,9 +144,9 @@ def memory_order(shape: Shape, strides: list[Shape]) -> list[int]:
 
 
 def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
-    """Returns runs: neighbouring axes of `order` that are all reduced or all kept.
+    """Returns (number of elements, True if reduced) of each block of neighbouring axes in `order`.
 
-    Axes of length 1 are left out.
+    The axes of a block are all reduced or all kept. Axes of length 1 are left out.
     """
     found: list[Run] = []
     for i in order:
@@ -171,7 +171,12 @@ def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
 
 
 def cube_of(given: list[Run]) -> tuple[int, int, int]:
-    """Returns (outer, n, inner) of the innermost run to reduce, and removes it from `given`."""
+    """Returns the array shape (outer, n, inner) for reducing the innermost block of axes.
+
+    A block, one entry of `given`, has neighbouring axes that are all reduced or all kept. n is the
+    number of elements along the block to reduce, 1 if there is none. outer and inner are those
+    along all axes before and after it. The block is removed from `given`.
+    """
     reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
     at = reduced[-1] if reduced else 0
     n = given.pop(at)[0] if reduced else 1

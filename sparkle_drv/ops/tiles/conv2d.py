@@ -3,7 +3,8 @@
 The functions take plain data: sizes, and the properties of cores and caches (cores.py, caches.py).
 calls/plans.py calls this; `bench.py tune` searches around its plans.
 
-On a cpu "direct" has two micro-tiles with equally many accumulators; `levels` says which is used.
+On a cpu "direct" has two micro-tiles with equally many accumulators. The plan's `levels` show
+which one is used.
 The first, a tile of pixels, broadcasts pixels against vectors of output channels (mr = two vectors
 of channels, nr = pixels). This tile wastes nothing if channels fill vectors, but NCHW results must
 be transposed at the end. The second, a strip, broadcasts output channels against vectors of pixels

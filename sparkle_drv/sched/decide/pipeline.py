@@ -40,7 +40,10 @@ class Option:
     """All other micro-batches, added up."""
 
     def seconds(self, device: Devices) -> float:
-        """Returns the predicted seconds from the first start to the last end."""
+        """Returns the predicted seconds from the first start to the last end of all micro-batches.
+
+        `device` has the device of each layer.
+        """
         begin = played(self.first, range(len(device)), device).seconds
         load: dict[object, float] = {}
         for layer, where in enumerate(device):
@@ -139,8 +142,10 @@ def _starts(option: Option) -> Iterator[Devices]:
 
 
 def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
-    """Searches from `device`: moves single layers to other devices for as long as that
-    saves time.
+    """Improves an assignment of layers to devices, and returns it with its predicted seconds.
+
+    `device` is the assignment to begin with. Single layers are moved to other devices for as long
+    as that saves time.
     """
     best = option.seconds(device), device
     while True:

@@ -64,7 +64,8 @@ def _copied(target: Array, source: Array) -> Array:
 class Joined:
     """The outputs of one run, which micro-batches fill part by part.
 
-    `given(number, device)` returns an Array of the caller on that device to fill, or None.
+    `given(number, device)` returns the caller's Array on that device for the output with this
+    `Value.number`, or None if the caller has given no such Array.
     """
 
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:

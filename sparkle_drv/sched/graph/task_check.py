@@ -44,8 +44,9 @@ def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.
 
 
 def _check(task: Task, given: Mapping[str, Host]) -> tuple[Check, Sequence[Host | None]] | None:
-    """Returns the check for a task and its operands in the check's order, or None without a
-    check.
+    """Returns the check for a task, and the operands in the order of the check's parameters.
+
+    Returns None if there is no check for such a task.
     """
     bias = given["bias"].reshape(-1) if "bias" in given else None
     act = task.options.get("activation")

@@ -55,8 +55,8 @@ def _reading(task: Task, same: dict[int, Value]) -> Task:
 
 
 def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
-    """Returns a version of `tasks` whose changes of layout move fewer bytes, or None without one.
-    New values get numbers from `free` on.
+    """Returns a version of `tasks` whose changes of layout move fewer bytes. Returns None if
+    there is no such version. New values get numbers from `free` on.
     """
     now = list(tasks)
     while True:

@@ -194,10 +194,10 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """Returns the place where a result is wanted: HOST, or "" for anywhere.
+    """Returns HOST if a result must be brought to the host, or "" if it may stay on any device.
 
-    An output without an `out` is wanted on the host if all operands are numpy arrays. The result of
-    a single call is returned there, too, in this case.
+    An output without an `out` must be brought to the host if all operands are numpy arrays. The
+    result of a single call is returned on the host, too, in this case.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):
