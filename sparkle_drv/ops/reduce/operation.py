@@ -1,8 +1,8 @@
 """reduce: sum, max, min or mean over any axes.
 
 The kernels reduce the middle axis of an array [outer, n, inner]. Axes to reduce that are neighbours
-in memory are joined to one such axis, a run. The runs of a call are reduced one after another,
-innermost first.
+in memory are joined to a block, which is one such axis. The blocks of a call are reduced one after
+another, the innermost first.
 """
 
 from __future__ import annotations

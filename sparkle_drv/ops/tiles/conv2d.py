@@ -85,10 +85,10 @@ def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
 
     mr x nr is the micro-tile: the cheaper of one with vectors of pixels and one with vectors of
     output channels. mc is the number of output channels that each tile of pixels is multiplied
-    with. Their packed weights take half of L2. nc is the number of input pixels that are copied
-    together, into panels or into a window. Panels take the size that _panels_nbytes returns. A
-    window, a copy of input rows, takes three quarters of L1. kc is the number of terms of a partial
-    sum.
+    with. Their packed weights take half of L2. nc is the number of output pixels whose inputs
+    are copied together, into panels or into a window. Panels take the
+    bytes that _panels_nbytes returns. A window, a copy of input rows, takes three quarters of L1.
+    kc is the number of terms of a partial sum.
     """
     broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)

@@ -257,7 +257,7 @@ class TaskGraph:
 
         The call does not wait, except for a numpy `out`. Operands are read as they are now.
         `inputs` maps nodes that `input` returned to arrays; an input stays bound until it is bound
-        again. The plan is kept for inputs of the same kind on the same devices.
+        again. The plan is kept for arrays of the same kind on the same devices.
 
         Raises ValueError for a closed or empty graph, a closed operand, and an input that is
         missing or has another shape. Raises it also for a batch that cannot be cut into

@@ -95,8 +95,9 @@ class Joined:
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 
     def with_part(self, value: Value, made: Array) -> Array | None:
-        """Copies a part to its output if necessary. Returns the whole output after its last part
-        was submitted, None before.
+        """Copies `made`, a micro-batch's part of an output, to the output, if it is not there yet.
+
+        Returns the whole output after its last part was submitted, None before.
         """
         assert value.part is not None
         view, whole = self._views[value.number], self._wholes[value.part[0]]

@@ -189,8 +189,8 @@ class Health:
         return True
 
     def tried(self, now_s: float, well: bool, why: str = "") -> None:
-        """Reports whether a try of a lost device went well. The report is ignored when the device
-        is no longer on probation.
+        """Reports whether a try of the device, which `tries` began, went well. The report is
+        ignored when the device is no longer on probation.
         """
         if self.state is not State.PROBATION:
             return

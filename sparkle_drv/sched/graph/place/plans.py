@@ -171,8 +171,9 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """Returns why a device cannot do a task, by (task, URI), where the task itself excludes the
-    device.
+    """Returns a dict: (index of a task, URI of a device that cannot do the task) -> the reason.
+
+    The only reason so far: the task asks for an algorithm that is there on the cpu only.
     """
     return {
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
