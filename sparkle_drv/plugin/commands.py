@@ -1,4 +1,4 @@
-"""Command records (native/include/sp_cmd.h) as data, for backends written in Python."""
+"""Decodes command records (native/include/sp_cmd.h) to dataclasses, for backends in Python."""
 
 from __future__ import annotations
 

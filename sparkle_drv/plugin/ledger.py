@@ -57,10 +57,11 @@ class Ledger:
         return 0, ""
 
     def tell(self, value: int, newest: int) -> int:
-        """Returns the -errno of `fault` and marks the failure as reported.
+        """Returns the -errno that a wait for submission `value` reports, 0 if nothing failed.
 
-        `newest` is the last submission so far. A failure of a submission before `value` is still
-        reported by waits for submissions up to `newest`, but not by waits for later submissions.
+        Also marks the failures up to `value` as reported. `newest` is the last submission so far.
+        A failure of a submission before `value` is still reported by waits for submissions up to
+        `newest`, but not by waits for later submissions.
         """
         rc = self.fault(value)[0] if self._faults else 0
         for fault in self._faults if rc else ():

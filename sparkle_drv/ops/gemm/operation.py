@@ -157,8 +157,8 @@ class Gemm(CallableBase):
         The arguments are checked and the kernel is chosen once, here.
         m, n and k are 1 or more. If b is given, it is the right operand [k, n] of all calls, which
         then pass None for b. An array is copied now, so later changes have no effect. A Constant is
-        not copied and must stay open. The cpu device packs b once for all calls. Raises TypeError,
-        ValueError.
+        not copied and must stay open. The cpu device packs b once for all calls. Raises TypeError
+        or ValueError for an argument of a wrong type or value, or a b of another dtype or shape.
         """
         staging.device(dev)
         tag = check.dtype("gemm", "dtype", dtype, _WANTED)

@@ -33,7 +33,7 @@ MAX_BLOCK = 64
 
 
 class Layout(NamedTuple):
-    """A layout; `block` is 0 for layouts without blocks."""
+    """A layout. `block` is the number of channels in a block, 0 for NCHW and NHWC."""
 
     name: str
     block: int = 0
@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 def parse(name: str, given: Any) -> Layout:
     """Returns the Layout "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
-    Raises TypeError, ValueError for another name.
+    Raises ValueError for any other string, TypeError for an object that is no string.
     """
     known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
     block = int(known[1] or 0) if known else MAX_BLOCK + 1

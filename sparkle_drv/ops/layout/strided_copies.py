@@ -45,7 +45,10 @@ def _bare(x: Any) -> Any:
 
 
 def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[Move, bool]]:
-    """Yields (a copy, True if the copy fills padding with zeros)."""
+    """Yields the strided copies of a change of layout, as pairs (Move, is_zero).
+
+    `is_zero` is True if the copy fills padding with zeros. `width` is the bytes of an element.
+    """
     n, c, pixels = sizes[0], sizes[1], sizes[2] * sizes[3]
     block = max(blocks)
     whole, rest = divmod(c, block)

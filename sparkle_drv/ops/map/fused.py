@@ -36,7 +36,10 @@ def lowered(
 
 @lru_cache(maxsize=64)
 def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
-    """Returns the program that converts the one array of `graph` from `before` to `after`."""
+    """Returns the program that converts the one array of `graph` to another element type.
+
+    `before` and `after` are the tags of the old and the new type.
+    """
     made = typed.Typed(graph)
     made.converted(made.add("input", before, (), graph.names[0]), after)
     return lower.lower(graph, made.values)
@@ -47,8 +50,9 @@ def program(
 ) -> tuple[lower.Lowered, dict[int, Any]]:
     """Returns the program of `graph`, and a dict: node -> value of a scalar.
 
-    `arrays` has the kinds of arrays by name, `values` the scalars by name. typed.py explains
-    `wide`. Raises ValueError or TypeError if the graph has no program.
+    `arrays` has the kinds of arrays by name, `values` the scalars by name. With `wide`
+    the result keeps the type that it is computed in (float32 for float16), for a later reduction.
+    Raises ValueError or TypeError if the graph has no program.
     """
     found = scalars.values(graph, values)
     kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())
@@ -92,8 +96,8 @@ def launch(
     """Launches the program once over `place`, which has the strides of y and of the inputs.
 
     y and the inputs are already in the device's memory. `kind` is the element type of y.
-    `fold` is the name of a reduction, "" for none. `cube` is its (outer, n, inner): n values are
-    reduced to one.
+    `fold` is the name of a reduction, "" for none. `cube` is the shape (outer, n, inner) of the
+    reduction's input: its middle axis of n values is reduced.
     """
     dev = stage.dev
     spans = ((x, 0) if isinstance(x, Array) else staging.span(dev, x) for x in (y, *inputs))
@@ -114,9 +118,9 @@ def launch(
 
 
 def words(stage: staging.Stage, code: Any) -> Any:
-    """Returns the program's words in the device's memory; copies them there at the first launch.
+    """Returns the device's copy of `code`, a program for the kernel fused_map as u32 words.
 
-    A device keeps PROGRAMS programs at most.
+    The first launch of a program makes the copy. A device keeps PROGRAMS such copies at most.
     """
     return staging.kept(stage.dev, "ops programs", code, PROGRAMS, lambda: stage.moved(code.words))
 

@@ -125,8 +125,9 @@ def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
     """Computes `graph` into `out`; `values` has a value for each name of the graph, in order.
 
     A value is an Array or a number. The call sets the fence of `out`. Each call with the same
-    object `graph` must have Arrays of the same shapes and dtypes. The launch overtakes Arrays that
-    are not computed yet (core/deferred/pending_arrays.py). Raises the errors of `map`.
+    object `graph` must have Arrays of the same shapes and dtypes. The launch may come
+    before those of Arrays that are not computed yet (core/deferred/pending_arrays.py). Raises the
+    errors of `map`.
     """
     # Read before the checks, so that a close during or after them makes this epoch stale.
     epoch = dev._backend.epoch()
@@ -403,7 +404,7 @@ def _program(
 
 
 def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
-    """Fills `out` with the value of an expression of numbers, and returns `out`."""
+    """Fills `out` with the one value of an expression without arrays, and returns `out`."""
     if out is None:
         raise TypeError("map: expected at least one array, or out=")
     like = staging.operand("out", out, dev)

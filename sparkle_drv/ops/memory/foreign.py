@@ -71,7 +71,10 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
 
 
 def _dtype(name: str, code: str) -> np.dtype[Any]:
-    """Returns numpy's dtype for a kind and a size in bytes; "bf2" is bfloat16."""
+    """Returns numpy's dtype for `code`: a letter for the kind of number and its bytes, as "f4".
+
+    "bf2" is bfloat16. Raises TypeError, with the operand's `name`, if numpy has no such dtype.
+    """
     if code == "bf2":
         return bfloat16(short(name))
     try:

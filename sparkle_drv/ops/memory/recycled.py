@@ -81,7 +81,7 @@ def kept() -> int:
 def empty(shape: Sequence[int], dtype: npt.DTypeLike, nbytes: int) -> npt.NDArray[Any]:
     """Returns a new, uninitialised array of `shape` and `dtype`, which has `nbytes` bytes.
 
-    Raises MemoryError.
+    Raises MemoryError if the system has too little memory for it.
 
     >>> recycled.empty((2, 3), np.float32, nbytes=24).shape
     (2, 3)

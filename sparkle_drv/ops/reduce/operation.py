@@ -1,8 +1,8 @@
 """reduce: sum, max, min or mean over any axes.
 
 The kernels reduce the middle axis of an array [outer, n, inner]. Axes to reduce that are neighbours
-in memory are joined to one such axis, a run. The runs of a call are reduced one after another,
-innermost first.
+in memory are joined to a block, which is one such axis. The blocks of a call are reduced one after
+another, the innermost first.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
 def _passes(
     stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
-    """Launches a kernel for each run of neighbouring axes to reduce, innermost first.
+    """Launches a kernel for each block of neighbouring axes to reduce, the innermost block first.
 
     Returns the memory of the result. If no axis is to be reduced, one launch copies the elements.
     """

@@ -57,8 +57,8 @@ class Space:
         """Returns the struct sp_map_geometry. The first array is y, the others are x0, x1, ...
 
         `types` and `offsets` (in bytes) have an entry for each array. `fold`, a key of FOLDS, is a
-        reduction. `cube` is its (outer, n, inner): n values are reduced to one. `stream` says that
-        y is larger than the caches.
+        reduction. `cube` is the shape (outer, n, inner) of the reduction's input: its middle axis
+        of n values is reduced. `stream` says that y is larger than the caches.
         """
         ndim = len(self.shape)
         found = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]

@@ -43,7 +43,10 @@ class Move:
         return dst, src
 
     def padded(self) -> tuple[int, ...]:
-        """Returns the kernel's arguments n0 to n3, strides of dst and strides of src."""
+        """Returns the kernel's arguments: DIMS sizes, DIMS strides of dst, DIMS strides of src.
+
+        If the copy has fewer dimensions, leading dimensions of size 1 and stride 0 are added.
+        """
         fill = DIMS - len(self.shape)
         strides = [number for side in self.strides for number in ((0,) * fill + side)]
         return (1,) * fill + self.shape + tuple(strides)

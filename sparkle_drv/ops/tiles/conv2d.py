@@ -3,7 +3,8 @@
 The functions take plain data: sizes, and the properties of cores and caches (cores.py, caches.py).
 calls/plans.py calls this; `bench.py tune` searches around its plans.
 
-On a cpu "direct" has two micro-tiles with equally many accumulators; `levels` says which is used.
+On a cpu "direct" has two micro-tiles with equally many accumulators. The plan's `levels` show
+which one is used.
 The first, a tile of pixels, broadcasts pixels against vectors of output channels (mr = two vectors
 of channels, nr = pixels). This tile wastes nothing if channels fill vectors, but NCHW results must
 be transposed at the end. The second, a strip, broadcasts output channels against vectors of pixels
@@ -80,12 +81,14 @@ def conv2d(info: DeviceInfo, shape: Geometry, algo: str = "auto") -> TilePlan:
 
 
 def direct_levels(core: Core, caches: Caches, shape: Geometry) -> Levels:
-    """Returns ((mc, nc, kc), (mr, nr, 1)) of the cheaper micro-tile of "direct".
+    """Returns the blocks ((mc, nc, kc), (mr, nr, 1)) of a direct convolution.
 
-    mc is the number of output channels that each tile of pixels is multiplied with. The packed
-    weights of these channels take half of L2. nc is the number of pixels of a window
-    or of panels. A window is a copy of input rows, which takes three quarters of L1. _panels_nbytes
-    has the size of panels. kc is the number of terms of a partial sum.
+    mr x nr is the micro-tile: the cheaper of one with vectors of pixels and one with vectors of
+    output channels. mc is the number of output channels that each tile of pixels is multiplied
+    with. Their packed weights take half of L2. nc is the number of output pixels whose inputs
+    are copied together, into panels or into a window. Panels take the
+    bytes that _panels_nbytes returns. A window, a copy of input rows, takes three quarters of L1.
+    kc is the number of terms of a partial sum.
     """
     broadcast, _, vector = micro_tile(core, 4)
     strips = strips_fmas(core, shape) < pixels_fmas(core, shape)

@@ -51,10 +51,10 @@ def tiles_of(shape: Geometry, m: int) -> int:
 
 
 def parts(shape: Geometry, m: int) -> list[tuple[int, int]]:
-    """Returns a list of (number of matrices of weights, rows that each is multiplied with).
+    """Returns a list of pairs: how many matrices of weights, and the rows multiplied with each.
 
-    A row has the input channels at one point of one transformed tile, or at one pixel that is not
-    transformed. The rows of all images are counted.
+    The output tiles of the convolution are m x m. A row has the input channels at one point of one
+    transformed tile, or at one pixel that is not transformed. The rows of all images are counted.
     """
     if shape.stride == (1, 1):
         return [((m + 2) ** 2, tiles_of(shape, m))]
@@ -108,9 +108,11 @@ def best(lanes: int, caches: Caches, shape: Geometry) -> tuple[str, float]:
 def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> Levels:
     """Returns ((tiles of a group, output channels multiplied together, 0), (tiles, channels, 1)).
 
-    `micro` is the micro-tile: tiles by output channels. A group's products wait in memory until
-    they are transformed into outputs, and take a quarter of L2. If transformed patches (the inputs
-    of tiles) do not fit into L2, at least WIDE output channels are multiplied together.
+    A group is a number of output tiles that are computed together. The second triple is the
+    micro-tile, whose tiles do not exceed a group. `micro` is the micro-tile (tiles, output
+    channels). The products of a group take a quarter of L2, until they are transformed to
+    outputs. If transformed patches (the inputs of tiles) do not fit into L2, at least WIDE output
+    channels are multiplied together.
     """
     rows, panel = micro
     group = _group(rows, caches, shape, m)

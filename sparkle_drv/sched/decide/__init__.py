@@ -1,8 +1,8 @@
 """Chooses a device for a call, or a schedule for a task graph, and says when to decide again.
 
 All functions are pure functions of the costs and the work: they read no clock and do no I/O. The
-same costs give the same plan, so the journal can repeat a decision. run, graph and the journal call
-this package.
+same costs give the same plan, so the journal can repeat a decision. The packages sched/run
+and sched/graph and the journal call this package.
 
     choose.py              the device of one call: least predicted time; trials of unused devices
     kept_plan.py           a kept plan: which of its calls are measured, when it is made anew

@@ -36,7 +36,10 @@ def search(problem: Problem, start: Schedule) -> Schedule:
 
 
 def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> None:
-    """Tries every continuation of `slots`. `free` holds the time at which each lane is free."""
+    """Tries every way to complete a schedule of which `slots` is the beginning.
+
+    `free` holds the time at which each lane is free.
+    """
     problem = run.problem
     if len(slots) == len(problem.reads):
         run.best = Schedule.of(slots, "exact")

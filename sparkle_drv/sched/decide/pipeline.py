@@ -40,7 +40,10 @@ class Option:
     """All other micro-batches, added up."""
 
     def seconds(self, device: Devices) -> float:
-        """Returns the predicted seconds from the first start to the last end."""
+        """Returns the predicted seconds from the first start to the last end of all micro-batches.
+
+        `device` has the device of each layer.
+        """
         begin = played(self.first, range(len(device)), device).seconds
         load: dict[object, float] = {}
         for layer, where in enumerate(device):
@@ -80,8 +83,10 @@ def total(problems: Sequence[tuple[float, Problem]], once: frozenset[int] = froz
 
 
 def collapsed(problem: Problem, layers: Sequence[int]) -> Option:
-    """Returns `problem` as an Option, one task for each layer. `problem` has a task for each layer
-    and micro-batch, and `layers[task]` is the layer.
+    """Returns `problem` with one task for each layer, in place of one for each micro-batch of it.
+
+    The result is an Option: the problem of the first micro-batch, and that of all others together.
+    `layers[task]` is the layer of a task of `problem`.
     """
     first: dict[int, int] = {}
     for task, layer in enumerate(layers):
@@ -116,8 +121,10 @@ def assigned(option: Option) -> tuple[float, Devices]:
 
 
 def _starts(option: Option) -> Iterator[Devices]:
-    """Yields starting points of the search: each device alone, then contiguous runs of layers for
-    several orders of the devices.
+    """Yields assignments of layers to devices, from which the search for the best one starts.
+
+    The first assignments give all layers to one device. The others take the devices in several
+    orders and give each device layers that follow one another.
     """
     rows = option.rest.seconds if any(map(any, option.rest.seconds)) else option.first.seconds
     for device in option.first.devices:
@@ -135,8 +142,10 @@ def _starts(option: Option) -> Iterator[Devices]:
 
 
 def _improved(option: Option, device: Devices) -> tuple[float, Devices]:
-    """Searches from `device`: moves single layers to other devices for as long as that
-    saves time.
+    """Improves an assignment of layers to devices, and returns it with its predicted seconds.
+
+    `device` is the assignment to begin with. Single layers are moved to other devices for as long
+    as that saves time.
     """
     best = option.seconds(device), device
     while True:

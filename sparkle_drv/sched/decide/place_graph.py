@@ -253,8 +253,9 @@ def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _lanes(costs: Costs, uris: Sequence[str]) -> tuple[int, ...]:
-    """Returns the number of each device's lane. Devices that share a resource have the
-    same lane.
+    """Returns for each device the number that names its lane.
+
+    Devices that share a resource, such as the cores of the host, have the same lane.
     """
     lanes = list(range(len(uris)))
     for a, first in enumerate(uris):

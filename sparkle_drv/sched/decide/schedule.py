@@ -29,7 +29,7 @@ STARTS = 3
 
 def place(problem: Problem) -> Schedule:
     """Returns the best schedule found. For at most EXACT_TASKS tasks that is the optimum, if
-    branch_and_bound.py finishes.
+    the search of branch_and_bound.py ends within its limit.
     """
     if not problem.reads:
         return Schedule((), "empty")

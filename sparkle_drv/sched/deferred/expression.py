@@ -1,6 +1,7 @@
 """Expression: a step over ContextArrays that is not computed yet. It implements core's Thunk.
 
-The scheduler keeps plans and times by the text of a map, so `run` writes an expression as text.
+The scheduler keeps plans and times by the text of a map. So Expression.run, which computes the
+step, first writes it as text.
 """
 
 from __future__ import annotations

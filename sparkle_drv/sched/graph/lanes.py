@@ -1,8 +1,9 @@
 """Turns the steps of a placed graph into a program for lanes: which step waits for which. All
 functions are pure.
 
-A device's tasks run in the lane of that device, in their order. Each direction between two places
-is a lane, too, so that a wait for one result holds up only the device that reads it.
+A device's tasks run in the lane of that device, in their order. Each direction between two
+devices, or between a device and the host, is a lane, too. So a wait for one result holds up only
+the device that reads it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ Region = tuple[str, int, int]
 
 
 def program(tasks: Sequence[Task], steps: Steps) -> Program:
-    """Returns the program of `steps`. A step waits for the writers of what it reads, and for all
-    users of the memory that it writes.
+    """Returns the program of `steps`. A step waits for the steps that write what it reads. It also
+    waits for all earlier steps that use the memory that it writes.
 
     A ContextArray or ContextConstant is copied to one device after another, since each copy changes
-    the places that the object lists. Rows of a numpy array are copied on the device's queue, after
-    the device's previous task. Otherwise the rows of all micro-batches would be copied first.
+    the object's list of devices that have a copy. Rows of a numpy array are copied on the device's
+    queue, after the device's previous task. Otherwise the rows of all micro-batches would be copied
+    first.
     """
     made: list[Step] = []
     wrote: dict[Key, int] = {}

@@ -257,13 +257,13 @@ class TaskGraph:
 
         The call does not wait, except for a numpy `out`. Operands are read as they are now.
         `inputs` maps nodes that `input` returned to arrays; an input stays bound until it is bound
-        again. The plan is kept for arrays of the same kind in the same places.
+        again. The plan is kept for arrays of the same kind on the same devices.
 
         Raises ValueError for a closed or empty graph, a closed operand, and an input that is
         missing or has another shape. Raises it also for a batch that cannot be cut into
         `micro_batches`. Raises TypeError for inputs of another type or dtype. Raises Impossible (a
-        ValueError) when no device can do a task, or the graph fits nowhere. When every device has
-        failed, raises the last device's error.
+        ValueError) when no device can do a task, or the devices have too little memory for the
+        graph. When every device has failed, raises the last device's error.
         """
         with self._turn:
             if self._closed:

@@ -64,7 +64,8 @@ def _copied(target: Array, source: Array) -> Array:
 class Joined:
     """The outputs of one run, which micro-batches fill part by part.
 
-    `given(number, device)` returns an Array of the caller on that device to fill, or None.
+    `given(number, device)` returns the caller's Array on that device for the output with this
+    `Value.number`, or None if the caller has given no such Array.
     """
 
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
@@ -74,7 +75,10 @@ class Joined:
         self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:
-        """Returns the array that a task writes its part to, or None if `ops` makes an array."""
+        """Returns the array that a task of a micro-batch writes its part of the output to.
+
+        Returns None if `ops` makes the array.
+        """
         value = task.out
         assert value.part is not None
         number, begin, end = value.part
@@ -91,8 +95,9 @@ class Joined:
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 
     def with_part(self, value: Value, made: Array) -> Array | None:
-        """Copies a part to its output if necessary. Returns the whole output after its last part
-        was submitted, None before.
+        """Copies `made`, a micro-batch's part of an output, to the output, if it is not there yet.
+
+        Returns the whole output after its last part was submitted, None before.
         """
         assert value.part is not None
         view, whole = self._views[value.number], self._wholes[value.part[0]]

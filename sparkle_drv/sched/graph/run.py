@@ -1,9 +1,9 @@
 """Runs a recorded graph once or many times: fuses tasks, places them, moves arrays, launches tasks.
 
 The plan and the memory of intermediate results are kept between runs. The plan is made again when
-operands are in other places, when a device fails, and when a device's speed has changed. It is also
-made again when a fold that was applied to the old weights cannot be applied to new ones, or the
-reverse.
+operands lie on other devices, when a device fails, and when a device's speed has changed. It is
+also made again when a scale and a shift that were folded into the old weights cannot be folded into
+new ones, or the reverse.
 
 Tasks of one device are launched one after another on its queue, without waits. With several
 devices, each device and each direction between two of them is a lane (mesh/lanes/runner.py). The

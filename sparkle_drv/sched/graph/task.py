@@ -69,8 +69,8 @@ def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
 
 
 class Watch:
-    """Times one run of a graph. If the run is measured or traced, the Watch waits for the end of
-    each task.
+    """Measures the times of one run of a graph. If the run is measured or traced, the Watch waits
+    for the end of each task.
     """
 
     def __init__(self, executor: LocalExecutor, kept: KeptGraph) -> None:
@@ -94,12 +94,17 @@ class Watch:
             )
 
     def wait(self, fence: Fence | None) -> None:
-        """Waits for a task or transfer of this run. Raises as Fence.wait does."""
+        """Waits for the fence of a task or transfer of this run. Raises as Fence.wait does.
+
+        Without a fence it returns at once.
+        """
         if fence is not None:
             self.until(fence, fence.queue.timeout_s)
 
     def until(self, begun: Begun, timeout_s: float) -> None:
-        """Waits for work of this run, at most `timeout_s` plus the run's `limit_s`.
+        """Waits until `begun`, a task or transfer of this run, ends.
+
+        The wait takes at most `timeout_s` plus the run's `limit_s`.
 
         Raises as `begun.wait` does, and runner.Stopped if the caller was interrupted.
         """

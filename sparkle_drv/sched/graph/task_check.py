@@ -18,8 +18,9 @@ Host = np.ndarray[Any, Any]
 
 
 def copies(task: Task, reads: Mapping[str, Any]) -> dict[str, Host]:
-    """Waits, and returns copies of the operands. This runs before the task, which may overwrite an
-    operand.
+    """Returns copies of the operands of a task, after a wait for the work that computes them.
+
+    The copies are made before the task runs, because the task may overwrite an operand.
     """
     found = {}
     for name, x in reads.items():
@@ -43,8 +44,9 @@ def wrong(task: Task, made: Array, given: Mapping[str, Host], chance: np.random.
 
 
 def _check(task: Task, given: Mapping[str, Host]) -> tuple[Check, Sequence[Host | None]] | None:
-    """Returns the check for a task and its operands in the check's order, or None without a
-    check.
+    """Returns the check for a task, and the operands in the order of the check's parameters.
+
+    Returns None if there is no check for such a task.
     """
     bias = given["bias"].reshape(-1) if "bias" in given else None
     act = task.options.get("activation")

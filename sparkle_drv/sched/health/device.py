@@ -100,9 +100,9 @@ class Health:
             self._begun, self._deadline = now_s, deadline_s
 
     def idle(self, now_s: float) -> None:
-        """Reports that the device has no work, so that heartbeats are not due. The next `started`
-        restarts the count of silence. A suspect device still gets heartbeats, since an answer
-        clears it.
+        """Reports that the device has no work, so that heartbeats are not due. The next call
+        of `started` measures silence anew. A suspect device still gets heartbeats, since an
+        answer clears it of suspicion.
         """
         self._works, self._deadline = False, -math.inf
 
@@ -189,8 +189,8 @@ class Health:
         return True
 
     def tried(self, now_s: float, well: bool, why: str = "") -> None:
-        """Reports the outcome of a try. The outcome is ignored when the device is no longer on
-        probation.
+        """Reports whether a try of the device, which `tries` began, went well. The report is
+        ignored when the device is no longer on probation.
         """
         if self.state is not State.PROBATION:
             return

@@ -75,7 +75,10 @@ class SharedEstimate(Sharding):
     """Stands in for the executor of a call that several devices may share and that is not made."""
 
     def alone(self, key: tuple[Any, ...]) -> None:
-        """Returns None: there is no executor to run the call."""
+        """Returns None, because an estimate runs no call.
+
+        In the base class this returns the executor that runs the call on one device.
+        """
 
     def run(
         self, key: tuple[Any, ...], describe: Callable[[], tuple[Class, float, int]],

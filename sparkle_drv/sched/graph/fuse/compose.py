@@ -54,8 +54,10 @@ class Expr:
 
     @property
     def fits(self) -> bool:
-        """Whether every device that can run the parts of this expression can run it as a whole. The
-        expression must have few enough arrays and live values.
+        """Whether this expression, made of several, is small enough for one kernel.
+
+        Then every device that can run the separate expressions can run this one, too. The limits
+        are the numbers of nodes, of arrays, and of values that are needed at the same time.
         """
         if len(self.graph.nodes) > MOST_NODES or len(self.reads) > program.INPUTS:
             return False

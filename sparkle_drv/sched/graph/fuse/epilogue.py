@@ -124,8 +124,10 @@ class _Search:
         return Epilogue(at, activation, bias, fold)
 
     def _step(self, i: int) -> tuple[str, int, int]:
-        """Returns the operation of node `i` and the nodes of its two operands: first the one that
-        does not depend on the product's result (-1 if there is none), then the one that does.
+        """Returns (operation of node `i`, node of one operand, node of the other operand).
+
+        The first of these operands does not depend on the product's result, the second does. If
+        the operation has only one operand, the first is -1.
         """
         op, args = self.nodes[i].op, self.nodes[i].args
         inner = [a for a in args if self.depends[a]]

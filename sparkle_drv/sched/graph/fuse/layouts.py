@@ -3,8 +3,9 @@ layout. All functions are pure.
 
 `cancelled` removes a change that undoes an earlier one. Convolutions work in two layouts, maps in
 any. `relaid` moves connected convolutions and maps to the other layout if fewer bytes then change
-their layout. That is so between two changes, or where results are smaller than operands. Whether
-the move saves time depends on the devices: place/plans.py compares both versions.
+their layout. Such tasks stand between two changes of layout, or have results that are smaller than
+their operands. Whether the move saves time depends on the devices: place/plans.py compares both
+versions.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def _reading(task: Task, same: dict[int, Value]) -> Task:
 
 
 def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Task] | None:
-    """Returns a version of `tasks` whose changes of layout move fewer bytes, or None without one.
-    New values get numbers from `free` on.
+    """Returns a version of `tasks` whose changes of layout move fewer bytes. Returns None if
+    there is no such version. New values get numbers from `free` on.
     """
     now = list(tasks)
     while True:
@@ -173,10 +174,10 @@ def _changes(task: Task, source: str, target: str) -> bool:
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
-    """Returns the tasks that change a result of `part` from its layout `here` to the other layout.
+    """Returns the tasks that change a result of `part` from layout `here` to the other layout.
 
-    Of several such tasks for one result, the first is returned. The keys are the numbers of the
-    results.
+    `part` holds the indices of tasks that work in layout `here`. The keys of the dict are the
+    numbers of the results. Of several such tasks for one result, the dict has the first.
     """
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}

@@ -60,9 +60,9 @@ def _plain(task: Task) -> Task:
 def _alone(
     tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Returns the tasks whose operation is one of `ops`, such as "map", if their result is no
-    output and only one task reads it. The dict maps the number of the result to the indices of the
-    task and its reader.
+    """Finds tasks of `ops`, such as "map", whose result is no output and has only one reader.
+
+    Returns a dict: number of the result -> (index of the task, index of the task that reads it).
     """
     reading = readers(tasks)
     return {

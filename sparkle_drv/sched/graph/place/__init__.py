@@ -1,7 +1,7 @@
 """Makes a plan from the tasks of a graph: classes of work, devices, steps, and shared memory.
 
-decide/place_graph.py makes the choice itself; run measures what is not known yet. No module here
-launches a task. graph/run.py calls this package.
+decide/place_graph.py chooses the devices. The package sched/run measures what is not known yet. No
+module here launches a task. graph/run.py calls this package.
 
     classes.py    the class of work and the size of each task
     plans.py      asks for probes, chooses devices, checks that memory suffices

@@ -27,9 +27,9 @@ def decide_cut(
     outs: Mapping[int, Any],
     count: int | str,
 ) -> Decided:
-    """Decides as plans.decide does, for a graph in `count` micro-batches. "auto" takes the number
-    with the least predicted time.
+    """Returns a plan as plans.decide does, for a graph whose batch is cut into micro-batches.
 
+    `count` is the number of micro-batches. "auto" takes the number with the least predicted time.
     Raises ValueError, before any measurement, if the batch cannot be cut into `count`
     micro-batches.
     """
@@ -84,9 +84,10 @@ def _chosen(
     works: Mapping[int, Sequence[Work]],
     counts: Sequence[int],
 ) -> tuple[pipeline.Chosen, float]:
-    """Returns the chosen number of micro-batches among `counts`, and the lower bound in seconds.
+    """Returns the best number of micro-batches among `counts` with its predicted seconds (Chosen).
 
-    `works` maps the rows of a micro-batch to the work of each task.
+    The second result is a lower bound of the seconds for any number of micro-batches. `works` maps
+    the rows of a micro-batch to the work of each task.
     """
     reads, refused = reads_of(batch.tasks), refused_of(executor, uris, batch.tasks)
     once = frozenset(i for i, t in enumerate(batch.tasks) if t.out.number not in batch.cut)

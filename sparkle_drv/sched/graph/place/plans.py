@@ -48,8 +48,8 @@ class Decided:
     """For each task, the layer that it is a micro-batch of; () without micro-batches."""
 
     def outdated(self, costs: Costs, uris: Sequence[str]) -> bool:
-        """Returns whether to place the graph again: a device's speed has changed since, or a trial
-        is due on an unused device.
+        """Returns whether to place the graph again. That is so if a device's speed has changed
+        since the graph was placed, or if a trial is due on an unused device.
         """
         if place_graph.changed(costs, self.kept.plan.tasks):
             return True
@@ -171,8 +171,9 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """Returns why a device cannot do a task, by (task, URI), where the task itself excludes the
-    device.
+    """Returns a dict: (index of a task, URI of a device that cannot do the task) -> the reason.
+
+    The only reason so far: the task asks for an algorithm that is there on the cpu only.
     """
     return {
         (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
@@ -194,10 +195,10 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 def _out_place(
     value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
-    """Returns the place where a result is wanted: HOST, or "" for anywhere.
+    """Returns HOST if a result must be brought to the host, or "" if it may stay on any device.
 
-    An output without an `out` is wanted on the host if all operands are numpy arrays. The result of
-    a single call is returned there, too, in this case.
+    An output without an `out` must be brought to the host if all operands are numpy arrays. The
+    result of a single call is returned on the host, too, in this case.
     """
     out = outs.get(value.whole)
     if value.number not in outputs or isinstance(out, _BOUND):

@@ -93,8 +93,10 @@ def _aligned(nbytes: int) -> int:
 
 
 def _offsets(spans: Sequence[Item]) -> list[int]:
-    """Returns the offset of each span: in the smallest gap between spans that live at the same
-    time, or behind the last of them if no gap is large enough.
+    """Returns the offset in bytes of each span, an Item that has memory of its own.
+
+    A span goes to the smallest sufficient gap between the spans in use at the same time. If no
+    gap is large enough, it goes behind the last of them.
     """
     offsets = [0] * len(spans)
     placed: list[int] = []

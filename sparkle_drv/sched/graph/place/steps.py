@@ -65,10 +65,10 @@ class Steps:
 def steps(
     tasks: Sequence[Task], order: Sequence[Do], outputs: frozenset[int], ahead: bool = False
 ) -> Steps:
-    """Returns the steps for the tasks of `order`. Outputs and results of reductions have memory of
-    their own.
+    """Returns the steps (bring an operand to a device, do a task) for the tasks in this `order`.
 
-    `ahead` says that an operand may be copied to a device while the previous task there runs.
+    Outputs of the graph and results of reductions have memory of their own. `ahead`
+    says that an operand may be copied to a device while the previous task there runs.
     """
     made: list[Bring | Do] = []
     home: dict[int, str] = {}
