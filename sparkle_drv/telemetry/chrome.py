@@ -52,8 +52,10 @@ def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) ->
 
 
 def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
-    """Returns the track of each span, by the span's id: the span's own track. If the span would
-    partly overlap another span there, the track is a numbered one such as "calls 2".
+    """Returns a dict from the id of each span to the track on which the viewer shows it.
+
+    This is the span's own track, unless the span would partly overlap another one there. It is then
+    a further track with a number, such as "calls 2".
     """
     found: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}

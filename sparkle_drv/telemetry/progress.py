@@ -55,7 +55,11 @@ def _terminal() -> TextIO | None:
 
 
 class _Line:
-    """Prints a line once: by a timer, or at the end if code that holds the GIL delays the timer."""
+    """Prints a line on the terminal, at most once, when a `with` block has taken LONG_S.
+
+    A timer prints it. If code in the block holds the GIL, the timer may come too late: then `end`
+    prints the line at the end of the block.
+    """
 
     def __init__(self, terminal: TextIO, what: str) -> None:
         self._terminal = terminal

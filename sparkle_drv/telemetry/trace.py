@@ -36,7 +36,7 @@ class Flow:
 
 @dataclass
 class Trace:
-    """One recording. Any thread may append."""
+    """One recording: the spans and flows of what ran. Any thread may add to it."""
 
     name: str
     begin_ns: int
@@ -84,7 +84,9 @@ class Trace:
             del self.noted[:count]
 
     def taken(self) -> tuple[list[Span], list[Flow]]:
-        """Returns the spans and flows so far. Calls that began in the trace may still append."""
+        """Returns copies of the lists of spans and flows recorded so far. Calls that are still
+        running may record more in the trace.
+        """
         self.settle()
         with self._lock:
             return list(self.spans), list(self.flows)

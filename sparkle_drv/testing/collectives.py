@@ -25,10 +25,10 @@ POISON = -(1 << 20)
 def counted(
     program: Program, places: Sequence[str], nbytes: int, itemsize: int, seed: int
 ) -> dict[str, np.ndarray[tuple[int, int], np.dtype[np.int64]]]:
-    """Returns for each place a table: how often each element (rows) contains the contribution of
-    each place (columns).
+    """Runs the program on counts instead of data. Returns an array for each device in `places`.
 
-    Raises ValueError for a region that cuts an element, or lies outside "data".
+    Entry [e, d] says how many times element e of that device has the contribution of device d.
+    Raises ValueError if a step's region has a part of an element, or exceeds its memory.
     """
     size, p = nbytes // itemsize, len(places)
     data = {place: np.zeros((size, p), np.int64) for place in places}
@@ -82,8 +82,8 @@ def ordered(program: Program, seed: int) -> list[Step]:
 
 
 def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
-    """Returns a network of places whose ports have these rates, in bytes per second. Only the ports
-    limit a link.
+    """Returns a network with one device for each rate. The device's port sends and receives at this
+    rate, in bytes per second. Only the ports limit a link.
     """
     places = tuple(f"d{at}" for at in range(len(rates)))
     return Network(
@@ -94,14 +94,14 @@ def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:
 
 
 def unequal(seed: int, most: int = 16) -> Network:
-    """Returns a random network of 2 to `most` places with ports of 10 MB/s to 1 GB/s."""
+    """Returns a random network of 2 to `most` devices with ports of 10 MB/s to 1 GB/s."""
     chance = random.Random(seed)
     return star([10 ** chance.uniform(7, 9) for _ in range(chance.randint(2, most))])
 
 
 def linked(seed: int, most: int = 8) -> Network:
-    """Returns a random network of 2 to `most` places with a link for each pair. Some ports are half
-    duplex.
+    """Returns a random network of 2 to `most` devices with a link for each pair. Some ports are
+    half duplex.
     """
     chance = random.Random(seed)
     places = tuple(f"d{at}" for at in range(chance.randint(2, most)))

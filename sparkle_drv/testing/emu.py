@@ -139,8 +139,8 @@ class EmuBackend:
 
     @staticmethod
     def discover(settings: Settings) -> Sequence[Found]:
-        """Returns nothing, since a user must name an emulated card: no mesh uses such a card
-        unasked.
+        """Returns no devices, so that no search for devices finds an emulated card. A user must
+        name the card.
         """
         return []
 

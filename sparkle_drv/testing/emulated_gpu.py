@@ -33,7 +33,7 @@ class _Kept:
 
 
 def _forget(kept: _Kept) -> None:
-    """Frees a Gpu's resources in its finalizer. Ignores errors, since the node or card
+    """Frees a Gpu's resources in its finalizer. Ignores errors, since the device node or the card
     may be gone.
     """
     with contextlib.suppress(OSError, ValueError):
@@ -41,9 +41,9 @@ def _forget(kept: _Kept) -> None:
 
 
 class Gpu(gpu.Gpu):
-    """One context on a node. Its finalizer frees the context and the IBs. A buffer that nobody
-    frees lives as long as its node, since numpy arrays over the bytes that `Buffer.map` returns may
-    still use it.
+    """One context of the kernel driver on an emulated card's device node. The finalizer of the Gpu
+    frees the context and the IBs. A buffer that nobody frees lives as long as the node, since numpy
+    arrays over the bytes that `Buffer.map` returns may still use it.
     """
 
     node: Node

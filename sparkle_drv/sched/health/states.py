@@ -25,8 +25,10 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of state. "From slow to slow" means that the device now gets no share of the work,
-    and only passes on staged bytes.
+    """One change of a device's state.
+
+    If both `before` and `after` are SLOW, the slow device had a smaller share of the work before,
+    and has none now. It then only passes on bytes that are staged through it.
     """
 
     at_s: float

@@ -59,8 +59,8 @@ class Journal:
         schedule: Schedule,
         layers: Sequence[int] = (),
     ) -> None:
-        """Records that schedule number `index` of `Placed.order` was taken
-        (decide/place_graph.py).
+        """Records the schedule that a graph's tasks got. It is the one with the number `index` in
+        `Placed.order`, the candidates of decide/place_graph.py.
         """
         made = {
             "works": [asdict(work) for work in works],
@@ -107,7 +107,7 @@ def replay(
 ) -> Iterator[tuple[str, str]]:
     """Yields for each decision: the plan in the journal, and the plan that is decided now, as JSON.
 
-    The plan of a task graph is its schedule, and the URIs that the device numbers in it stand for.
+    The plan of a task graph is its schedule, which numbers the devices, and the list of their URIs.
     The plan of a call that several devices share is the number of the cut axis, and the shares.
 
     `change` is applied to the costs at the beginning. `alter(call, args)` gets each event and
@@ -148,7 +148,9 @@ def replay(
 
 
 def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schedule that the present code decides for the placement `made`."""
+    """Decides again where a graph's tasks run, by the inputs that the journal's event `made` holds.
+    Returns the schedule.
+    """
     works = [_work_in(work) for work in made["works"]]
     refused = {(task, uri): why for task, uri, why in made["refused"]}
     try:
@@ -160,7 +162,9 @@ def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Returns the shares that the present code decides for the division `made`."""
+    """Decides again how devices share a call, by the inputs that the journal's event `made` holds.
+    Returns the shares.
+    """
     axes = [Axis(**axis) for axis in made["axes"]]
     try:
         found = divide(

@@ -159,7 +159,9 @@ class Costs:
             self.nodes[device].failed_probes = 0
 
     def probe_failed(self, what: str, device: str, why: str) -> None:
-        """Records that a probe of the device, or of a link to it, failed; see `unmeasured`."""
+        """Records in `unmeasured` that a probe of the operation `what` on the device failed, or of
+        the link to the device from `what`.
+        """
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
         # A link from another device is not counted, because the other device may be at fault.
@@ -228,8 +230,8 @@ class Costs:
         return transfer_s(self.links, self._same_memory, nbytes, places, to)
 
     def nearest(self, nbytes: int, places: frozenset[str], to: str) -> list[str]:
-        """Returns the places to copy an array from, the fastest first; see
-        mesh/links/transfer.py.
+        """Returns `places` (HOST or URIs) by the time that a copy of `nbytes` from there to `to`
+        takes, the fastest first; see mesh/links/transfer.py.
         """
         return nearest(self.links, self._same_memory, nbytes, places, to)
 
@@ -237,7 +239,9 @@ class Costs:
         return place == HOST or (place in self.nodes and self.nodes[place].unified)
 
     def waits_for(self, device: str) -> list[str]:
-        """Returns the device, and all that share a resource with it."""
+        """Returns the devices whose queued work delays new work on `device`: the device itself, and
+        all devices that share a resource with it.
+        """
         mine = self.nodes[device].shares
         return [u for u, n in self.nodes.items() if u == device or in_common(mine, n.shares)]
 

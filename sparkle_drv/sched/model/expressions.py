@@ -48,7 +48,8 @@ def map_class(
     """Returns the class of an expression over arrays, and its size: the bytes read and written.
 
     Each expression is a class, whatever the values of its numbers. Other types, or broadcasting,
-    make another class. `code` is the program of `graph`, and `numbers` has the scalars by node.
+    make another class. `code` is the program of `graph`, and `numbers` maps nodes of the graph to
+    the values of numbers.
     """
     count = math.prod(common_shape(arrays))
     touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
@@ -90,8 +91,8 @@ def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
 def _predicted(
     graph: Graph, code: Lowered, numbers: dict[int, Any], base: Class, nbytes: float
 ) -> Predicted:
-    """Returns the terms whose sum is the time of a program that moves `nbytes` bytes for each
-    element.
+    """Returns the classes from whose times the time of an expression is predicted, with their
+    factors. The expression moves `nbytes` bytes for each element.
     """
     times = _groups(code)
     terms = []

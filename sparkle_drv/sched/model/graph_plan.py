@@ -12,7 +12,7 @@ from .work import Candidate, Measured, Work
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task of a planned graph: what it is made of, and where it runs."""
+    """One task of a planned graph: the recorded operations that it does, its device and times."""
 
     made_of: tuple[str, ...]
     """The recorded operations that the task does, as text."""

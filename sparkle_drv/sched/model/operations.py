@@ -48,9 +48,9 @@ class Class:
     def lacking(self, devices: Iterable[Device]) -> dict[str, str]:
         """Returns, by URI, why a device has no kernel for the call that this class was made for.
 
-        Only for a predicted class is that known before the call runs. It holds only for this call:
-        the device may have a kernel for another call of the class. The result is {} for a probed
-        class, whose probe fails on a device without a kernel.
+        The answer holds only for this call: the device may have a kernel for another call of the
+        class. If the class is probed and not predicted, the result is {}: its probe fails on a
+        device without a kernel.
         """
         if self.predicted is None:
             return {}
@@ -119,8 +119,9 @@ def conv2d_class(shape: Geometry) -> tuple[Class, float]:
 
 
 def _image(dev: Device, i: int, filters: int, groups: int, layout: Any) -> Runs:
-    """Returns a probe with images of 7 << i/2 pixels a side and 16 << i/2 channels. `groups` 0
-    means one group per channel.
+    """Returns the i-th probe of a convolution. The image starts at 7 by 7 pixels and 16 channels;
+    from probe to probe, the channels and the sides double in turns. `filters` is the side of a
+    filter. `groups` 0 means one group per channel.
     """
     side, channels = 7 * 2 ** (i // 2), 16 * 2 ** ((i + 1) // 2)
     each = groups or channels

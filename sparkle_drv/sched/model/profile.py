@@ -70,7 +70,9 @@ class Profile:
 
 
 def _sane(entry: Any) -> bool:
-    """Returns whether an entry has points, and all of them are possible results of a probe."""
+    """Returns whether each class of an entry of the profile has measured points, all of which are
+    possible results of a probe.
+    """
     try:
         return all(points and all(map(usable, points)) for points in map(_points, entry.values()))
     except (AttributeError, TypeError, ValueError):

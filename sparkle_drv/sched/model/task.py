@@ -146,7 +146,9 @@ def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:
-    """Returns `tasks` whose inputs have the `Value.kind` that `kinds` gives for their numbers."""
+    """Returns copies of `tasks` in which some Values that they read have a new `kind`. `kinds` maps
+    the `number` of such a Value to its new `kind`.
+    """
 
     def given(value: Value) -> Value:
         return replace(value, kind=kinds[value.number]) if value.number in kinds else value

@@ -63,7 +63,7 @@ class Cost:
 
     @property
     def total_s(self) -> float:
-        """The sum of all parts, by which candidates are compared."""
+        """The sum of all fields, in seconds. Candidates are compared by it."""
         return (
             self.compute_s + self.in_s + self.out_s + self.convert_s + self.sync_s + self.wait_s
             + self.risk_s
@@ -92,7 +92,7 @@ class Measured:
     def of(
         cls, compute_s: float, in_s: float = 0.0, out_s: float = 0.0, convert_s: float = 0.0
     ) -> Measured:
-        """Returns the times of a run whose parts were all measured."""
+        """Returns the Measured of a run for which each of these times was measured."""
         total = compute_s + in_s + out_s + convert_s
         return cls(total, compute_s, in_s, out_s, convert_s)
 

@@ -48,7 +48,7 @@ def map(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], out: Any
 ) -> tuple[Lowered, dict[int, Any]]:
     """Raises TypeError or ValueError, as `ops.map` does, if an argument is not valid. Returns the
-    map's program, and the scalars by node.
+    map's program, and a dict from nodes of the expression's graph to the values of numbers.
     """
     _, scalars = sorted_out({**numbers, **{name: _like(x) for name, x in arrays.items()}})
     shape, kinds, layout = map_outline("map", dict(arrays))

@@ -1,7 +1,7 @@
 """ContextArray: an array that may be on several devices at once, and moves when it is needed.
 
-A ContextArray has one core.Array per place with a copy. Writing on one device drops the other
-copies. The executor, which owns the links, makes the moves.
+A ContextArray has one core.Array on each device that has a copy. Writing on one device drops the
+other copies. The executor, which owns the links, makes the moves.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def here(given: Iterable[Any], uri: str) -> list[Any]:
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
-    """Waits, and returns the elements of an operand or a result as a numpy array."""
+    """Returns the elements of an operand or a result as a numpy array. Waits until they are
+    computed.
+    """
     return x.numpy() if isinstance(x, ContextArray) else np.asarray(x)
 
 
@@ -232,7 +234,8 @@ class ContextArray(Shaped, Operators):
 
     @call
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Waits, and returns the elements on the host: a view of unified memory, else a copy.
+        """Returns the elements on the host: a view of unified memory, else a copy. Waits until the
+        array is computed.
 
         The result is read-only, because other devices may have copies. `fill` writes.
         """
@@ -246,8 +249,9 @@ class ContextArray(Shaped, Operators):
     def get(self, *at: int) -> Any:
         """Returns the element at this index as a numpy scalar: `x.get(2, 0)`.
 
-        Waits, and copies only this element to the host. A negative index counts from the end.
-        Raises IndexError (out of range, or not one per dimension), TypeError, ValueError (closed).
+        Waits until the array is computed, and copies only this element to the host. A negative
+        index counts from the end. Raises IndexError (out of range, or not one per dimension),
+        TypeError, ValueError (closed).
         """
         array = self._nearest()
         found = array.get(*at)

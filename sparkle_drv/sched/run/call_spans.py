@@ -53,5 +53,5 @@ def part(trace: Trace, uri: str, queue: str, name: str, **about: Any) -> None:
 
 
 def noting(trace: Trace, begin_ns: int) -> None:
-    """Records the time since `begin_ns` as the cost of recording."""
+    """Records the time since `begin_ns` as a span "note": the time that recording itself took."""
     trace.noted.append((TRACE, "note", begin_ns, time.perf_counter_ns()))

@@ -156,8 +156,9 @@ def _as_converted(
     source: str, target: str, channels: int, check: validate.Check, got: Any,
     given: Sequence[Any], chance: np.random.Generator,
 ) -> str:  # fmt: skip
-    """Checks a result by `check`, with `given[0]` changed from `source` to the layout `target`. The
-    operation itself also read `given[0]` in the layout `target`.
+    """Checks the result `got` of a convolution whose image was changed to another layout first.
+
+    Changes the image `given[0]` from the layout `source` to `target`, too. Then calls `check`.
     """
     return check(got, (ops.ref.layout(given[0], source, target, channels), *given[1:]), chance)
 
@@ -320,7 +321,7 @@ def plain(executor: LocalExecutor, uris: Uris, operands: Sequence[Any], out: Any
 
 
 def _done(executor: LocalExecutor, uri: str, operands: Sequence[Any], out: Any, run: Any) -> Any:
-    """Runs the call on the device `uri`. Returns its result."""
+    """Runs the operation `run` on the device `uri`, and returns its result."""
     *there, target = here((*operands, out), uri)
     made = run(executor.devices[uri], there, target)
     if isinstance(out, ContextArray):

@@ -101,7 +101,9 @@ class ContextConstant(Shaped):
         return found
 
     def host(self) -> np.ndarray[Any, Any]:
-        """Returns the elements themselves, read-only. Raises ValueError (closed) (@private)."""
+        """Returns the array that the constant keeps on the host, read-only and not copied. Raises
+        ValueError if the constant is closed (@private).
+        """
         self._open()
         return self._host
 

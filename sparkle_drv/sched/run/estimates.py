@@ -35,7 +35,7 @@ class Estimate(Plan):
 
 
 class Estimating:
-    """Stands in for the executor of a call that is not made."""
+    """Replaces the LocalExecutor for a call that is only planned. `run` returns the plan."""
 
     def __init__(self, executor: LocalExecutor) -> None:
         self._executor = executor
@@ -60,8 +60,8 @@ class Estimating:
         return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
-        """Returns the error for a call that cannot be planned because it would run without
-        a plan.
+        """Returns the error for a call that has no plan to return: its operands are empty, or bound
+        to a device. The scheduler makes such a call without planning it.
         """
         given = (x for x in operands if x is not None)
         told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)
@@ -72,12 +72,13 @@ class Estimating:
 
 
 class SharedEstimate(Sharding):
-    """Stands in for the executor of a call that several devices may share and that is not made."""
+    """Takes the place of a Sharding for a call that is only planned: `run` returns the plan of a
+    call that several devices may share.
+    """
 
     def alone(self, key: tuple[Any, ...]) -> None:
-        """Returns None, because an estimate runs no call.
-
-        In the base class this returns the executor that runs the call on one device.
+        """Returns None, so that `run` plans the call. `Sharding.alone` may return an executor
+        instead, which would run the call on one device.
         """
 
     def run(

@@ -122,8 +122,9 @@ def divided(
 
 
 def _about(x: Any) -> Any:
-    """Returns the part of a call's key for an argument of any type but ndarray, str, bool
-    and None.
+    """Returns what stands for the argument `x` in the key by which a call's plan is found.
+
+    `call_key` calls it for all arguments but an ndarray, str, bool or None.
     """
     if isinstance(x, _ARRAYS):
         return _shape(x)
@@ -133,8 +134,8 @@ def _about(x: Any) -> Any:
 
 
 def _shape(x: Any) -> Any:
-    """Returns the part of a call's key for an argument, for operations whose plan does not depend
-    on the values of numbers.
+    """Returns what stands for the argument `x` in the key by which a call's plan is found. For a
+    number this is only its type: the function serves operations whose plan depends on no value.
     """
     if isinstance(x, _ARRAYS):
         places = getattr(x, "places", None)

@@ -19,14 +19,14 @@ Devices = Mapping[str, Device]
 
 
 class Foreign(Exception):
-    """An argument belongs to another library: the call begins again with the result of `taken` in
-    its place.
+    """Raised when an argument is an array of another library. The call then begins again, with the
+    argument replaced by what the function `taken` makes of it.
     """
 
 
 def taken(devices: Devices, name: str, given: Any) -> Any:
-    """Returns what operations take in place of an array of another library. Returns any other
-    `given` unchanged. Raises as `operand` of ops/memory/foreign.py does.
+    """Returns an operand over the memory of `given`, if `given` is an array of another library.
+    Returns any other `given` unchanged. Raises as `operand` of ops/memory/foreign.py does.
     """
     if not is_foreign(given):
         return given

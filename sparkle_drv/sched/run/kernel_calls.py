@@ -40,7 +40,9 @@ class KernelCut(Cut):
     """
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
-        """Returns the operands of a piece, as Cut.given does."""
+        """Returns the operands of the piece [begin, end) of the cut axis: views of the arrays that
+        are cut, the other arrays whole, and `begin`.
+        """
         return [*super().given(operands, begin, end)[:-1], begin]
 
 
@@ -58,8 +60,8 @@ class _Call:
     def run(self, device: Device, given: Sequence[Any], out: Any = None) -> Any:
         """Launches the kernel on these operands and waits. Returns the written arrays on the host.
 
-        If the operands are Arrays, a single result stays an Array: the caller copies it to the
-        host.
+        If the operands are Arrays and the kernel writes only one array, returns that one as an
+        Array on the device. The caller then copies it to the host.
         """
         fence, there = self.launched(device, given)
         fence.wait()
@@ -85,8 +87,8 @@ class _Call:
         return launch(group_size=self.group_size), there
 
     def _joined(self, made: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Joins several results into one array of bytes. It has a row for each element of the axis
-        that is cut, with the bytes of each result there.
+        """Joins several results of a piece into one array of bytes. Each row belongs to one index
+        along the axis that is cut, and has the bytes of each result at this index.
         """
         if len(made) == 1:
             return made[0]
@@ -124,9 +126,9 @@ class _Call:
         """Returns the class of the call: its code, and its shapes without the cut axis. The extent
         of that axis is the size.
 
-        Numbers among the arguments are not part of the class. Otherwise a kernel that takes the
-        number of a step would have a class for each call. If a probe is refused, `wrong` gets its
-        error under the device's URI.
+        Numbers among the arguments are not part of the class. Otherwise a kernel with an argument
+        that differs in each call, such as a step counter, would have a class for each call. If the
+        first probe raises TypeError or ValueError, `wrong` gets the error under the device's URI.
         """
         rows = [
             f"{x.dtype.char}{[n for at, n in enumerate(x.shape) if at != axis]}"

@@ -150,7 +150,9 @@ class LocalExecutor:
         self.forget()
 
     def know(self, kind: Class, uris: Sequence[str]) -> None:
-        """Probes what is unknown: the link to each device, and a class of work there."""
+        """Measures, for each device of `uris`, the link from the host and the speed of the class
+        `kind`, unless they are known.
+        """
         self.check_open()
         for uri in uris:
             if not self.costs.nodes[uri].lost and ways.know_host(self, uri):
@@ -194,8 +196,8 @@ class LocalExecutor:
         self, what: str, uri: str, known: Callable[[], bool], measure: Callable[[], None],
         own: bool = True,
     ) -> bool:  # fmt: skip
-        """Calls `measure` if `known` returns false, unless the measurement of `what` failed too
-        often. Returns whether `what` is known now.
+        """Calls `measure` to measure `what`, a class of work or a link, if `known` returns false.
+        Does not call it if that measurement failed too often. Returns whether `what` is known now.
 
         After an error, the next call of this method measures again. The error counts as a failure
         of the device `uri`, unless `own` is false: then another device may be at fault.
@@ -403,7 +405,8 @@ class LocalExecutor:
     def failed(self, uri: str, error: Exception) -> None:
         """Records that a device failed: it is trusted less, and all calls are decided again.
 
-        Raises as `check_open` does: after a close or fork the failure is not the device's.
+        Raises as `check_open` does if the Context is closed or the process was forked. The failure
+        is then not the device's, and nothing is recorded.
         """
         self.check_open()
         if isinstance(error, FenceTimeout):

@@ -1,8 +1,8 @@
 """Operands and results of a call that several devices share.
 
 Each operand is copied once to each device that reads it. Copies use queues of their own and overlap
-with computing. An operand that every piece reads whole comes from the host. It comes from another
-device if the driver copies between the two devices directly and that is faster.
+with computing. An operand that every piece reads whole is copied from the host. If the driver can
+copy it from another device directly, and that is faster, it is copied from there instead.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Operands:
         ]  # fmt: skip
 
     def fetched(self, made: Any) -> np.ndarray[Any, Any]:
-        """Waits, and returns a result as a numpy array on the host."""
+        """Returns the result `made` as a numpy array. Waits for the copy to the host, if one is
+        needed.
+        """
         if not isinstance(made, Array):
             return np.asarray(made)
         if made.device.info.unified:
@@ -73,7 +75,9 @@ class Operands:
         return found
 
     def _whole(self, device: Device, at: int) -> Array:
-        """Returns an operand that each piece reads whole. It is copied once."""
+        """Returns operand number `at`, which each piece reads whole, as an Array on `device`. It is
+        copied there once for all pieces.
+        """
         found = self._there.get((at, device.uri))
         if found is None:
             found = self._there[at, device.uri] = self._bring(device, at)
@@ -94,7 +98,9 @@ class Operands:
         return sent(device, host, self._queue(device, HOST))
 
     def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
-        """Returns a copy on a peer if it arrives sooner than a copy from the host, else None."""
+        """Returns a copy of the operand number `at` that lies on a peer of `device`, if it arrives
+        sooner from there than from the host. Otherwise returns None.
+        """
         links = self._executor.costs.links
         there = [array for (number, _), array in list(self._there.items()) if number == at]
         x = self._given[at]

@@ -1,6 +1,7 @@
 """Measures classes of work on a device; mesh/links/probe.py measures links.
 
-Each measurement waits for its fence. The first measurements of each size are dropped.
+Each measurement waits until its work has ended. For each size of the work, the first measurements
+are warm-up and are dropped.
 """
 
 from __future__ import annotations

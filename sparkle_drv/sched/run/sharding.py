@@ -83,7 +83,7 @@ class KeptShards:
 
     @property
     def shares(self) -> Shares:
-        """The plan of shares."""
+        """The plan that says which device computes which pieces of the call."""
         return self.divided.shares
 
     @property
@@ -98,7 +98,7 @@ class KeptShards:
 
     @property
     def so_far(self) -> KeptShards:
-        """The decision itself: the value of `ctx.last_plan`."""
+        """This object itself, which is the value of `ctx.last_plan`."""
         return self
 
     @property
@@ -260,7 +260,7 @@ class Sharding:
         self, key: object, describe: Callable[[], tuple[Class, float, int]],
         operands: Sequence[Any], uris: tuple[str, ...],
     ) -> KeptShards | None:  # fmt: skip
-        """Returns the decision, or None if the call cannot be divided."""
+        """Returns how the call is divided among devices, or None if it cannot be divided."""
         executor = self._executor
         ready_s, late = executor.remains.ready_s(uris)
         weights = executor.health.weights(uris)

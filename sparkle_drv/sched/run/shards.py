@@ -67,7 +67,7 @@ class Done:
 
 
 class Pieces:
-    """One run of a call whose shares are decided."""
+    """Computes one call on several devices, by the pieces that `shares` gives to each of them."""
 
     def __init__(
         self, executor: LocalExecutor, work: Work, cut: Cut, granule: int, shares: Shares,
@@ -166,7 +166,9 @@ class Pieces:
                 self._failed(uri, error)
 
     def _told(self, begin_s: float) -> None:
-        """Fills `done`, and records for later calls which threads still wait for a device."""
+        """Fills `done`, the report of this call: seconds, each device's units, late devices. Also
+        records for later calls which threads still wait for a device.
+        """
         done, ledger = self.done, self.ledger
         done.seconds = self.clock() - begin_s
         done.doubled, done.dropped = ledger.doubled, ledger.dropped
@@ -244,8 +246,8 @@ class Pieces:
         return None
 
     def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
-        """Waits, and returns the result of a piece on the device. Reports the time to the costs,
-        unless another device of the call uses the same resource.
+        """Computes a piece on the device, waits for the end, and returns the result. Reports the
+        time to the costs, unless another device of the call uses the same resource.
         """
         clock = self.executor.clock_of(device)
         begin_s = clock()

@@ -31,7 +31,9 @@ _FIELDS = ("image", "entry", "args")
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A kernel of the manifest, or images by backend."""
+    """A kernel that a caller passed: one of the manifest, or the caller's own images, one for each
+    backend.
+    """
 
     name: str
     """The name in the manifest, or the first entry point."""

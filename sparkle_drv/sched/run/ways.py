@@ -29,7 +29,7 @@ Wait = Callable[[Begun, float], object]
 
 
 def plainly(begun: Begun, timeout_s: float) -> None:
-    """Waits for `begun` by a single call of its `wait`."""
+    """Waits for the work in progress `begun`, at most `timeout_s`, by one call of its `wait`."""
     begun.wait(timeout_s)
 
 

@@ -30,7 +30,7 @@ FEWER = 1
 """Corrections of the first guess where devices wait for one another, so that each needs a
 simulation."""
 COARSE = 2
-"""Sets of devices are compared with pieces that are this many times as long."""
+"""The simulations that compare sets of devices use pieces this many times as long as the call's."""
 NEAR = 1.01
 """The search for sets of devices stops within this factor of the lower bound."""
 EVEN = 2e-3
@@ -57,8 +57,8 @@ class Balance:
         return max(self.ends, default=0.0)
 
     def spread(self, members: Sequence[int], devices: int) -> Balance:
-        """Returns this Balance as one for `devices` devices. The device `i` of this Balance has the
-        number `members[i]` in the result. All other devices of the result have no part.
+        """Returns a Balance for `devices` devices with the same parts. Device number `i` here is
+        device number `members[i]` there. All other devices there have no part.
         """
         units, pieces, ends_s = [0] * devices, [list[int]()] * devices, [0.0] * devices
         for number, at in enumerate(members):
@@ -91,8 +91,8 @@ def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
         found = balanced(paces, count, host, low, alone)
         if not near or found.end_s <= NEAR * low:
             return found
-    # Sets of devices are compared with long pieces. The best set is then planned with the real
-    # pieces.
+    # To compare sets of devices quickly, the simulations use longer pieces than the call will
+    # have. The best set is then planned with the call's own pieces.
     long = COARSE * low
     found = balanced(paces, count, host, low, alone, long=long)
     if near and found.end_s > NEAR * low:
@@ -115,8 +115,8 @@ def _sooner(one: Balance, other: Balance) -> Balance:
 
 
 def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -> Sequence[int]:
-    """Returns a set of devices in which none waits for another: the one with the least
-    lower bound.
+    """Returns a set of devices in which none waits for another: the set with the least lower bound
+    of the seconds of the call. If there is no such set, returns all devices.
     """
     groups: dict[str, list[int]] = {}
     for at in near:
@@ -164,10 +164,10 @@ def balanced(
     """Returns parts for the devices `members`, whose memory can hold the work. Each gets at least
     `least` units.
 
-    Pieces are as long as in a call of `long` seconds. If `long` is 0, `low` takes its place, a
-    lower bound of the seconds of this call. With `queued`, the devices take turns to
-    receive the operands that every shard reads whole. `begin` may have a first guess of the units
-    of each device.
+    `low` is a lower bound of the seconds of this call. Parts are cut into the pieces that suit a
+    call of `long` seconds, or of `low` seconds if `long` is 0. With `queued`, the devices take
+    turns to receive the operands that every shard reads whole. `begin` may have a first guess of
+    the units of each device.
     """
     its = [paces[at] for at in members]
     if begin:

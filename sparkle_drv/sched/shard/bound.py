@@ -7,8 +7,9 @@ A limit is the most units that can be done in T seconds. These limits exist:
 * Devices that share a resource launch one at a time.
 * All bytes pass the host's port.
 
-Each limit is computed apart from the others, in whole units, and may leave out any of its devices.
-The bound is the least T in which every limit allows the work.
+Each limit is computed as if the others did not exist, in whole units. It gives the work to the
+devices that suit it best, and may leave out the rest. The bound is the least T in which every limit
+allows the work.
 """
 
 from __future__ import annotations
@@ -143,8 +144,8 @@ def _in_turn(able: Sequence[tuple[float, Pace]], t: float, rate: float) -> float
 def _ports(
     able: Sequence[tuple[float, Pace]], t: float, host: Port
 ) -> Iterator[tuple[float, list[Load]]]:
-    """Yields for each direction of the host's port: the bytes that pass in t seconds, and the bytes
-    that each device's operands or results need (Load).
+    """Yields a pair for each limited direction of the host's port: (the bytes that pass in t
+    seconds, a list of Loads). A Load has the bytes of one device's operands or results.
     """
     if host.send < math.inf:
         yield host.send * t, [(u, p.sent, p.sent_each) for u, p in able]
@@ -174,8 +175,9 @@ def allot(paces: Sequence[Pace], count: int, host: Port, low: float) -> list[flo
     """Returns a planner's starting point: the units of each device with which the call takes about
     the least time that the limits of all devices allow.
 
-    Of a shared resource or the port, the devices that use least of it for a unit get their units
-    first. `low` is a lower bound of the time, in seconds; the search starts just above it.
+    If several devices use the same resource or the host's port, those that use least of it for a
+    unit get their units first. `low` is a lower bound of the time, in seconds; the search starts
+    just above it.
     """
     limits, t = [Limits(pace) for pace in paces], (1 + GUESS) * low
     for _ in range(TRIES):

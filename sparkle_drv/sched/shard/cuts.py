@@ -37,14 +37,16 @@ class Cut:
     """A key of COMBINED; "" if the result is cut."""
 
     def given(self, operands: Sequence[Any], begin: int, end: int) -> list[Any]:
-        """Returns the operands of a piece: views of numpy arrays."""
+        """Returns the operands of the piece [begin, end): views of those that are cut,
+        and the others whole.
+        """
         return [
             x if axis is None or x is None else x[(slice(None),) * axis + (slice(begin, end),)]
             for x, axis in zip(operands, self.operands, strict=True)
         ]
 
     def part(self, out: np.ndarray[Any, Any], begin: int, end: int) -> np.ndarray[Any, Any]:
-        """Returns the part of the result that a piece writes: a view."""
+        """Returns a view of the part of the result `out` that the piece [begin, end) writes."""
         if self.out is None:
             return out
         part: np.ndarray[Any, Any] = out[(slice(None),) * self.out + (slice(begin, end),)]

@@ -51,7 +51,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """Number of units."""
+        """The number of units into which the axis is divided."""
         return -(-self.extent // self.granule)
 
 
@@ -72,7 +72,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Divided:
-    """The decision of `divide`."""
+    """How a call is divided among devices: the result of the function `divide`."""
 
     at: int
     """The index of the axis that is cut."""
@@ -96,7 +96,8 @@ def divide(
     """Returns the axis and the shares with the least predicted seconds, or None if no device can
     take part.
 
-    If no axis can be cut as wanted, raises Impossible or ValueError, as plan_shares does.
+    Raises Impossible or ValueError, as plan_shares does, if no axis can be cut as `wanted` says:
+    it has too few units, or the devices' memory does not suffice.
     """
     found: list[Divided] = []
     wrong: ValueError | None = None
@@ -127,8 +128,8 @@ def divide(
 
 
 def _lost_s(one: Divided) -> float:
-    """Returns the predicted seconds plus the seconds of the longest piece. A device that stops
-    would cost the call that piece.
+    """Returns the predicted seconds of the call plus those of its longest piece. If a device stops,
+    its piece is lost, and the call takes that much longer.
     """
     paces = {site.uri: Pace(site) for site in one.sites}
     shares = one.shares

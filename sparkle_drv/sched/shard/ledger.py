@@ -195,7 +195,7 @@ class Ledger:
             time.sleep(1e-4)
 
     def gone(self, uri: str) -> None:
-        """Takes a failed device out: its claims and planned pieces go to the tail."""
+        """Takes a failed device out of the call: its claims and planned pieces go to the tail."""
         with self._lock:
             self._paces.pop(uri, None)
             for piece in list(self._claims):

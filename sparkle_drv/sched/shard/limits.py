@@ -103,9 +103,11 @@ class Limits:
 
 
 def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
-    """Returns one bound, a Chain (A, B), for each number of pieces n in NUMBERS. The bound is valid
-    for n to m pieces, where m + 1 is the next entry of NUMBERS. So A is A(n) and B is K(m), the
-    least values for these numbers of pieces (see this file's docstring).
+    """Returns lower bounds of a device's seconds for x units: a Chain (A, B) means A + B x.
+
+    There is one Chain for each entry n of NUMBERS. It holds if the units are cut into at least n
+    pieces, and fewer than the next entry. The pieces go through two stages, which take p and c
+    seconds per unit, and a and b per piece. `base` is added to each A.
     """
     # Swapping the two stages does not change the bound. After the swap, r = p / c is at most 1.
     if p > c:

@@ -43,7 +43,9 @@ def largest(pace: Pace, seconds: float) -> int:
 
 
 class Cutter:
-    """Cuts the part of a call that one device does into pieces. The call takes `seconds`."""
+    """Cuts the part of a call that one device does into pieces. `seconds` is the predicted time of
+    the whole call, which limits the length of a piece.
+    """
 
     __slots__ = ("back", "front", "largest", "pace", "ramps")
 

@@ -16,7 +16,7 @@ class Piece(NamedTuple):
 
     @property
     def units(self) -> int:
-        """Number of units."""
+        """The number of units in this piece."""
         return self.end - self.begin
 
     def __str__(self) -> str:
@@ -48,7 +48,9 @@ class Shares:
 
     @property
     def gap(self) -> float:
-        """predicted_s / bound_s - 1; inf without a bound."""
+        """How far the predicted time is above the bound: predicted_s / bound_s - 1. It is inf if
+        bound_s is 0.
+        """
         return self.predicted_s / self.bound_s - 1 if self.bound_s else math.inf
 
     def units(self, uri: str) -> int:

@@ -17,10 +17,10 @@ NO_TIME = Line(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Site:
-    """A device, and the costs of computing parts of one call there, if one given axis is cut.
+    """A device, and what parts of one call cost there. The call is cut along one given axis.
 
-    A unit is a granule of that axis, for example 16 rows. The operands and results of the units
-    stay in the device's memory until the call ends.
+    A unit is the smallest length that is cut from that axis, for example 16 rows. The operands and
+    results of the units stay in the device's memory until the call ends.
     """
 
     uri: str

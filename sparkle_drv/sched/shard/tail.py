@@ -98,8 +98,8 @@ def _lanes(pace: Pace, part: Sequence[int]) -> Lanes:
 
 
 def _after(pace: Pace, lanes: Lanes, units: int, taken_s: float = 0.0) -> Lanes:
-    """Returns the times of a device (Lanes) after one more piece, which the device took at
-    `taken_s`.
+    """Adds a piece of `units` units, which the device took at `taken_s`. Returns when the device
+    then ends its last bring, launch and fetch, and when it takes its next chunk.
 
     A device that copies operands in takes its next chunk when it launches the previous one, so that
     copies and launches overlap.

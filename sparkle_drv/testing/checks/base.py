@@ -151,7 +151,11 @@ class Operand:
 
 
 def busy_result(steps: int) -> int:
-    """Returns the result of busy_u32 after `steps`, by repeated squaring of one step."""
+    """Returns the result of the kernel busy_u32 after `steps` steps.
+
+    A step is x = scale * x + shift, modulo 2**32. Two steps together have the same form, so the
+    function composes 1, 2, 4, 8 ... steps in place of a loop over all.
+    """
     scale, shift = 1, 0
     step_scale, step_shift = 1664525, 1013904223
     while steps:
@@ -166,8 +170,9 @@ _steps_a_s: WeakKeyDictionary[sp.Device, float] = WeakKeyDictionary()
 
 
 def busy_speed(dev: sp.Device, steps_a_s: float | None = None) -> float:
-    """Returns the steps of busy_u32 per second, measured once per device. `steps_a_s` sets the
-    speed instead, for devices that are opened and broken many times.
+    """Returns how many steps of the kernel busy_u32 the device does per second. The first call for
+    a device measures this speed. If `steps_a_s` is given, it becomes the device's speed without a
+    measurement. So tests that open many devices of one kind measure only the first.
     """
     if steps_a_s is not None:
         _steps_a_s[dev] = steps_a_s

@@ -14,9 +14,7 @@ N = 200
 
 
 class Slot:
-    """The resources of one frame: an input, an output, and the command list that computes the
-    output.
-    """
+    """One slot of a pipeline: an input, an output, and the commands that compute the output."""
 
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "saxpy_f32")

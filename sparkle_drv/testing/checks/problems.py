@@ -32,10 +32,13 @@ Filler = Callable[[np.random.Generator, int], Array]
 
 @dataclass(frozen=True)
 class Problem:
-    """One launch of a kernel. `scalars` maps argument names to values. `fill` replaces an input's
-    usual random content. Optional pointers that are not in `given` are null. The tolerance depends
-    on `terms`. With `each`, every output is compared relative to its own size, since outputs differ
-    by orders of magnitude.
+    """One launch of a kernel. `scalars` maps argument names to values. `fill` maps the name of an
+    input to a function that makes its contents; other inputs are random. Optional pointers that are
+    not in `given` are null.
+
+    The tolerance depends on `terms`, the number of terms that are summed into an output. With
+    `each`, the error of each output element is relative to that element. This is for outputs that
+    differ by orders of magnitude.
     """
 
     scalars: Mapping[str, float]
@@ -145,8 +148,8 @@ def _gemm() -> list[Problem]:
 
 
 def _conv2d() -> list[Problem]:
-    """Returns launches of conv2d. Each row of the table below is one launch: (n c h w oc kh kw),
-    (stride), (padding: top, left), (dilation), groups, nhwc, act, bias.
+    """Returns launches of conv2d. Each row of the table in this function is one launch: (n c h w oc
+    kh kw), (stride), (padding: top, left), (dilation), groups, nhwc, act, bias.
     """
     found = []
     for shape, stride, pad, dilation, groups, nhwc, act, bias in (
@@ -182,8 +185,8 @@ def _layout(*blocks: int) -> list[Problem]:
 
 
 def _strided() -> list[Problem]:
-    """Returns launches of a strided copy. Each row of the table below is one launch: (shape),
-    (strides of dst), (strides of src), (offsets of dst, src), (elements of dst, src).
+    """Returns launches of a strided copy. Each row of the table in this function is one launch:
+    (shape), (strides of dst), (strides of src), (offsets of dst, src), (elements of dst, src).
     """
     found = []
     for shape, dst_strides, src_strides, offsets, sizes in (

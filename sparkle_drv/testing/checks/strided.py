@@ -40,7 +40,7 @@ def check(function: Callable[[sp.Device], None]) -> Callable[[sp.Device], None]:
 
 
 def has(dev: sp.Device, itemsize: int) -> bool:
-    """Returns whether the device has a kernel for elements of this size."""
+    """Returns whether the device has a kernel that copies strided elements of `itemsize` bytes."""
     return dev.provides(f"strided_u{8 * itemsize}")
 
 
@@ -81,7 +81,8 @@ def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
 def packs(dev: sp.Device, x: Array, view: View, want: Array) -> None:
     """Checks a strided copy of `view` of `x` to a packed array, which must then equal `want`.
 
-    Also checks a second copy: from the packed array to the same places of another array like `x`.
+    Also checks the copy back: from the packed array to the elements that `view` selects in another
+    array like `x`.
     """
     rest = np.full(x.shape, 0x5A, np.uint8 if x.dtype.itemsize == 1 else x.dtype)
     with held(dev, x, np.zeros_like(want), rest) as (src, dst, back):
