@@ -63,7 +63,7 @@ class Seam(NamedTuple):
     ns: int
 
     def since(self, before: Seam) -> Seam:
-        """Returns these totals minus those of `before`."""
+        """Returns what was added to each total since the earlier totals `before`."""
         return Seam(*(now - then for now, then in zip(self, before, strict=True)))
 
 

@@ -88,7 +88,9 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
 
 
 def without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
-    """Returns the figures with all rules, then the figures without each of these rules."""
+    """Calls `figures` with all of the scheduler's rules, then without one rule at a time. Returns
+    the texts of these calls. `rules` has, by name, the values that disable a rule.
+    """
     found = {}
     for name, values in rules.items():
         with ExitStack() as stack:

@@ -213,8 +213,8 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
 
 
 def _compare(rows: Sequence[Row], threshold: float) -> None:
-    """Writes into every rival's row the ratio of its time to the first kernel's, and
-    the verdict.
+    """Compares every rival with the kernel of the first row. Writes into the rival's row the ratio
+    of the rival's time to that kernel's time, and the verdict (SLOW, FAST, SAME or AMBIGUOUS).
     """
     first = rows[0]
     for row in rows[1:]:
