@@ -191,7 +191,9 @@ class Machine:
             return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
-        """Returns the counts of live objects by kind; all are 0 once everything is closed."""
+        """Returns how many objects of each kind the emulated kernel driver holds. All counts are 0
+        once everything is closed.
+        """
         live = ffi.new("struct sp_emu_live *")
         with self._naming:
             lib.sp_emu_live_counts(self.handle, live)

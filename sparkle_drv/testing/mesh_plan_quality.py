@@ -33,7 +33,7 @@ def all_reduce(network: Network, nbytes: int) -> Plan:
 
 
 def all_reduce_s(network: Network, nbytes: int) -> float:
-    """Returns the predicted seconds of an all_reduce of float32 elements."""
+    """Returns the predicted seconds of the planner's all_reduce of `nbytes` bytes of float32."""
     return all_reduce(network, nbytes).predicted_s
 
 

@@ -42,9 +42,9 @@ KEEPING: dict[str, Values] = {
 
 
 def predicting(machines: int, calls: int) -> dict[str, str]:
-    """Returns texts with the mean regret in three situations: after `calls` calls; after `calls`
-    calls of which a tenth are disturbed; 20 calls after the busiest device became three times
-    slower.
+    """Returns texts with the mean regret, with all rules that predict times and without each. A
+    text has three situations: after `calls` calls; after `calls` calls of which a tenth are
+    disturbed; 20 calls after the busiest device became three times slower.
     """
 
     def figures() -> str:
@@ -65,8 +65,8 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
 
 
 def exploring(machines: int, calls: int) -> dict[str, str]:
-    """Returns texts with the mean regret after `calls` calls if the best device was 20 times slower
-    when it was probed.
+    """Returns texts with the mean regret after `calls` calls, with and without trials of devices
+    that look slower. The best device was 20 times slower when it was probed.
     """
 
     def figures() -> str:

@@ -26,8 +26,8 @@ from sparkle_drv.sched.shard.tail import takes
 
 @dataclass(frozen=True)
 class Stop:
-    """A failure: from `at_s` on, a device computes `slower` times as slow. Infinity stops the
-    device.
+    """A failure: from the time `at_s` on, a device takes `slower` times as long to compute. If
+    `slower` is infinity, the device stops.
     """
 
     uri: str
@@ -74,7 +74,9 @@ class _Piece:
 
 @dataclass
 class _Device:
-    """The state of one device, by lane. A piece goes through the lanes bring, launch and fetch."""
+    """The state of one device. A piece goes through three lanes: its operands are brought, it is
+    launched, its results are fetched.
+    """
 
     site: Site
     pace: Pace

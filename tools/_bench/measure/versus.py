@@ -196,7 +196,9 @@ def _fits_cache(e: Entrant) -> bool:
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
-    """Checks the kernel again after timing, and sets its row."""
+    """Measures the kernel's share of the roof and checks the kernel again after timing. Sets its
+    row. Does nothing if the row is set already.
+    """
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)
