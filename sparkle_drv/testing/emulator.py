@@ -63,7 +63,7 @@ class Seam(NamedTuple):
     ns: int
 
     def since(self, before: Seam) -> Seam:
-        """Returns these totals minus those of `before`."""
+        """Returns what was added to each total since the earlier totals `before`."""
         return Seam(*(now - then for now, then in zip(self, before, strict=True)))
 
 
@@ -191,7 +191,9 @@ class Machine:
             return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
-        """Returns the counts of live objects by kind; all are 0 once everything is closed."""
+        """Returns how many objects of each kind the emulated kernel driver holds. All counts are 0
+        once everything is closed.
+        """
         live = ffi.new("struct sp_emu_live *")
         with self._naming:
             lib.sp_emu_live_counts(self.handle, live)

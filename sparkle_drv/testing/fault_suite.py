@@ -104,7 +104,9 @@ _speeds: dict[str, float] = {}
 
 
 def _speed(chip: str) -> float:
-    """Returns the speed of busy_u32 on a card without faults, measured once per process."""
+    """Returns how many steps per second the kernel busy_u32 makes on a card without faults. The
+    card is measured once per process.
+    """
     if chip not in _speeds:
         with Machine([chip]) as machine, emu.on(machine), sp.open(f"emu:{chip}") as dev:
             _speeds[chip] = base.busy_speed(dev)

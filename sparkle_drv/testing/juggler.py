@@ -23,8 +23,8 @@ PROBES = tuple(sim.LEAST * (sim.MOST / sim.LEAST) ** (i / 6) for i in range(7))
 
 
 def probe(machine: sim.SimMachine) -> Costs:
-    """Returns costs from start-up probes of a machine: four runs of each size, of which the first
-    is dropped.
+    """Returns a cost model that has learnt from start-up probes of a machine. A probe runs the
+    operation four times at each size. The first of the four runs is dropped.
     """
     costs = Costs()
     for uri, device in machine.devices.items():
@@ -48,8 +48,8 @@ class Called:
 
     @property
     def regret(self) -> float:
-        """The true time of the call on the chosen device over that on the best device,
-        minus one.
+        """The true time of the call on the chosen device, divided by the true time on the best
+        device, minus one.
         """
         return self.true_s[self.device] / min(self.true_s.values()) - 1
 

@@ -33,19 +33,21 @@ def all_reduce(network: Network, nbytes: int) -> Plan:
 
 
 def all_reduce_s(network: Network, nbytes: int) -> float:
-    """Returns the predicted seconds of an all_reduce of float32 elements."""
+    """Returns the predicted seconds of the planner's all_reduce of `nbytes` bytes of float32."""
     return all_reduce(network, nbytes).predicted_s
 
 
 def all_reduce_over_best(network: Network, nbytes: int) -> float:
-    """Returns the plan's predicted seconds divided by those of the best single algorithm."""
+    """Returns the predicted seconds of the planner's all_reduce of float32 elements, divided by
+    the predicted seconds of the best single algorithm.
+    """
     alone = (predicted_s(program, network) for _, program in all_reduces(network, nbytes, 4))
     return all_reduce_s(network, nbytes) / min(alone)
 
 
 def all_reduce_simulated_s(network: Network, nbytes: int) -> tuple[float, float]:
-    """Runs the plan for float32 on simulated devices. Returns (simulated, predicted) seconds.
-    Raises AssertionError for a wrong sum.
+    """Runs the planner's all_reduce of float32 elements on simulated devices. Returns (simulated,
+    predicted) seconds. Raises AssertionError for a wrong sum.
     """
     machine, named = simulated(network)
     plan = plan_all_reduce(named, nbytes, 4)

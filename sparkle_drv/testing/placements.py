@@ -76,9 +76,8 @@ def changes(
     problem: Problem,
     was: Schedule,
 ) -> Iterator[Any]:
-    """Yields the changes of the schedule `was` that `every` yields, without some of them.
-
-    Those that move exactly `differ` tasks to other devices are left out.
+    """Yields the changes of the schedule `was` that `every(problem, was)` yields, except changes
+    that move exactly `differ` tasks to other devices.
     """
     where = was.device_of()
     for change in every(problem, was):
@@ -87,8 +86,8 @@ def changes(
 
 
 def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]]]]:
-    """Yields (name of the method that is left out, a function that leaves it out). The first entry
-    leaves nothing out.
+    """Yields (name of a method of placing tasks, a function that leaves this method out). The first
+    entry leaves nothing out.
     """
     yield "", nullcontext
     for name in schedule.METHODS:
@@ -103,10 +102,11 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
 
 
 def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
-    """Returns figures over `graphs` graphs of each form, by the name of the method left out.
+    """Places graphs without one method of placing tasks at a time. Returns figures by the name of
+    the method that is left out.
 
-    The figures compare the predicted times with those that all methods together reach. "ms" is the
-    time to place one graph.
+    There are `graphs` graphs of each shape in FORMS, of `tasks` tasks each. The figures compare the
+    predicted times with those that all methods together reach. "ms" is the time to place one graph.
     """
     problems = [graph(tasks, form, seed) for form in FORMS for seed in range(graphs)]
     whole: list[float] = []

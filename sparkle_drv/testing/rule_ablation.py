@@ -42,9 +42,9 @@ KEEPING: dict[str, Values] = {
 
 
 def predicting(machines: int, calls: int) -> dict[str, str]:
-    """Returns texts with the mean regret in three situations: after `calls` calls; after `calls`
-    calls of which a tenth are disturbed; 20 calls after the busiest device became three times
-    slower.
+    """Returns texts with the mean regret, with all rules that predict times and without each. A
+    text has three situations: after `calls` calls; after `calls` calls of which a tenth are
+    disturbed; 20 calls after the busiest device became three times slower.
     """
 
     def figures() -> str:
@@ -65,8 +65,8 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
 
 
 def exploring(machines: int, calls: int) -> dict[str, str]:
-    """Returns texts with the mean regret after `calls` calls if the best device was 20 times slower
-    when it was probed.
+    """Returns texts with the mean regret after `calls` calls, with and without trials of devices
+    that look slower. The best device was 20 times slower when it was probed.
     """
 
     def figures() -> str:
@@ -88,7 +88,9 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
 
 
 def without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, str]:
-    """Returns the figures with all rules, then the figures without each of these rules."""
+    """Calls `figures` with all of the scheduler's rules, then without one rule at a time. Returns
+    the texts of these calls. `rules` has, by name, the values that disable a rule.
+    """
     found = {}
     for name, values in rules.items():
         with ExitStack() as stack:

@@ -66,7 +66,9 @@ def on(other: SimMachine) -> Iterator[SimMachine]:
 
 
 def apply(schedule: Schedule, device: Device) -> Faulty:
-    """Applies the plan to this open device. Returns the object that counts the device's faults."""
+    """Makes the planned faults of `schedule` happen on this open device. Returns the object that
+    counts the device's faults.
+    """
     backend = device._backend
     if not isinstance(backend, SimBackend):
         raise TypeError(f"device: expected a sim: device, got {device.uri}")
@@ -272,7 +274,7 @@ class SimBackend:
         return -found[0] if found else 0
 
     def fault(self, queue: _Queue, value: int) -> str:
-        """Returns why a submission failed."""
+        """Returns why the submission of this value failed; "" if it did not."""
         found = queue.told.get(value) or queue.failed.get(value)
         return found[1] if found else ""
 
@@ -434,8 +436,8 @@ class SimBackend:
         return value
 
     def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
-        """Returns the events that the submission waits for, and the seconds that its records take
-        after them.
+        """Returns the events that the submission waits for, and the seconds that its command
+        records take after these events.
         """
         after, seconds = list[Event](), 0.0
         for kind, record in parts:
@@ -555,6 +557,6 @@ if TYPE_CHECKING:
         abilities.TellsLoss,
         Protocol,
     ):
-        """Lets mypy check this backend against the protocols of these abilities."""
+        """Lets mypy check that SimBackend fits the Protocols of all base classes named above."""
 
     _claims: type[_Claims] = SimBackend

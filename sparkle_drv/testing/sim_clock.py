@@ -64,8 +64,8 @@ class _Sleeper:
 
 
 class Clock:
-    """A clock whose seconds pass only when some thread waits. Its lanes are those of
-    mesh/lanes/runner.py.
+    """A clock whose seconds pass only while threads wait. Lanes are threads that the clock counts:
+    no time passes while one of them runs. mesh/lanes/runner.py starts such threads.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,9 @@ class Clock:
         self._outlives.discard(threading.get_ident())  # a new thread may get an ended one's id
 
     def leave(self) -> None:
-        """Ends a lane: that of this thread, or one that never began."""
+        """Counts one lane fewer as running. The calling thread was that lane, or the lane's thread
+        will never begin.
+        """
         self._here.lane = False
         self._outlives.discard(threading.get_ident())
         self._count(-1)
@@ -115,8 +117,8 @@ class Clock:
             self._pass()
 
     def outlives(self, thread: int) -> None:
-        """Stops counting `thread`, which runs on although its lane has ended: its waits no longer
-        let time pass.
+        """Stops counting the waits of `thread`, which runs on although its lane has ended. From now
+        on the clock does not advance because this thread waits.
         """
         with self.lock:
             self._outlives.add(thread)
@@ -150,9 +152,9 @@ class Clock:
         return end_s
 
     def past(self, event: Event) -> bool:
-        """Returns whether the event has happened. While lanes run, that is when the simulated time
-        has reached its time. Without lanes no thread moves the time on, so an event counts as past
-        as soon as its time is known.
+        """Returns whether the event has happened. While lanes run, it has happened when the clock
+        has reached the event's time. Without lanes no thread moves the clock on, so an event counts
+        as past as soon as its time is known.
         """
         with self.lock:
             laned = self._running or self._asleep[True]

@@ -47,8 +47,9 @@ class Costed:
 
     @classmethod
     def of(cls, spec: Any) -> Costed:
-        """Returns the Costed of a KernelSpec. The arguments of a user's kernel, which the manifest
-        does not have, are named a0, a1, ... Every pointer among them counts as written.
+        """Returns what the virtual time of the kernel of a KernelSpec depends on. The arguments of
+        a user's kernel, which the manifest does not have, are named a0, a1, ... Every pointer among
+        them counts as written.
         """
         entry = assets.entry(spec.entry) if spec.manifest is not None else None
         if entry is None:
@@ -137,8 +138,9 @@ class Timeline:
     def runs(
         self, value: int, start_s: float, run: Callable[[float], Event], after: Sequence[Event] = ()
     ) -> Event:
-        """Adds a submission as `took` does. The submission ends at the event that `run(begin)`
-        returns.
+        """Adds a submission. It begins at `start_s` at the earliest, after all earlier submissions
+        and the events `after`. Then `run(begin_s)` is called, and returns the event at which the
+        submission ends. Returns an event of the same end.
         """
         span = Span(Event(), start_s)
         waits = [self.busy, *after]
@@ -161,7 +163,7 @@ class Timeline:
 
 @dataclass
 class Meter:
-    """Computes the time of a submission's records on one device of a machine."""
+    """Computes the time of a submission's command records on one device of a machine."""
 
     machine: SimMachine
     uri: str
@@ -194,7 +196,9 @@ class Meter:
         return self.slow * self.machine.draw(self.uri, "copy", 2.0 * nbytes)
 
     def written(self, parts: list[tuple[int, bytes]]) -> Iterator[Region]:
-        """Yields the memory that these records, given as (kind, record), may change."""
+        """Yields the memory that command records may change. `parts` has each record as (kind,
+        bytes of the record).
+        """
         for kind, record in parts:
             if kind == records.DISPATCH:
                 costed, args = self.dispatched(record)

@@ -3,7 +3,8 @@ compute: they only have times and failures. sim.py turns them into devices that 
 that compute.
 
 `machine(seed)` makes a machine on which no device is the best at everything. Such a machine judges
-the scheduler: a plan is compared with the true `mean_s`, and `run` returns a noisy measurement.
+the scheduler. The scheduler learns from the noisy times that `run` returns. Its plans are judged by
+the true times, which `mean_s` returns without noise.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ struct hot_storage {
     PyObject *device;
 };
 
-/* A pointer to device memory: the base class of arrays and buffers. `elements` has the bits of
- * core/abi/elements.py. */
+/* A pointer to device memory: the base class of arrays and buffers. The bits of `elements` say
+ * which element types the memory can have, and whether it is read-only or borrowed.
+ * core/abi/elements.py defines these bits. */
 struct hot_pointer {
     PyObject_HEAD
     /* The storage that owns the memory. It is a closed storage before the pointer's method `_begin`

@@ -9,7 +9,7 @@
  * (mallopt(3), M_MMAP_THRESHOLD). */
 enum { HOT_RECYCLED_FROM = 128 << 10 };
 PyObject *hot_result(PyObject *empty, PyObject *shape, PyObject *dtype, size_t nbytes);
-/* Adds the functions that core/numpy_layout.py and ops/memory/recycled.py call to the module.
+/* Adds functions to `module`: those that core/numpy_layout.py and ops/memory/recycled.py call.
  * Returns 0, or -1 with an exception. */
 int hot_numpy(PyObject *module);
 #endif

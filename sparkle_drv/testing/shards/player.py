@@ -26,8 +26,8 @@ from sparkle_drv.sched.shard.tail import takes
 
 @dataclass(frozen=True)
 class Stop:
-    """A failure: from `at_s` on, a device computes `slower` times as slow. Infinity stops the
-    device.
+    """A failure: from the time `at_s` on, a device takes `slower` times as long to compute. If
+    `slower` is infinity, the device stops.
     """
 
     uri: str
@@ -74,7 +74,9 @@ class _Piece:
 
 @dataclass
 class _Device:
-    """The state of one device, by lane. A piece goes through the lanes bring, launch and fetch."""
+    """The state of one device. A piece goes through three lanes: its operands are brought, it is
+    launched, its results are fetched.
+    """
 
     site: Site
     pace: Pace
@@ -96,7 +98,7 @@ class _Device:
     predicted."""
 
     def step(self, lane: str, units: int) -> _Step:
-        """Returns the step of a piece of `units` in a lane."""
+        """Returns the launch or transfer (_Step) that a piece of `units` needs in a lane."""
         site = self.site
         if lane == "launch":
             line = site.compute
@@ -113,9 +115,10 @@ def played_s(
     plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
     stop: Stop | None = None, stalls: Stalls | None = None,
 ) -> float:  # fmt: skip
-    """Returns the seconds of a plan that was made for the devices `planned`, on the devices `true`.
+    """Simulates the run of a plan on the devices `true`. Returns the seconds that the run takes.
 
-    One of the devices may stop, and pieces may stall.
+    The plan was made for the devices `planned`, whose rates may differ. With `stop`, one device
+    stops or slows down. With `stalls`, some launches take longer.
     """
     return _Play(plan, planned, true, host, stop, stalls).end_s()
 
@@ -175,8 +178,8 @@ class _Play:
         return self.now
 
     def _times(self) -> Iterator[float]:
-        """Yields the times of events other than the end of a step: a device becomes ready or stops,
-        or its piece becomes late.
+        """Yields the times at which a device becomes ready, a device stops, or a launched piece
+        becomes late. Ends of launches and transfers are left out.
         """
         for uri, device in self.devices.items():
             yield device.site.ready_s
@@ -190,7 +193,9 @@ class _Play:
         return late_at_s(piece.begun[uri], device.pace, piece.units) if piece else math.inf
 
     def _end(self, uri: str, device: _Device) -> None:
-        """Moves each piece whose step has ended to the next lane, or marks the piece as done."""
+        """Moves each piece whose launch or transfer has ended to the next lane, or marks the piece
+        as done.
+        """
         for lane, (step, piece) in list(device.running.items()):
             if step.seconds > 0 or step.nbytes:
                 continue
@@ -234,8 +239,9 @@ class _Play:
         device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
 
     def _begin(self) -> None:
-        """Begins all steps that may begin now. Lets free devices take chunks or late pieces, and
-        repeats, since the first steps of these may begin at once.
+        """Begins all launches and transfers that may begin now. Then free devices take chunks of
+        the tail, or late pieces. All this repeats until no device takes anything, since the first
+        transfer or launch of new work may begin at once.
         """
         given = True
         while given:
@@ -282,8 +288,9 @@ class _Play:
         return bool(away) or "launch" not in device.running
 
     def _next(self, uri: str, device: _Device) -> _Piece | None:
-        """Returns the next work of a free device: units of the tail, or else a late piece, or else
-        None.
+        """Returns the next work of a free device: units of the tail, or, if the tail is empty, a
+        late piece of another device, to compute it again. Returns None if there is neither, or if
+        the device would not help or has no room.
         """
         pace = device.pace
         ahead = max([
@@ -317,8 +324,8 @@ class _Play:
 
 
 def _share(flows: Sequence[_Step], host: Port) -> None:
-    """Sets max-min fair rates: the tightest limit fixes the rate of its flows, then the
-    next limit.
+    """Sets max-min fair rates. The tightest limit fixes the rate of the flows that it limits, then
+    the next tightest limit fixes that of its flows, and so on.
     """
     left = {"bring": host.send, "fetch": host.receive, "both": host.both}
     slow = list(flows)

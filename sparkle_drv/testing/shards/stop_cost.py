@@ -1,5 +1,5 @@
-"""The cost of a device that stops or slows down during a run, relative to an ideal run. A seed
-draws the devices and the stop.
+"""The time of a run in which one device stops or slows down, relative to an ideal run. A seed
+draws the devices and the moment of the stop.
 """
 
 from __future__ import annotations

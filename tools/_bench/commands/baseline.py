@@ -116,8 +116,8 @@ def _confirmed(
     tasks: Sequence[Task],
     threshold: float,
 ) -> list[Pairing]:
-    """Compares `new` with `old`. Rows with the verdict SLOW are measured again, and replaced in
-    `new`. Returns the last comparison.
+    """Compares the results `new` with the baseline `old`. Measures rows with the verdict SLOW
+    again, replaces them in `new` and compares again. Returns the last comparison.
     """
     pairs = compare.compare(old, new, threshold)
     for _ in range(SECOND_LOOKS):

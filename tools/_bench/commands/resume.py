@@ -63,8 +63,8 @@ class Earlier:
         return seed
 
     def check(self, asked: Mapping[str, Any], env: Mapping[str, Any]) -> None:
-        """Raises UsageError if another command wrote the file, NotComparable if another machine
-        did.
+        """Raises UsageError if another command wrote the results file, and NotComparable if another
+        machine wrote it.
         """
         told = self.document["request"]
         for name in dict.fromkeys((*asked, *told)):

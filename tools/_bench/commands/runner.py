@@ -105,7 +105,8 @@ class Session:
         """Opens all devices once and makes all jobs. Reserves a place among the results for the
         rows of each job, so that the results keep this order.
 
-        An error in the command line therefore ends the command before any work.
+        Since every job is checked here, an error in the command line ends the command before any
+        measurement.
         """
         planned = []
         for uri in self.uris:

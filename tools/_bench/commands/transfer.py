@@ -84,7 +84,8 @@ def _points(specs: Sequence[str]) -> list[Point]:
 def _planned(session: Session, points: Sequence[Point]) -> list[tuple[str, dict[int, Point]]]:
     """Opens all devices once, and reserves a place among the results for each transfer.
 
-    An error in the command line therefore ends the command before any work.
+    Since all of this precedes the measurements, an error in the command line ends the command
+    before the first one.
     """
     planned = []
     for uri in session.uris:

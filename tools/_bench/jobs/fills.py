@@ -72,11 +72,11 @@ def summable(
 
 
 def peaked(sign: int) -> Fill:
-    """Returns a fill of values [outer, n, inner] whose largest (sign 1) or smallest (-1) value
-    along n stands at an end of n: the last place in phase 0, the first in phase 1.
+    """Returns a fill for the input of a reduction along the middle one of three axes.
 
-    If the place were random, a reduction that skips one element would be wrong in only 1/n of the
-    cases.
+    The largest (`sign` 1) or smallest (-1) value along this axis of length n is the last element in
+    phase 0, the first in phase 1. If its index were random, a reduction that skips one element
+    would be wrong in only 1/n of the cases.
     """
 
     def fill(

@@ -58,7 +58,9 @@ class Operand:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def content(self, rng: np.random.Generator, phase: int) -> Array:
-        """Returns the content that `fill` makes, as the device stores it: bf16 as uint16."""
+        """Returns the operand's content, which `fill` makes, as the device stores it: bf16 as
+        uint16.
+        """
         made = self.fill(rng, self.shape, self.made_as, phase)
         if made.dtype == self.dtype:
             return np.ascontiguousarray(made)

@@ -24,7 +24,9 @@ def load(kernel: str, plan: sp.TilePlan | None, device: sp.Device) -> sp.Kernel:
 
 
 def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """Returns the plan that ops would use. None if the kernel takes no plan."""
+    """Returns the tile plan that sparkle_drv.ops would use: a tuned one, or else the model's.
+    Returns None if the kernel takes no plan.
+    """
     from sparkle_drv.ops.tiles import tuned_plans
 
     named = shape(kernel, scalars)
@@ -38,7 +40,9 @@ def plan(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | No
 
 
 def model(kernel: str, scalars: Scalars, info: sp.DeviceInfo) -> sp.TilePlan | None:
-    """Returns the plan computed from facts about the device. None if the kernel takes no plan."""
+    """Returns the tile plan that ops/tiles computes from facts about the device. Returns None if
+    the kernel takes no plan.
+    """
     from sparkle_drv.ops import tiles
     from sparkle_drv.ops.tiles import conv2d as tiles_conv2d
 

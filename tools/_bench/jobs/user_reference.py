@@ -60,8 +60,9 @@ def _module(file: str, changed: int) -> ModuleType:
 class Reference:
     """Calls the user's function with inputs and values in order; floats are widened to float64.
 
-    The function's result, or its tuple of results, is the expected outputs in order. Raises
-    UsageError if the function raises an exception or returns another number of results.
+    The function returns the expected outputs in order: one array, or a tuple of them. Raises
+    UsageError if the function raises an exception, or if it does not return one result for each
+    output.
     """
 
     def __init__(self, text: str, args: tuple[Arg, ...]) -> None:

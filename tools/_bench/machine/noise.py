@@ -59,7 +59,9 @@ class Noise:
         return cls(others, steal, _whole(values[2]), _whole(values[3]), values[4])
 
     def cells(self) -> list[str]:
-        """Returns the cells of COLUMNS[1:] in a table. A cell is "-" if nothing disturbed."""
+        """Returns the table's cells for COLUMNS[1:], one for each field. A cell is "-" if the field
+        is None, zero or too small to show.
+        """
         return [
             f"{self.others:.0%}" if self.others and self.others >= OTHERS_SHOWN else "-",
             f"{self.steal:.1%}" if self.steal else "-",
@@ -103,7 +105,9 @@ class Watch:
         return int(fields[8]) / _TICKS if known else None
 
     def _throttled(self) -> int | None:
-        """Returns the throttled periods of this process's cgroup, for cgroup v1 and v2."""
+        """Returns in how many periods this process's cgroup was throttled, by cgroup v1 or v2.
+        Returns None if the system does not report the number.
+        """
         for line in _read(self._root / "proc/self/cgroup").splitlines():
             _, controllers, path = [*line.split(":", 2), "", ""][:3]
             mount = "" if not controllers else "cpu"

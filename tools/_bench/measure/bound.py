@@ -227,8 +227,8 @@ class Bound:
             self.fill(0, placement)
 
     def check(self, phase: int) -> Verdict:
-        """Writes new inputs, launches once and compares everything. Phase 0 is before timing. Phase
-        1 is after timing and has other inputs.
+        """Writes new inputs, launches once and checks the outputs, the inputs and the guard bands.
+        Phase 0 is the check before timing. Phase 1 is the check after timing, with other inputs.
         """
         at = int(self._rng(7).integers(len(self.placements))) if phase else 0
         placement = self.placements[at]
@@ -276,8 +276,8 @@ class Bound:
         )
 
     def _repeatable(self, placement: Placement, first: dict[str, Array], phase: int) -> Verdict:
-        """Checks a job without an oracle: the same inputs must give the same bytes over another
-        poison.
+        """Checks a job without an oracle. A second launch has the same inputs, and outputs that
+        hold other poison. It must write the same bytes as the first launch.
 
         The check finds unwritten outputs, kernels that depend on earlier content of memory, and
         races. It does not find a wrong result: the row stays unverified.

@@ -125,8 +125,8 @@ class Child:
         return Lost(self._at, f"hung: no answer in {limit:g} s")
 
     def _limit(self, step: str) -> float | None:
-        """Returns the seconds that the child may take for a step. A user's reference has no limit
-        (None).
+        """Returns the seconds that the child may take for a step. Returns None, no limit, for the
+        step in which a user's reference judges the outputs.
         """
         patience = self.settings.launch_timeout_s
         return {
@@ -217,7 +217,9 @@ def _without(job: Job, lost: Lost) -> Job:
 
 @contextlib.contextmanager
 def started(uri: str, info: sp.DeviceInfo, settings: Settings, threshold: float) -> Iterator[Child]:
-    """Makes a Child for a device that was found before. The process starts with its first job."""
+    """Makes a Child for a device that was found before. The child process starts
+    when the Child gets its first job.
+    """
     child = Child(uri, info, settings, threshold)
     try:
         yield child

@@ -30,7 +30,9 @@ NO_TIME = float("nan")  # in place of a device's time, which an emulator lacks
 
 
 def check_job(job: Job, mode: str, info: sp.DeviceInfo) -> None:
-    """Raises UsageError for a job that compares times of an emulated device."""
+    """Raises UsageError if the device is emulated and the measurement compares times: in mode
+    pipeline, or of a job with rivals.
+    """
     if mode == "pipeline" or job.rivals:
         refuse(info, "mode pipeline" if mode == "pipeline" else "--vs")
 

@@ -86,9 +86,11 @@ def told(job: Job, settings: Settings) -> dict[str, Any]:
 def attempt(
     subject: Subject, extra: Mapping[str, Any], settings: Settings, work: Callable[[], T]
 ) -> T | Row:
-    """Returns the result of `work`, or a failed row with the reason.
+    """Returns the result of `work`. If the device or the kernel fails, returns a failed row with
+    the reason.
 
-    Raises what `run` raises. The failed row of a raised Stuck also has the entries of `extra`.
+    If a launch does not end in time, raises Stuck. The failed row in the Stuck also has the entries
+    of `extra`. KeyboardInterrupt and UsageError of `work` pass through.
     """
     import sparkle_drv as sp
 

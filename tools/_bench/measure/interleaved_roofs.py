@@ -119,10 +119,10 @@ def _better(rates: stats.Floats) -> list[float]:
     """Returns the rates of a roof's kernel on one thread or on all threads, whichever is faster.
 
     The two rows of `rates` are the rates on one thread and on all threads, one for each round. The
-    rounds are cut into at most stats.BLOCKS blocks, and each block gets the row that has the higher
-    median there. On busy cores, now one thread is faster, now all threads. The higher rate of every
-    single round would overstate the roof. With it, gemm_f64 reached 63 % of the roof instead of
-    70 % in six runs beside two busy loops.
+    rounds are cut into at most stats.BLOCKS blocks. In each block, the rates of the row with the
+    higher median are returned. On busy cores one thread is faster in some blocks, and all threads
+    in others. Taking the higher rate of every single round would overstate the roof: in six runs
+    beside two busy loops, gemm_f64 then reached 63 % of the roof instead of 70 %.
     """
     stretches = max(1, min(stats.BLOCKS, rates.shape[1] // 2))
     parts = np.array_split(rates, stretches, axis=1)
@@ -139,8 +139,8 @@ def _pilot(
     rounds.
 
     The samples of these rounds are dropped. If the row is near no roof, also returns the reference,
-    a loop of FMAs. Such a row may hardly move data. A stream would then be a wrong reference,
-    because other events slow down a stream.
+    a loop of FMAs. Such a row may hardly move data. What slows down a memory stream may then leave
+    the row as it is, so a stream would be a wrong reference.
     """
     start = time.monotonic()
     for done in range(PILOT_ROUNDS):

@@ -24,8 +24,8 @@ class Meter(Protocol):
     """Measures the rows of a job and its rivals.
 
     `roof` returns the best roof so far; with `complete` it first measures the roofs that a drawing
-    still lacks. `self_test` returns the result in the document's form, or None if no kernel can
-    measure it.
+    still lacks. `self_test` returns the result of a self-test as the results file stores it, or
+    None if no kernel can measure it.
     """
 
     def rows(self, job: Job, mode: str) -> list[Row]: ...
@@ -37,7 +37,7 @@ class Meter(Protocol):
 
 @dataclass
 class Here:
-    """A Meter in this process."""
+    """Measures the rows of a device in this process, as a Meter."""
 
     device: sp.Device
     gauges: Gauges | None

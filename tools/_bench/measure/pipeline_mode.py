@@ -1,8 +1,9 @@
-"""Mode pipeline: the same launches synchronously, in one list, and through a ring of slots.
+"""Mode pipeline: submits the same launches one by one with a wait after each, in one list of
+commands, and through a ring of slots.
 
-The three ways take turns within one run, on the same operands and queue. Each sample is `batch`
-launches from an idle queue to an idle queue, so that no work in flight is left out. The device's
-clock is read only after the launches have ended.
+These three ways to submit take turns within one run, on the same operands and queue. Each sample is
+`batch` launches from an idle queue to an idle queue, so that no work in flight is left out. The
+device's clock is read only after the launches have ended.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class ThreeWays:
 
 
 class Pipelined:
-    """The samples of the pipeline alone, as a `timing.Sampler`."""
+    """A `timing.Sampler` that samples only launches through the ring of slots, not the other ways
+    to submit.
+    """
 
     primary = "host"
 

@@ -65,7 +65,7 @@ class Probe:
 
     def close(self) -> None:
         """Closes the samplers. Must not be called after a failure, because closing would wait for
-        the stuck launch. The Bound frees the samplers' resources then.
+        a stuck launch. After a failure the job's Bound frees what the samplers use.
         """
         for one in (self.sampler, self.warms):
             if one is not None:

@@ -21,8 +21,8 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a check: whether it passed, and `error`. This is the "error" object of a row,
-    with the worst error or the first wrong element.
+    """The result of a check. `ok` says whether it passed. `error` has the worst error or the first
+    wrong element. A row of the results file stores `error` under that name.
     """
 
     ok: bool

@@ -196,7 +196,9 @@ def _fits_cache(e: Entrant) -> bool:
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
-    """Checks the kernel again after timing, and sets its row."""
+    """Measures the kernel's share of the roof and checks the kernel again after timing. Sets its
+    row. Does nothing if the row is set already.
+    """
     if e.bound is None or e.row is not None or e.sampler is None:
         return
     nsets = len(e.bound.placements)
@@ -213,8 +215,8 @@ def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> 
 
 
 def _compare(rows: Sequence[Row], threshold: float) -> None:
-    """Writes into every rival's row the ratio of its time to the first kernel's, and
-    the verdict.
+    """Compares every rival with the kernel of the first row. Writes into the rival's row the ratio
+    of the rival's time to that kernel's time, and the verdict (SLOW, FAST, SAME or AMBIGUOUS).
     """
     first = rows[0]
     for row in rows[1:]:

@@ -41,7 +41,9 @@ def draw(
 
 
 def kernels(rows: Sequence[Row]) -> str:
-    """Returns the text that stands for the kernels of some rows in the title."""
+    """Returns the kernels of the rows as text for a title: their names, or only their number if
+    there are more than three.
+    """
     names = list(dict.fromkeys(row.subject.kernel for row in rows))
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} kernels"
 

@@ -67,8 +67,9 @@ def cells(row: Row) -> list[str]:
 
 
 def rows_table(rows: Sequence[Row], sweep: bool = False, notes: bool = True) -> Table:
-    """Returns the table of rows. With `sweep` (the kernel command) it has a column for each swept
-    axis and the kernel's use of registers and memory, and marks the best row of each size.
+    """Returns the table of rows. With `sweep` (the kernel command) the table also has a column for
+    each swept axis, and columns for the kernel's use of registers and memory. It then marks the
+    best row of each size.
     """
     lines = [[*cells(row)[:-1], cells(row)[-1] if notes else "-"] for row in rows]
     columns: Sequence[str] = COLUMNS
