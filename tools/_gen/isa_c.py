@@ -29,8 +29,8 @@ VGPRS = {"vdst", "vsrc1", "vsrc1y", "addr", "data", "data0", "data1", "vaddr", "
 
 
 def width(names: list[str]) -> int:
-    """Returns the bytes of the longest name with its NUL. Names are stored in arrays of char,
-    because pointers would cost a relocation each.
+    """Returns the size in bytes of the longest name with its NUL. Names are stored in arrays of
+    char, because pointers would cost a relocation each.
     """
     return max(map(len, names)) + 1
 

@@ -66,7 +66,9 @@ def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
 
 
 def line(sizes: Floats, times: Floats) -> tuple[float, float]:
-    """Returns (alpha, beta) with the smallest soft relative error. Neither value is negative."""
+    """Fits times = alpha + beta * sizes and returns (alpha, beta). Neither value is negative. The
+    fit minimises the soft L1 loss of the relative errors.
+    """
     try:
         optimize = importlib.import_module("scipy.optimize")
     except ImportError:

@@ -56,7 +56,8 @@ class Overhead:
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """Returns the median of one of QUANTITIES for one of WAYS, divided by that of "sync".
+        """Returns how a median compares with the way "sync", which waits for each launch: a
+        quotient. `way` is "batched" or "pipelined", `quantity` is "overhead", "host" or "device".
 
         With too few samples the ratio has no interval. Returns None for "sync" itself, and when the
         interval of "sync" reaches zero.

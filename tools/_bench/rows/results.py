@@ -30,8 +30,8 @@ MODES = ("hot", "cold", "latency", "pipeline")
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a row: the four values by which the compare command matches rows, and the
-    device's name.
+    """The subject of a row: what was measured, and where. The compare command matches two rows by
+    kernel, device, axes and mode.
     """
 
     kernel: str
@@ -133,7 +133,7 @@ class Submission:
         )
 
     def as_json(self) -> dict[str, float]:
-        """Returns the values by the names of their columns."""
+        """Returns the numbers of a submission, by the names that they have in a results file."""
         return {
             "ioctls_per_submit": self.ioctls,
             "ib_dwords_per_dispatch": self.ib_dwords,
@@ -156,7 +156,7 @@ class Share:
 
     @property
     def is_known(self) -> bool:
-        """True if there are enough rounds for an interval."""
+        """True if there are enough rounds for a 95 % interval of the row's share of its roof."""
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:

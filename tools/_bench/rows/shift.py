@@ -163,8 +163,9 @@ def _widened(shift: Shift, doubt: float) -> Shift:
 
 
 def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
-    """Returns the share of its time by which a launch may take longer because a thread starts late.
-    The share is at most 1: even if that thread never starts, the other one does all the work.
+    """Returns the share of its time by which a launch on a busy CPU may take longer because its
+    second thread starts late. The share is at most 1: even if that thread never starts, the first
+    one does all the work. On an idle CPU or another device the share is 0.
     """
     others = (row.get("noise") or {}).get("others_percent")
     busy = others is not None and others >= BUSY_PERCENT

@@ -122,9 +122,10 @@ def _features(
 ) -> tuple[list[Floats], list[int], list[float]]:
     """Returns (features, the length scale of each, the prior of each length scale).
 
-    A number is one feature from 0 to 1, halfway between its rank and its logarithm. A word is one
-    feature for each of its values. The products of two numbers, such as the threads of a group or
-    the area of a tile, are features, too.
+    `columns` has the values of one axis in all points. An axis with numbers becomes one feature
+    from 0 to 1: the mean of a number's rank and its logarithm, both scaled to that range. An axis
+    with words becomes one feature for each word. The product of two axes with numbers, such as the
+    threads of a group or the area of a tile, is a feature, too.
     """
     features: list[Floats] = []
     scale_of: list[int] = []
