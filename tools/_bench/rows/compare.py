@@ -31,8 +31,8 @@ _ANOTHER = (
 @dataclass(frozen=True)
 class Pairing:
     """One row of the comparison of two results files. `shift` is the relative change of the row's
-    time. It is None if there was nothing to compare; `verdict` then says why. `machine` is the
-    relative change of the time of the row's reference.
+    time; the change of its reference, if any, is divided out. `shift` is None if there was nothing
+    to compare; `verdict` then says why. `machine` is the relative change of the reference's time.
     """
 
     name: tuple[str, str, str, str]

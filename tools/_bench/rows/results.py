@@ -108,8 +108,8 @@ CACHE_COUNTS = {
 @dataclass(frozen=True)
 class Submission:
     """The average cost of a submission of one dispatch on an emulated device: calls of the kernel
-    driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses of
-    caches.
+    driver, dwords of the IB, bytes over the bus of a card with its own memory, and cache
+    invalidations and flushes.
     """
 
     ioctls: float
@@ -125,8 +125,9 @@ class Submission:
         after: Mapping[str, int],
         n: int,
     ) -> Submission:
-        """Returns the numbers of one submission. Those about caches are means over `n` submissions:
-        `before` and `after` are the emulated card's counters before and after all of them.
+        """Makes a Submission from measured numbers. `before` and `after` are the emulated card's
+        counters (bus, caches) before and after `n` submissions. The Submission stores their mean
+        increase per submission.
         """
         return cls(
             ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}

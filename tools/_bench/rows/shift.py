@@ -64,8 +64,9 @@ class Shift:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of a row. `shift` is relative to the reference. `machine` is the shift of the
-    reference, or None if the files have no common reference.
+    """The verdict of a row. `shift` is the relative change of the row's time; the change of the
+    reference, if any, is divided out. `machine` is the relative change of the reference's time, or
+    None if the files have no common reference.
     """
 
     verdict: str
@@ -122,7 +123,7 @@ def _verdict(own: Shift, beside: Shift, typical: Shift, threshold: float) -> str
 
 
 def _typical(was: Samples, now: Samples) -> Shift:
-    """Returns the shift of the medians."""
+    """Returns the relative change of the median time from `was` to `now`, with its interval."""
     was, now = stats.blocks(was), stats.blocks(now)
     low, high = stats.ratio_interval(was, now)
     return Shift(float(np.median(now) / np.median(was)) - 1, low - 1, high - 1)

@@ -35,7 +35,9 @@ class Summary:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, relative to the median. Infinite when there is no interval."""
+        """Half the width of the 95 % interval, divided by the median. Infinite with too few samples
+        for an interval, or if the median is not positive.
+        """
         if self.n < FEWEST_FOR_INTERVAL or self.median <= 0:
             return math.inf
         return (self.high - self.low) / 2 / self.median
