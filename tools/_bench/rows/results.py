@@ -232,8 +232,8 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """The row as strict JSON. It is kept, because the files are written anew after every row
-        and a row does not change once it is in a report.
+        """The row as strict JSON. The text is made once: the files are written anew after every
+        row, and a row does not change once it is in a report.
         """
         return json.dumps(finite(self.as_json()), allow_nan=False)
 

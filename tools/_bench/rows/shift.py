@@ -107,8 +107,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
 
 
 def rivals(first: Samples, second: Samples, threshold: float) -> Judged:
-    """Compares two kernels whose samples were taken in turns. The machine's changes affect both
-    alike, so the medians are compared.
+    """Compares the median times of two kernels whose samples were taken in turns. A change of the
+    machine's speed affects both alike, so no reference is needed.
     """
     found, p = _typical(first, second), stats.mann_whitney(*map(stats.blocks, (first, second)))
     return Judged(_verdict(found, found, found, threshold), found, p, None)
@@ -174,8 +174,9 @@ def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
-    """Returns the uncertainty of a row. In each file this is the relative distance between the two
-    quantiles `at` (fastest, quick) of the row's samples. The larger of the two counts.
+    """Returns the uncertainty of a row: the relative distance between two quantiles of its samples.
+    `at` has the two quantiles (fastest, quick). Of the distances in the two files, the larger
+    counts.
     """
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)

@@ -79,8 +79,8 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """Returns the distance between the quartiles, divided by the median. A tail of the
-    distribution does not change this figure; a second mode does.
+    """Returns the distance between the quartiles, divided by the median. A tail of the distribution
+    does not change this figure; a second peak of the distribution does.
     """
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf
