@@ -55,7 +55,9 @@ def package(kit: Path) -> None:
 
 
 def wheels(kit: Path, pythons: Sequence[str] = PYTHONS) -> None:
-    """Puts wheels of NEEDED and of the packages that these need into the kit, for each Python."""
+    """Puts wheels of the package's dependencies (NEEDED), and of what these depend on, into the
+    kit, for each Python.
+    """
     numpies: dict[str, Path] = {}
     with tempfile.TemporaryDirectory() as folder:
         for python in pythons:

@@ -1,9 +1,9 @@
-"""Prints lines per layer and files that have grown too long (`make loc`), or all rooms (--rooms).
+"""Counts the lines of code of each layer and lists the files that are too long (`make loc`).
 
-A room is a folder of sources. --tokens REV counts the tokens of the rooms that a launch runs
-through, now and at commit REV. --rooms exits 1 when a room has too many files, has no sentence that
-describes it, or breaks the order of imports. Exit code 2: an argument names no checkout, commit or
-folder.
+A room is a folder of sources. --tokens REV counts the tokens of the rooms whose code a launch
+executes, now and at commit REV. --rooms prints all rooms. It exits 1 when a room has too many
+files, has no sentence that describes it, or breaks the order of imports. Exit code 2: an argument
+names no checkout, commit or folder.
 """
 
 from __future__ import annotations

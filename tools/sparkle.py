@@ -139,7 +139,8 @@ def _set_aside_nonsense() -> list[str]:
     """Unsets environment variables of the cpu backend that have wrong values, so that the other
     backends can be examined.
 
-    Returns discover()'s complaints about these variables. Raises ValueError for any other.
+    Returns discover()'s complaints about these variables. Raises ValueError if discover() complains
+    about anything else.
     """
     import sparkle_drv as sp
 

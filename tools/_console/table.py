@@ -116,7 +116,7 @@ class Table:
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO | None = None) -> None:
-    """Prints a table none of whose columns is kept or droppable."""
+    """Prints a table. Columns without any text are left out; a narrow terminal shows all others."""
     Table(columns, rows).show(out)
 
 

@@ -32,7 +32,9 @@ def read() -> dict[int, list[isa_rows.Row]]:
 
 
 def python_table(gen: int) -> str:
-    """Returns the table's text for the package: one row per line, without notes."""
+    """Returns the Python file that holds the rows of rdna2.isa (`gen` 10) or rdna3.isa (11) for the
+    package, without their notes.
+    """
     lines = []
     for line in (ROOT / SOURCES[gen]).read_text().splitlines():
         if facts := " ".join(line.partition("#")[0].split()):

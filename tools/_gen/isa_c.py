@@ -29,8 +29,8 @@ VGPRS = {"vdst", "vsrc1", "vsrc1y", "addr", "data", "data0", "data1", "vaddr", "
 
 
 def width(names: list[str]) -> int:
-    """Returns the bytes of the longest name with its NUL. Names are stored in arrays of char,
-    because pointers would cost a relocation each.
+    """Returns the size in bytes of the longest name with its NUL. Names are stored in arrays of
+    char, because pointers would cost a relocation each.
     """
     return max(map(len, names)) + 1
 
@@ -130,7 +130,9 @@ def place(field: isa_formats.Field) -> str:
 
 
 def is_signed(gen: int, form: str, field: str) -> bool:
-    """True if the field is a signed number. For FLAT the decoder also looks at the segment."""
+    """True if the field is a signed number. FLAT's offset counts as signed here; the decoder makes
+    it unsigned in segment 0.
+    """
     return field == "simm16" or (field == "offset" and form in ("SMEM", "FLAT"))
 
 
@@ -269,8 +271,8 @@ class Tables:
         return name, max(known) + 1
 
     def format(self, form: isa_formats.Format, rows: tuple[str, int]) -> str:
-        """Adds the C array of a format's modifiers to the text. Returns the C initialiser of the
-        format's struct sp_isa_format.
+        """Adds to the text the C array of a format's modifiers, the fields that hold no operand.
+        Returns the C initialiser of the format's struct sp_isa_format.
         """
         lines = modifier_lines(self.gen, form)
         name = f"modifiers_{form.name.lower()}"

@@ -151,7 +151,7 @@ def _braces(values: Iterable[int]) -> str:
 
 
 def _addresses(cls: type[bits.Record]) -> int:
-    """Returns a mask of the dwords at which an address begins."""
+    """Returns a mask: bit i is 1 if an address begins at dword i of the packet."""
     found = at = 0
     for element in cls.ELEMENTS.values():
         found |= isinstance(element, bits.Addr) << at

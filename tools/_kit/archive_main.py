@@ -122,7 +122,9 @@ def owner(path):
 
 
 def unpack(archive, manifest, place):
-    """Unpacks this Python's wheels and this package's into the folder `place`."""
+    """Unpacks the wheels for the running Python, and the shared libraries of `manifest`, into the
+    folder `place`.
+    """
     for name in manifest["pythons"][tag()]:
         with archive.open("wheels/" + name) as packed, tempfile.TemporaryFile() as whole:
             shutil.copyfileobj(packed, whole)

@@ -33,7 +33,7 @@ class Arrow:
 
 @dataclass
 class Room:
-    """A folder, or a module directly in the package."""
+    """A room: a folder with its sources, or one module directly in sparkle_drv/."""
 
     name: str
     files: list[str] = field(default_factory=list)

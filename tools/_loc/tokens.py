@@ -1,4 +1,4 @@
-"""Counts the tokens of the folders ("rooms") that a launch runs through, at an earlier commit and
+"""Counts the tokens of the folders ("rooms") whose code a launch executes, at an earlier commit and
 in the working tree.
 
 A token is what the compiler reads: comments, docstrings and blanks do not count. git follows
@@ -57,13 +57,15 @@ class Size:
 
 
 def of_c(text: str) -> Size:
-    """Returns the size of C code, with its preprocessor lines."""
+    """Returns the tokens and lines of C code. Preprocessor lines count, too."""
     found = [match for match in _C.finditer(text) if not match["skip"]]
     return Size(len(found), len({text.count("\n", 0, match.start()) for match in found}))
 
 
 def of_python(text: str) -> Size:
-    """Returns the size of Python code. An f-string is one token under every version of Python."""
+    """Returns the tokens and lines of Python code. An f-string is one token under every version of
+    Python.
+    """
     said = _strings_alone(ast.parse(text))
     lines, tokens, inside = set(), 0, 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -90,7 +92,7 @@ def _strings_alone(tree: ast.Module) -> set[int]:
 
 
 def of(path: str, text: str) -> Size:
-    """Returns the size of one file."""
+    """Returns the tokens and lines of a C or Python file."""
     return of_python(text) if path.endswith(".py") else of_c(text)
 
 

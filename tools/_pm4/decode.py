@@ -60,8 +60,8 @@ def decode(args: argparse.Namespace) -> int:
 
 
 def notes(ibs: list[Ib]) -> dict[tuple[int, int], str]:
-    """Returns for each INDIRECT_BUFFER packet its target, or a note that the input does
-    not have it.
+    """Returns notes by (IB, position of a packet): why dwords are unknown, Mesa's trace points, and
+    the target of an INDIRECT_BUFFER packet. If no IB of the input is that target, the note says so.
     """
     found: dict[tuple[int, int], str] = {}
     for number, ib in enumerate(ibs):

@@ -1,4 +1,6 @@
-"""The diff command: compares two inputs by their meaning."""
+"""The diff command: compares two command streams by the registers that their dispatches see and the
+packets that run.
+"""
 
 from __future__ import annotations
 

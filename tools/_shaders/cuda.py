@@ -97,8 +97,8 @@ def _install() -> None:
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Compiles a source to PTX. Raises Failed with the messages of nvcc (warnings too)
-    or of ptxas.
+    """Compiles a source to PTX. Raises Failed with the messages if nvcc or ptxas fails. A warning
+    of nvcc counts as a failure.
     """
     # The compiler runs in the source's folder, so that the PTX does not contain the checkout's
     # path.

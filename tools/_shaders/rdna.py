@@ -32,8 +32,8 @@ def prepare() -> None:
 
 
 def compile(source: Path, target: str, out: Path) -> None:
-    """Compiles a source to a code object. Raises Failed with the compiler's messages,
-    warnings too.
+    """Compiles a source to a code object. Raises Failed with the compiler's messages if it fails or
+    warns.
     """
     command = [COMPILER, *FLAGS, f"--ld-path={shutil.which(LINKER)}", f"-mcpu={target}"]
     # The compiler runs in the source's folder, so that the blob does not contain the checkout's

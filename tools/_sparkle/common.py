@@ -23,8 +23,8 @@ def shape(text: str) -> tuple[int, ...]:
 
 
 def of(dims: int, what: str) -> Any:
-    """Returns a parser for argparse that reads as `shape` does, but accepts only `dims` sizes. Its
-    error says that `what` was expected.
+    """Returns a parser for argparse that reads `dims` sizes: (2, 3) for "2x3" if `dims` is 2. If
+    their number is another, its error says that `what` was expected.
     """
 
     def exactly(text: str) -> tuple[int, ...]:

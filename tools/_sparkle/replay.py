@@ -80,7 +80,9 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def verified(found: list[Any]) -> list[str]:
-    """Returns lines that say whether all decisions are the same, and which differ."""
+    """Returns lines of text: whether all decisions of the replay are the same as the recorded ones,
+    and which differ.
+    """
     other = [(number, one) for number, one in enumerate(found, 1) if not one.same]
     if not other:
         return [f"{len(found)} decisions, all are the same"]

@@ -72,8 +72,9 @@ def _series(
 
 
 def metric(rows: Sequence[Row]) -> tuple[str, Any]:
-    """Returns (label of the axis, function row -> (value, low, high)): the first of GFLOPS, GB/s
-    and us that all rows have.
+    """Returns (label of the axis, function) for the metric that a drawing shows. The metric is the
+    first of GFLOPS, GB/s and us that all rows have. The function takes a row and returns (value,
+    low end, high end of its interval).
     """
     if rows[0].subject.emulated:
         return "time of the host in us", _us

@@ -33,8 +33,8 @@ def merit(row: Row) -> float:
 def best(rows: Sequence[Row]) -> list[int]:
     """Returns the indices of the rows that are the best of their kernel, device, mode and size.
 
-    An unverified row, a row of an emulated device, or the only row of its size is never marked.
-    Rows have one size when their arrays, flops and bytes are the same.
+    The result never has an unverified row, a row of an emulated device, or the only row of its
+    size. Rows have one size when their arrays, flops and bytes are the same.
     """
     found: dict[tuple[Any, ...], list[int]] = {}
     for at, row in enumerate(rows):
@@ -56,7 +56,7 @@ def widened(
     columns: Sequence[str], rows: Sequence[Row], lines: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], list[list[str]]]:
     """Returns (columns, lines) with added columns: one for each swept axis, one that marks the best
-    rows, and the kernel's resources. "axes" shows the other axes.
+    rows, and the kernel's resources. The column "axes" keeps only the axes that are not swept.
     """
     names, at, marked = swept(rows), columns.index("axes"), best(rows)
     made = []

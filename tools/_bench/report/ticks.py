@@ -54,8 +54,9 @@ def plain(axes: Any, which: str, log: bool, binary: bool = False) -> None:
 def place(
     sheet: Any, axes: Any, points: Sequence[tuple[float, float]], colours: Sequence[str]
 ) -> None:
-    """Writes 1, 2, 3 ... at the points, where each number covers no other number and no point. A
-    far number gets a line to its point. Everything else must be drawn before.
+    """Numbers the points: writes 1, 2, 3 ... beside them, where a number covers no other number and
+    no point if possible. A far number gets a line to its point. Call this after everything else has
+    been drawn.
     """
     sheet.figure.draw_without_rendering()
     scale = sheet.figure.dpi / 72

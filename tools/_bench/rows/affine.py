@@ -26,8 +26,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fit:
-    """`alpha_ns` and `beta_ns_per_byte` of a fit with their 95 % intervals. `worst` is the largest
-    error at a measured size, relative to the time measured there.
+    """A fit of time = alpha + beta * size to transfers: `alpha_ns` and `beta_ns_per_byte`, with
+    their 95 % intervals. `worst` is the largest error at a measured size, relative to the time
+    measured there.
     """
 
     alpha_ns: float
@@ -47,8 +48,9 @@ class Fit:
 
 
 def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
-    """Fits samples in ns by size in bytes. Returns None for fewer than two sizes. The same samples
-    give the same fit. Raises UsageError without scipy.
+    """Fits time = alpha + beta * size to the times of transfers. `samples` has the times in ns by
+    size in bytes. Returns None for fewer than two sizes. The same samples and seed give the same
+    fit. Raises UsageError without scipy.
     """
     if len(samples) < 2:
         return None
@@ -66,7 +68,9 @@ def fit(samples: Mapping[int, Sequence[float]], seed: int = 0) -> Fit | None:
 
 
 def line(sizes: Floats, times: Floats) -> tuple[float, float]:
-    """Returns (alpha, beta) with the smallest soft relative error. Neither value is negative."""
+    """Fits times = alpha + beta * sizes and returns (alpha, beta). Neither value is negative. The
+    fit minimises the soft L1 loss of the relative errors.
+    """
     try:
         optimize = importlib.import_module("scipy.optimize")
     except ImportError:

@@ -30,8 +30,9 @@ _ANOTHER = (
 
 @dataclass(frozen=True)
 class Pairing:
-    """One row of the comparison. Without a shift (None) there was nothing to compare, and `verdict`
-    says why. `machine` says how much longer the reference took in the new file.
+    """One row of the comparison of two results files. `shift` is the relative change of the row's
+    time; the change of its reference, if any, is divided out. `shift` is None if there was nothing
+    to compare; `verdict` then says why. `machine` is the relative change of the reference's time.
     """
 
     name: tuple[str, str, str, str]

@@ -42,21 +42,23 @@ class Way:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The samples of all WAYS to submit, taken in turns on the same operands. `batch` is the number
-    of launches per sample.
+    """The samples of all ways to submit a launch ("sync", "batched" and "pipelined"), taken in
+    turns on the same operands. `batch` is the number of launches per sample.
     """
 
     ways: Mapping[str, Way]
     batch: int
 
     def summary(self, way: str, quantity: str) -> stats.Summary:
-        """Returns the median of one of QUANTITIES for one of WAYS to submit, with its interval, in
-        ns per launch.
+        """Returns the median of the samples, with its interval, in ns per launch. `way` is "sync",
+        "batched" or "pipelined", `quantity` is "overhead", "host" or "device".
         """
         return stats.summarize(self.ways[way].samples(quantity))
 
     def of_sync(self, way: str, quantity: str) -> Ratio | None:
-        """Returns the median of one of QUANTITIES for one of WAYS, divided by that of "sync".
+        """Returns the median of `quantity` for `way`, divided by that for "sync", the way that
+        waits for each launch. `way` is "sync", "batched" or "pipelined", `quantity` is "overhead",
+        "host" or "device".
 
         With too few samples the ratio has no interval. Returns None for "sync" itself, and when the
         interval of "sync" reaches zero.
@@ -89,7 +91,9 @@ class Overhead:
         return made
 
     def flat(self) -> dict[str, float | None]:
-        """Returns the values of CSV_COLUMNS."""
+        """Returns the medians, their intervals and the ratios by the names of their columns in a
+        CSV file (CSV_COLUMNS).
+        """
         cells: dict[str, float | None] = {}
         for way in WAYS:
             for quantity in QUANTITIES:

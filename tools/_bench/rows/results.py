@@ -30,8 +30,8 @@ MODES = ("hot", "cold", "latency", "pipeline")
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a row: the four values by which the compare command matches rows, and the
-    device's name.
+    """The subject of a row: what was measured, and where. The compare command matches two rows by
+    kernel, device, axes and mode.
     """
 
     kernel: str
@@ -108,8 +108,8 @@ CACHE_COUNTS = {
 @dataclass(frozen=True)
 class Submission:
     """The average cost of a submission of one dispatch on an emulated device: calls of the kernel
-    driver, dwords of the IB, bytes over the bus of a card with its own memory, and accesses of
-    caches.
+    driver, dwords of the IB, bytes over the bus of a card with its own memory, and cache
+    invalidations and flushes.
     """
 
     ioctls: float
@@ -125,15 +125,16 @@ class Submission:
         after: Mapping[str, int],
         n: int,
     ) -> Submission:
-        """Returns the numbers of one submission. Those about caches are means over `n` submissions:
-        `before` and `after` are the emulated card's counters before and after all of them.
+        """Makes a Submission from measured numbers. `before` and `after` are the emulated card's
+        counters (bus, caches) before and after `n` submissions. The Submission stores their mean
+        increase per submission.
         """
         return cls(
             ioctls, ib_dwords, {name: (after[name] - before[name]) / n for name in CACHE_COUNTS}
         )
 
     def as_json(self) -> dict[str, float]:
-        """Returns the values by the names of their columns."""
+        """Returns the numbers of a submission, by the names that they have in a results file."""
         return {
             "ioctls_per_submit": self.ioctls,
             "ib_dwords_per_dispatch": self.ib_dwords,
@@ -156,7 +157,7 @@ class Share:
 
     @property
     def is_known(self) -> bool:
-        """True if there are enough rounds for an interval."""
+        """True if there are enough rounds for a 95 % interval of the row's share of its roof."""
         return len(self.row) >= stats.FEWEST_FOR_INTERVAL
 
     def as_json(self) -> dict[str, Any]:
@@ -231,8 +232,8 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """The row as strict JSON. It is kept, because the files are written anew after every row
-        and a row does not change once it is in a report.
+        """The row as strict JSON. The text is made once: the files are written anew after every
+        row, and a row does not change once it is in a report.
         """
         return json.dumps(finite(self.as_json()), allow_nan=False)
 

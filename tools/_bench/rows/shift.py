@@ -64,8 +64,9 @@ class Shift:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of a row. `shift` is relative to the reference. `machine` is the shift of the
-    reference, or None if the files have no common reference.
+    """The verdict of a row. `shift` is the relative change of the row's time; the change of the
+    reference, if any, is divided out. `machine` is the relative change of the reference's time, or
+    None if the files have no common reference.
     """
 
     verdict: str
@@ -106,8 +107,8 @@ def judge(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> J
 
 
 def rivals(first: Samples, second: Samples, threshold: float) -> Judged:
-    """Compares two kernels whose samples were taken in turns. The machine's changes affect both
-    alike, so the medians are compared.
+    """Compares the median times of two kernels whose samples were taken in turns. A change of the
+    machine's speed affects both alike, so no reference is needed.
     """
     found, p = _typical(first, second), stats.mann_whitney(*map(stats.blocks, (first, second)))
     return Judged(_verdict(found, found, found, threshold), found, p, None)
@@ -122,7 +123,7 @@ def _verdict(own: Shift, beside: Shift, typical: Shift, threshold: float) -> str
 
 
 def _typical(was: Samples, now: Samples) -> Shift:
-    """Returns the shift of the medians."""
+    """Returns the relative change of the median time from `was` to `now`, with its interval."""
     was, now = stats.blocks(was), stats.blocks(now)
     low, high = stats.ratio_interval(was, now)
     return Shift(float(np.median(now) / np.median(was)) - 1, low - 1, high - 1)
@@ -163,8 +164,9 @@ def _widened(shift: Shift, doubt: float) -> Shift:
 
 
 def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
-    """Returns the share of its time by which a launch may take longer because a thread starts late.
-    The share is at most 1: even if that thread never starts, the other one does all the work.
+    """Returns the share of its time by which a launch on a busy CPU may take longer because its
+    second thread starts late. The share is at most 1: even if that thread never starts, the first
+    one does all the work. On an idle CPU or another device the share is 0.
     """
     others = (row.get("noise") or {}).get("others_percent")
     busy = others is not None and others >= BUSY_PERCENT
@@ -172,8 +174,9 @@ def _late(row: Mapping[str, Any], fastest_ns: float) -> float:
 
 
 def _doubt(at: tuple[float, float], *samples: stats.Floats) -> float:
-    """Returns the uncertainty of a row. In each file this is the relative distance between the two
-    quantiles `at` (fastest, quick) of the row's samples. The larger of the two counts.
+    """Returns the uncertainty of a row: the relative distance between two quantiles of its samples.
+    `at` has the two quantiles (fastest, quick). Of the distances in the two files, the larger
+    counts.
     """
     ends = [np.quantile(s, at) for s in samples]
     return max(float(quick / fastest) - 1 for fastest, quick in ends)

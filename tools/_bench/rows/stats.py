@@ -35,7 +35,9 @@ class Summary:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, relative to the median. Infinite when there is no interval."""
+        """Half the width of the 95 % interval, divided by the median. Infinite with too few samples
+        for an interval, or if the median is not positive.
+        """
         if self.n < FEWEST_FOR_INTERVAL or self.median <= 0:
             return math.inf
         return (self.high - self.low) / 2 / self.median
@@ -77,8 +79,8 @@ def summarize(samples: npt.ArrayLike) -> Summary:
 
 
 def spread(samples: npt.ArrayLike) -> float:
-    """Returns the distance between the quartiles, divided by the median. A tail of the
-    distribution does not change this figure; a second mode does.
+    """Returns the distance between the quartiles, divided by the median. A tail of the distribution
+    does not change this figure; a second peak of the distribution does.
     """
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / middle) if middle > 0 else math.inf

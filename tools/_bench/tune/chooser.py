@@ -105,8 +105,8 @@ class Chooser:
 
 
 def _columns(points: Sequence[Mapping[str, Value]]) -> Iterator[list[Value]]:
-    """Yields for each axis the values of all points, in order. A group size such as "8x4" gives one
-    such column for each of its numbers.
+    """Yields for each axis a column: its values in all points, in order. An axis of group sizes
+    such as "8x4" gives one column for each number.
     """
     for name in points[0]:
         column = [point[name] for point in points]
@@ -122,9 +122,10 @@ def _features(
 ) -> tuple[list[Floats], list[int], list[float]]:
     """Returns (features, the length scale of each, the prior of each length scale).
 
-    A number is one feature from 0 to 1, halfway between its rank and its logarithm. A word is one
-    feature for each of its values. The products of two numbers, such as the threads of a group or
-    the area of a tile, are features, too.
+    Each of `columns` has the values of one axis in all points. An axis with numbers becomes one
+    feature from 0 to 1: the mean of a number's rank and its logarithm, both scaled to that range.
+    An axis with words becomes one feature for each word. The product of two axes with numbers, such
+    as the threads of a group or the area of a tile, is a feature, too.
     """
     features: list[Floats] = []
     scale_of: list[int] = []

@@ -80,8 +80,8 @@ class Outcome(Generic[P]):
 
 @dataclass
 class Search(Generic[P]):
-    """The search. `admit(plan)` loads and verifies a plan, and returns None if the plan is refused
-    or wrong. `clock` returns seconds.
+    """The search for the fastest plan. `admit(plan)` loads and verifies a plan, and returns None if
+    the plan is refused or wrong. `clock` returns seconds.
 
     The search ends `budget_s` after its start, or a little later: a step that has begun is
     finished.

@@ -1,13 +1,14 @@
-"""The tile plans next to a given plan: legal for the device, and one step away in one direction.
+"""The tile plans next to a given plan: plans that are legal for the device and differ in one part.
 
-Pure functions. A search begins at the plans of `seeds` and goes from a plan to its `neighbours`. A
-backend may still refuse a plan when it loads the kernel (tune.py). Called by search.py.
+Pure functions. A search begins at the plans of `seeds`, one for each algorithm, and goes from a
+plan to its `neighbours`. A backend may still refuse a plan when it loads the kernel (tune.py).
+Called by search.py.
 
-These parts of a plan change, one at a time:
+A neighbour differs in one of these parts:
 
-    gpu   algorithm, outputs per thread, threads per group along m and n, terms of k per step,
+    gpu   outputs per thread, threads per group along m and n, terms of k per step,
           width of vector loads
-    cpu   algorithm, block sizes mc, nc and kc, all threads or one; the micro-tile is fixed
+    cpu   block sizes mc, nc and kc, all threads or one; the micro-tile is fixed
     reduce (gpu only)   threads per group, width of vector loads
 """
 
@@ -79,7 +80,9 @@ def seeds(kernel: str, model: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TileP
 
 
 def neighbours(kernel: str, plan: sp.TilePlan, info: sp.DeviceInfo) -> list[sp.TilePlan]:
-    """Returns every legal plan that is one step from `plan`."""
+    """Returns every legal plan that differs from `plan` in one respect, such as one block size, the
+    threads per group, or the shape of a thread's tile.
+    """
     if kernel.startswith("reduce_"):
         found = _reduce(plan, info)
     elif info.kind == "gpu":

@@ -26,8 +26,9 @@ GROW, SHRINK = 1.3, 0.5
 
 
 class Surrogate:
-    """The Gaussian process. `scale_of[k]` is the index of feature k's length scale. `prior` has the
-    expected logarithms of the length scales.
+    """A Gaussian process that predicts the costs of points. `scale_of[k]` is the index of feature
+    k's length scale. `prior` has the expected logarithm of each length scale, before any cost is
+    known.
     """
 
     def __init__(self, scale_of: npt.NDArray[np.intp], prior: Floats) -> None:
@@ -60,9 +61,10 @@ class Surrogate:
         return mean, np.sqrt(self._variance * np.maximum(1.0 - known, 1e-9))
 
     def _matern(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Returns the correlations of the points and `slope`, the common factor of their
-        derivatives. The derivative by log(l_k) is `slope * 5/3 * (a_k - b_k)**2 / l_k**2` for a
-        length scale l.
+        """Returns (the correlation of each point of `a` with each of `b`, `slope`). `slope` is the
+        common factor of a correlation's derivatives. The derivative by log(l_k) is `slope * 5/3 *
+        (a_k - b_k)**2 / l_k**2`. a_k and b_k are feature k of the two points, l_k is its length
+        scale.
         """
         lengths = np.exp(self._at[self._scale_of])
         p, q = a / lengths, b / lengths
@@ -74,7 +76,8 @@ class Surrogate:
 
     def _solved(self, x: Floats, y: Floats) -> tuple[Floats, Floats, float, Floats]:
         """Returns (the inverse of the Cholesky factor of the correlations, the weights of the
-        points, the variance that fits best, the slopes).
+        points, the variance that fits best, `slope` of _matern). The points have features `x` and
+        costs `y`.
         """
         correlations, slope = self._matern(x, x)
         correlations[np.diag_indices(len(y))] += math.exp(self._at[-1])

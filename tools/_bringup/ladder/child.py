@@ -39,10 +39,12 @@ def run(
     rungs: Sequence[Rung], make_bench: Callable[[], Any], *, timeout_s: float, tell: Tell,
     facts: dict[str, Any], record: Record = no_record,
 ) -> list[Result]:  # fmt: skip
-    """Climbs all rungs and returns the results. `tell` gets each result as it comes.
+    """Climbs all rungs in child processes and returns the results. `tell` gets each result as it
+    comes.
 
     `facts` gets what was learnt about the device, and "interrupted" or "trouble" (an error outside
-    the rungs). `record` makes the context in which the n-th child climbs.
+    the rungs). `record` gets the number of a child process, from 1, and returns the context manager
+    in which that child climbs.
     """
     done: list[Result] = []
     children, began = 0, True

@@ -102,7 +102,7 @@ def gather(uri: str) -> dict[str, Any]:
 
 
 def safely(uri: str) -> dict[str, Any]:
-    """Returns what `gather` returns, or the reason why it failed."""
+    """Returns all facts about the device at a URI, or {"error": reason} if that fails."""
     try:
         return gather(uri)
     except Exception as error:

@@ -1,4 +1,5 @@
-"""Other programs' records of a hang, for the bundle: devcoredumps, RADV's reports, named files.
+"""Other programs' records of a hang, for the bundle: devcoredumps, RADV's reports, and files that
+the user names.
 
 Sizes are bounded. A list names the files that are left out, with the reason. The names of host and
 user, and everything that looks like a serial number, are removed from texts.

@@ -88,7 +88,9 @@ FAMILIES = (
 
 
 def of(uri: str) -> Family:
-    """Returns the family of a URI. Raises NoSuchDevice if no family or no emulated card has it."""
+    """Returns the family of devices to which a URI belongs. Raises NoSuchDevice if there is none,
+    or if the URI names an emulated card that does not exist.
+    """
     for family in FAMILIES:
         if re.fullmatch(family.uris, uri):
             if family.name == "api" and re.match(r"(emu|amd|amdgpu)\b", uri):

@@ -35,7 +35,9 @@ class Bench(Protocol):
         """Closes everything after a failure, so that the next rung finds a newly opened device."""
 
     def abandon(self) -> None:
-        """Drops all open objects without a call to the driver, in which a call may still hang."""
+        """Drops all open objects. Does not call the driver, because an earlier call may still hang
+        there.
+        """
 
     def autopsy(self, error: BaseException) -> dict[str, Any]: ...
 

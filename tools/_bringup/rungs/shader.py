@@ -37,7 +37,7 @@ def dispatch(
 
 
 def expect(what: str, out: Buffer, want: Ints) -> None:
-    """Compares all dwords of the result, and checks that the rest of the buffer is zero."""
+    """Raises Wrong unless `out` begins with the dwords `want` and is zero after them."""
     got = np.frombuffer(bytes(out.map), np.uint32)
     full = np.zeros(got.size, np.uint32)
     full[: want.size] = want

@@ -67,7 +67,7 @@ class Syncobj:
 
 
 def fence_of(gpu: Gpu, job: Job) -> Any:
-    """Returns the initialiser of struct drm_amdgpu_fence."""
+    """Returns the initialiser of the struct drm_amdgpu_fence that names the fence of `job`."""
     return (gpu.ctx, IP[job.ip], 0, job.ring, job.seq)
 
 
