@@ -198,7 +198,7 @@ struct sp_amdgpu_template {
     uint32_t scratch_resource_at;
     /* index in `dwords` of the 64-bit scratch address */
     uint32_t scratch_address_at;
-    /* index in `dwords` of START_X..Z, which NUM_THREAD_X..Z follow */
+    /* index in `dwords` of START_X..Z; NUM_THREAD_X..Z come after them */
     uint32_t start_at;
     uint32_t kernarg_at;
     /* index in `dwords` of the dispatch's dimensions x, y, z; the initiator follows */

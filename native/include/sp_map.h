@@ -72,11 +72,10 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* Kinds of operands: a register, an input or a constant.
- *
- * The rules of SP_MAP_CONVERT: A conversion between integer types wraps around. A conversion from
- * f64 to u8 truncates, then wraps around. All other conversions from a real type to an integer
- * type, and all conversions to bool, give 1 if the value is not 0, else 0. */
+/* The rules of SP_MAP_CONVERT: A conversion between integer types wraps around. A conversion from
+ * f64 to u8 truncates, then wraps around. The other conversions of a real type to an integer type
+ * make truth values, as all conversions to bool do: 1 if the value is not 0, else 0. */
+/* Kinds of operands: a register, an input or a constant. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 

@@ -48,7 +48,7 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
     job->kc = plan->kc ? plan->kc : job->b_in_place && job->m <= FEW_ROWS ? FEW_ROWS_KC : kernel->kc;
     /* Limit the plan's sizes, because sizes beyond the matrix would only waste scratch memory.
      * Slices of equal size are better than a short last one. */
-    const size_t most = 1 << 16; /* limit that keeps products of these sizes from overflowing */
+    const size_t most = 1 << 16; /* limit of each block size: mc * kc and the like then do not overflow */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
     /* fewer terms than planned make the rows of `a` shorter, so take more rows at a time */
     if (kc < job->kc)

@@ -327,7 +327,7 @@ static char *begin_lines(const struct walk *w, size_t j)
     return to;
 }
 
-/* Computes along the rows of c, one row of tiles after the other. */
+/* Computes the tiles of c, one row of tiles after the other. */
 static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, size_t most)
 {
     const struct sp_gemm_kernel *const kernel = w->job->kernel;

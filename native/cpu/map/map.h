@@ -73,7 +73,7 @@ struct sp_map_table {
     /* indexed by [type][op]; NULL: not available */
     sp_map_link_fn *link[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
-    uint32_t chain_nbytes; /* bytes of each array that one pass of a chain handles: eight vectors */
+    uint32_t chain_nbytes; /* bytes of each array that a chain (struct sp_map_link) handles at a time */
     /* Runs a chain for bytes [at, end) of the arrays. end - at is a multiple of chain_nbytes. */
     void (*chain)(const struct sp_map_link *first, size_t at, size_t end);
     struct sp_map_folds fold[SP_MAP_FOLDS][SP_MAP_TYPES];

@@ -39,8 +39,8 @@ struct hot_row {
     /* tuple with one item per argument of the call: the dtype of an array, the type of a number, or
      * the very value that the argument must equal */
     PyObject *meant;
-    /* one bit for each argument of the call; 1: the argument must equal its item of `meant`, 0: it
-     * must only have that type */
+    /* one bit for each argument of the call; 1: the argument must equal its item of `meant`, 0: the
+     * item is the type that the argument must have */
     unsigned long long compared;
     struct hot_queue *queue;
     PyObject *kernel, *kept; /* kept: tuple of pointers whose addresses are in the record */

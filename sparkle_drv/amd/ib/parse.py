@@ -101,7 +101,9 @@ def header(rest: list[Token]) -> dict[str, Any]:
             elif key.text == "padding" and value.text == "unknown":
                 found["complete"] = False
             elif key.text not in ("depth", "ndw"):
-                raise key.error(f"IB has no {key.text[:40]}, only gfx, ip, va and padding")
+                raise key.error(
+                    f"the line IB: expected gfx, ip, va or padding, got {key.text[:40]}"
+                )
         except TextError:
             raise
         except ValueError as error:

@@ -60,8 +60,8 @@ class Estimating:
         return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
-        """Returns the error for a call that has no plan to return: its operands are empty, or bound
-        to a device. The scheduler makes such a call without planning it.
+        """Returns the error of `Context.plan` for a call that the scheduler runs without a plan,
+        because its operands are empty or bound to a device.
         """
         given = (x for x in operands if x is not None)
         told = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{_shape(x)}" for x in given)

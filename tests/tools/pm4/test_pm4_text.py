@@ -153,7 +153,7 @@ WRONG = {  # text -> line, column, part of the reason
     "SET_SH_REG_PAIRS_PACKED COMPUTE_PGM_LO=1": (1, 1, "even number of registers, got 1"),
     "IB gfx=13\nNOP": (1, 8, "13"),
     "IB ip=dma": (1, 7, "expected one of gfx, compute, sdma"),
-    "IB base=1": (1, 4, "IB has no base"),
+    "IB base=1": (1, 4, "expected gfx, ip, va or padding, got base"),
     "BYTES 1 2 3 4": (1, 1, "four bytes are a dword"),
     "BYTES 1 256": (1, 9, "0..0xff"),
     "BYTES 1\nNOP": (2, 1, "nothing can follow"),

@@ -47,8 +47,8 @@ static void one_run(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns 1 if nchw_3x3.inc, which reads the image without a window, can compute this
- * convolution. */
+/* Returns 1 if nchw_3x3.inc can compute this convolution. It reads the image in place; the other
+ * kernels read a copy of its rows, the window. */
 static int is_nine(const struct sp_conv *v, int64_t narrowest)
 {
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;

@@ -1,7 +1,8 @@
-"""The class of work of a task, for the cost model, and its size.
+"""The class of work of a graph's task, for the cost model, and the task's size.
 
-Products and reductions of arrays have the class of single calls (model/operations.py). Expressions
-are predicted from their operations (model/expressions.py).
+A product or reduction of arrays has the same class as the same call outside of a graph
+(model/operations.py). The time of an expression is predicted from its operations
+(model/expressions.py).
 """
 
 from __future__ import annotations
