@@ -129,7 +129,8 @@ def answer(machine: Machine, figure: str, heard: int) -> float:
             return float(machine.lines[heard][1].removeprefix(figure))
         time.sleep(0.001)
     raise AssertionError(
-        f"{machine.name}: expected a line with the figure {figure!r} within 90 s, got none"
+        f"{machine.name}: expected a line with the figure {figure!r} within 90 s, got none; "
+        f"the process {'runs' if machine.process.poll() is None else 'has ended'}"
     )
 
 

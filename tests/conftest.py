@@ -44,7 +44,7 @@ settings.register_profile(
 settings.load_profile("tests")
 
 WATCHDOG = pytest.StashKey[Watchdog]()
-# Folders of tests whose subject is not sparkle_drv/, and whose lines of it other tests run.
+# Folders of tests of other code than sparkle_drv/. Other tests run the same lines of sparkle_drv/.
 OTHERS = ("benchmarks", "tools/bench", "tools/bringup", "tools/kernel")
 VARIANTS = 16  # so many variants of a test, evenly spread, are measured at most
 HANGS_AFTER_S = 60  # after a test's own timeout

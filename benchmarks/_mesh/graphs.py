@@ -52,7 +52,10 @@ def graphs(options: Options) -> Figures:
         graph, check = _chains(ctx, range(len(uris)))
         for end in ends:
             if not end.poll(120) or not end.recv():
-                raise Wrong("a process with one chain of products: expected a result in 120 s")
+                raise Wrong(
+                    "a process with one chain of products: expected a right result within 120 s, "
+                    "got a wrong one or none"
+                )
         ratios = []
         for at in range(options.rounds):
             taken = {}

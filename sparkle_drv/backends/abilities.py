@@ -169,7 +169,9 @@ class KeepsLanes(Protocol):
 
     @property
     def lanes(self) -> base.Lanes:
-        """The simulated clock. Threads tell it when they begin to run, to wait and to end."""
+        """The backend's simulated clock. The thread of each lane tells it when the lane starts,
+        begins to wait, and ends.
+        """
 
 
 class TellsPeer(Protocol):

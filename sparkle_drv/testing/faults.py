@@ -112,8 +112,10 @@ class Fault:
             if not equals:
                 raise ValueError(f"{line!r}: expected NAME=VALUE, got {pair!r}")
             if name not in KINDS.get(what, {}) or name in parameters:
+                known = ", ".join(KINDS.get(what, {})) or "none"
                 raise ValueError(
-                    f"{line!r}: expected each parameter of {what} at most once, got {name!r}"
+                    f"{line!r}: expected parameters of {what} ({known}), each at most once, "
+                    f"got {name!r}"
                 )
             parameters[name] = int(value, 0) if value[:1].isdigit() else value
         try:

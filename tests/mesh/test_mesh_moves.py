@@ -96,7 +96,11 @@ def test_wrong_arguments(opened):
             (lambda: one.broadcast([a, b], big), ValueError, "root: expected a device of"),
             (lambda: one.broadcast([a, ints], "cpu"), ValueError, r"arrays\[1\]: expected float32"),
             (lambda: one.scatter(big, [a]), ValueError, "arrays: expected 2 Arrays, got 1"),
-            (lambda: one.scatter(a, [a, b]), ValueError, "expected 4 rows in all to match src"),
+            (
+                lambda: one.scatter(a, [a, b]),
+                ValueError,
+                "arrays: expected 4 rows in all to match src, got 8",
+            ),
             (lambda: one.scatter(wide, [a, b]), ValueError, "arrays: expected parts of src"),
             (lambda: one.scatter(none, [a, b]), ValueError, "arrays: expected parts of src"),
             (lambda: one.scatter(foreign, [a, b]), ValueError, "src: expected an Array of <Mesh"),

@@ -71,7 +71,7 @@ static struct sp_engine *engine_for(struct sp_amdgpu_queue *q, const struct need
     return &q->engine[dma ? SP_ENGINE_DMA : SP_ENGINE_COMPUTE];
 }
 
-/* Returns 1 if these records would make the same IB again. */
+/* Returns 1 if the command records whose needs are `n` would make the same IB again. */
 static int is_cacheable(const struct sp_amdgpu_queue *q, const struct needs *n, const struct sp_engine *e)
 {
     return e == &q->engine[SP_ENGINE_COMPUTE] && !n->waits && !n->stamps && !n->bounce_nbytes && !n->scratch.wave_nbytes;

@@ -12,7 +12,7 @@ enum { SP_CP_PACKET_MAX = 0x4001 };
 struct sp_cp {
     struct sp_emu_hwq *q;
     struct sp_emu_exec *x;
-    const struct sp_packet *desc; /* declaration of the packet */
+    const struct sp_packet *desc; /* the packet's row of a table */
     uint64_t va;                  /* address of the packet */
     uint64_t next;                /* address of the next packet; handlers may change it */
     /* address after the IB's last packet; a chained IB changes `next` and `end` */

@@ -10,8 +10,8 @@ struct hot_prepared {
      * timeline value but 0 or a negative number, the method `go` calls `again` with the prepared
      * launch and that number. */
     PyObject *kept, *again;
-    /* what `go` launches; changed only together with its owner `kept`, because another thread may
-     * run `go` */
+    /* the submission that the method `go` launches. It is replaced together with `kept`, which owns
+     * its memory, because another thread may be in `go`. */
     struct sp_submission *prepared;
     int64_t last; /* the last timeline value that `go` returned */
 };

@@ -140,7 +140,9 @@ def _word(rest: list[Token], at: int, wanted: str) -> tuple[int, Token]:
     if at >= len(rest):
         end = rest[-1]
         raise TextError(
-            end.line, end.column + len(end.text), f"expected {wanted} here, got the end of the text"
+            end.line,
+            end.column + len(end.text),
+            f"expected {wanted} here, got the end of the statement",
         )
     if rest[at].text in "={},":
         raise rest[at].error(f"expected {wanted}, got {rest[at].text!r}")

@@ -145,7 +145,7 @@ class Endpoint:
 
     def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
         if not self.credit.admit():
-            raise Refused("there is no room for another session; end one first")
+            raise Refused("there is no room for another session")
         channel = Channel(
             keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
             urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,

@@ -50,7 +50,9 @@ class Work(Protocol):
 
 
 class Lane:
-    """The queue that the client names `number`. Only one thread calls `give`."""
+    """A queue of the node's device with its two threads: one submits the client's work, the other
+    reports how it ended. The client knows the queue by `number`. Only one thread calls `give`.
+    """
 
     def __init__(self, channel: Channel, number: int, queue: Queue) -> None:
         self._channel, self.number, self.queue = channel, number, queue

@@ -94,7 +94,8 @@ class Line:
 
 def _fields(given: Any, *kinds: type) -> Any:
     if type(given) is not list or [type(one) for one in given] != list(kinds):
-        raise Damaged("timeline: faults, times: expected lists of lists, got another value")
+        wanted = ", ".join(kind.__name__ for kind in kinds)
+        raise Damaged(f"timeline: faults, times: expected entries of ({wanted}), got another value")
     return given
 
 

@@ -183,11 +183,14 @@ def timely(
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if first <= here <= last:
         return
-    bound = f"expired at {written(last)}" if here > last else f"not valid before {written(first)}"
+    if here > last:
+        bound = f"has expired at {written(last)}"
+    else:
+        bound = f"is not valid before {written(first)}"
     clocks = f"clock of {reader}: {written(here)}"
     if theirs is not None:
         clocks += f", of its sender: {written(_since_1970(theirs))}"
-    raise Refused(f"{whose}: the certificate is {bound}; {clocks}: {advice}")
+    raise Refused(f"{whose}: the certificate {bound}; {clocks}: {advice}")
 
 
 def _since_1970(seconds: int) -> datetime:

@@ -168,7 +168,7 @@ class Gemm(CallableBase):
         kernel, tile = plans.gemm(dev, m, n, k, tag, algo, b is not None)
         if b is not None:
             b = staging.readable("b", b, dev)
-            check.same_dtype("b", b.dtype, "dtype", np.dtype(dtype))
+            check.same_dtype("b", b.dtype, "this plan", np.dtype(dtype))
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
             kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)
         tail = m, n, k, k, 1, n, 1, n, act

@@ -80,7 +80,9 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("copy: expected None or True: a Constant gives out copies only")
+            raise ValueError(
+                "copy: expected None or True, got False: a Constant gives out copies only"
+            )
         return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     def close(self) -> None:

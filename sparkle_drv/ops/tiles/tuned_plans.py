@@ -105,7 +105,8 @@ def _entry(given: Mapping[str, Any]) -> Entry:
             raise TypeError(f"{name}: expected text, got {value!r}")
     if len(levels) > 2 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
         raise ValueError(
-            f"plan: expected at most 2 levels of 3 sizes, from 0 to 2**31 - 1 each, got {sizes}"
+            "plan: expected at most 2 levels, and sizes, vector and threads from 0 to 2**31 - 1, "
+            f"got {len(levels)} levels and {sizes}"
         )
     best = float(given["best_s"])
     plan = TilePlan(**fields, levels=tuple(levels), source="tuned")

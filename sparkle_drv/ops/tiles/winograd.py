@@ -125,12 +125,12 @@ def levels(micro: tuple[int, int], caches: Caches, shape: Geometry, m: int) -> L
 def _group(rows: int, caches: Caches, shape: Geometry, m: int) -> int:
     """Returns the number of tiles of a group, a multiple of the micro-tile's `rows` if possible.
 
-    The transformed patches (inputs of the tiles) of a group take half of L2. A group has two
-    micro-tiles at least, so that weights are read half as often. With stride 2 one micro-tile
-    suffices, because many matrices of weights are multiplied with several rows of each tile. If the
-    weights take more than a third of L3, a group has FAR_TILES tiles at least. The patches of
-    F(6x6) are nearly twice as large. So its groups have one micro-tile, because the weights need
-    the rest of L2.
+    A group's transformed patches (inputs of the tiles) take half of L2, but a group has at least
+    * two micro-tiles, so that weights are read half as often;
+    * one micro-tile with stride 2, where each tile uses a matrix of weights for several rows;
+    * FAR_TILES tiles, if the weights take more than a third of L3.
+    A group of F(6x6) has one micro-tile: its patches are nearly twice as large, and the weights
+    need the rest of L2.
     """
     tiles = tiles_of(shape, m)
     if m == 6:

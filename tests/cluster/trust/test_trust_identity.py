@@ -135,7 +135,7 @@ def test_an_expired_certificate(box, clock):
     clock.ahead = timedelta(days=2)
     refused(
         box,
-        "cert.pem: the certificate is expired at 20",
+        "cert.pem: the certificate has expired at 20",
         "clock of this machine: 20",
         "sparkle certs renew",
     )
@@ -148,7 +148,7 @@ def test_a_certificate_of_tomorrow(box, clock):
 
 def test_an_expired_ca(box, clock):
     clock.ahead = timedelta(days=4000)
-    refused(box, "ca.pem: the certificate is expired at 20", "clock of this machine: 20")
+    refused(box, "ca.pem: the certificate has expired at 20", "clock of this machine: 20")
 
 
 def test_a_revoked_certificate(box, world):

@@ -124,7 +124,9 @@ def test_what_does_not_fit_says_what_is_needed_and_what_there_is(made):
         node.memory_nbytes = 3 * a.nbytes
     g._run.forget()
     with pytest.raises(
-        Impossible, match=r"do not fit the .* memory: .*cpu: \d+ bytes are needed, it has 49152"
+        Impossible,
+        match=r"its arrays do not fit the devices' memory: .*"
+        r"cpu: \d+ bytes are needed, it has 49152",
     ):
         g.run()
     for node in executor.costs.nodes.values():

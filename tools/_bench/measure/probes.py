@@ -1,8 +1,8 @@
 """Probes: the roofs' kernels, sized for one row, and the highest rates that any row of a device has
 reached.
 
-interleaved_roofs.py takes the samples. Only the highest rates are kept from row to row, for the
-drawing.
+interleaved_roofs.py takes the samples. Only the highest rates are kept from row to row: they are
+the roofs of the chart that --svg draws.
 """
 
 from __future__ import annotations

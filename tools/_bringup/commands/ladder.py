@@ -99,7 +99,10 @@ def run(args: argparse.Namespace) -> int:
     if any(rung.hangs for rung in rungs) and not args.allow_hang and not args.list:
         raise UsageError("rungs that hang the GPU on purpose need --allow-hang")
     if not rungs:
-        raise UsageError(f"no rung from {args.first} to {args.last}; expected --from below --to")
+        raise UsageError(
+            f"no rung from {args.first} to {args.last}: expected --from at or before --to, and "
+            "--allow-hang for rungs that hang the GPU"
+        )
     out = sys.stderr if args.json == "-" else sys.stdout
     if args.list:
         _list(rungs, out)

@@ -200,7 +200,7 @@ void kmd_card_start(struct kmd_card *card)
     }
 }
 
-/* Stops the rings of a card. Call it with `closing` of the machine set. */
+/* Stops the rings of a card. The caller has set machine->closing before. */
 void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
 {
     struct kmd_ring *ring;
