@@ -48,10 +48,10 @@ radv: Any = importlib.import_module("run")
 CHIPS = ("gfx1036", "gfx1100")
 C, GO, SUBMIT = "sparkle_drv, C", "sparkle_drv, go()", "sparkle_drv, q.submit(c)"
 WAYS = {"c": C, "go": GO, "submit": SUBMIT}
-# the target for each of our ways to submit: the largest ratio of its time to RADV's
+# for each of our three measurements: the largest ratio of its time to RADV's that meets the target
 TARGETS = {C: 0.45, GO: 0.45, SUBMIT: 1.2}
 N = 1000
-WARM_UP = 100  # first submissions of a process, which do not count
+WARM_UP = 100  # number of first submissions of a process that the results leave out
 TIMEOUT_S = 120
 HELPER = ROOT / "benchmarks" / "kernels" / "amdgpu_submit.c"
 
@@ -125,7 +125,7 @@ def ours(chip: str, way: str, count: int) -> int:
     RADV's side (tests/radv/vk_compute.c) does.
     """
     import sparkle_drv as sp
-    from sparkle_drv.testing import calls  # the import also registers emu:
+    from sparkle_drv.testing import calls  # the import also registers the emulated GPUs (emu: URIs)
 
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(N, np.float32) for _ in range(2))

@@ -38,7 +38,7 @@ SIDES = ("ssl", "zenoh", "engine", "device")
 FIGURES = (("ask", "us"), ("bulk", "MB/s"))
 OF_DEVICES = (("down", "MB/s"), ("launch", "us"), ("hundred", "us"))
 RATIOS = (("engine", "zenoh"), ("device", "zenoh"), ("device", "ssl"), ("zenoh", "ssl"))
-HUNDREDS = 20  # per round, measurements of `hundred`: the time of 100 launches and one wait
+HUNDREDS = 20  # how often a round measures `hundred`: the time of 100 launches and one wait
 
 
 def main() -> int:

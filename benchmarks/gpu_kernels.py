@@ -44,7 +44,7 @@ ROUNDS = 7
 TARGET_S = 0.05  # approximate seconds of one round of a row
 SAMPLES = 64  # elements of a result that are compared with float64
 KERNEL_US = 10.0
-STEPS = 300  # kernels in each time that `overhead` measures
+STEPS = 300  # launches in each loop that `overhead` times
 DEPTH = 3
 Row = dict[str, Any]
 

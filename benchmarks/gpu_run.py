@@ -54,8 +54,8 @@ class Step:
     limit_s: int  # seconds after which the script is stopped on a GPU: nine minutes at most
     fake_limit_s: int
     words: str
-    more: str  # options that are appended to `words` on a GPU
-    fake_more: str  # options that are appended to `words` on the fake driver
+    more: str  # options that a run on a GPU adds to those in `words`
+    fake_more: str  # options that a run on the fake driver adds to those in `words`
 
 
 # The first four minutes show whether the package works, the last eight how fast it is. The limits
@@ -117,7 +117,8 @@ class Results:
         """
         with contextlib.suppress(OSError, ValueError):
             if self._take_up((self.out / SUMMARY).read_text()):
-                archive = archive or self.out / ARCHIVE  # OUT has no logs; the archive has them
+                # the logs are only in the archive, not in the folder OUT
+                archive = archive or self.out / ARCHIVE
         if archive is None:
             return
         try:

@@ -68,7 +68,8 @@ def main(argv: Sequence[str]) -> int:
 def _main(args: argparse.Namespace) -> int:
     told = results.finite(_measured(args, _todo(args)))
     whole = options.is_whole(args, parser(), ("isa", "b")) and not told["interrupted"]
-    whole &= args.budget_s >= BUDGET_S  # a smaller budget cuts searches short
+    # with a smaller budget, the searches for tile plans end early
+    whole &= args.budget_s >= BUDGET_S
     name = "tile_model" if whole else ""
     kept = options.keep(args, "tile_model.py", told, report.markdown(told), name)
     well = not told["interrupted"] and not any(report.is_failed(row) for row in told["rows"])

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 CUBES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-# m, n, k of products with a small extent: batches of a classifier, attention heads, and each extent
-# small in turn.
+# (m, n, k) of products with at least one small extent, as in classifiers and attention heads.
 SKINNY = (
     (8, 2048, 2048), (64, 1000, 2048), (2048, 8, 2048), (2048, 2048, 8), (2048, 2048, 32),
     (16, 16, 4096), (196, 64, 576), (3136, 64, 64),

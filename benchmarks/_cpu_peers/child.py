@@ -49,8 +49,8 @@ class Worker:
         numpy = import_module("numpy")
         self.timers.clear()
         where = Path(folder)
-        # load() gives a view of a buffer. A peer that packs weights once needs an array with its
-        # own data.
+        # numpy.load() returns a view of a buffer. A peer that packs weights only once needs an
+        # array that owns its data, so copy() makes one.
         operands = {path.stem: numpy.load(path).copy() for path in sorted(where.glob("?.npy"))}
         found: dict[str, Any] = {}
         for at, (name, make) in enumerate(self.peer.ways(find(case), operands)):
@@ -66,7 +66,8 @@ class Worker:
                     file = where / f"{self.name}.{at}.npy"
                     numpy.save(file, result)
                     found[name]["file"] = str(file)
-            # a library may raise anything; the case's other ways (`Way`) are still measured
+            # a library may raise anything; the peer's other ways (class Way) to compute this case
+            # are still measured
             except Exception as error:
                 found[name] = {"error": told(error)}
                 continue
@@ -108,8 +109,8 @@ def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], 
 
 def main(argv: list[str]) -> int:
     name, threads = argv
-    # Libraries may print anything to stdout. It is redirected, because the pipe is for answers
-    # alone.
+    # Libraries may print anything to stdout, so stdout becomes a copy of stderr. Only answers go to
+    # the pipe that was stdout.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     serve(name, int(threads), sys.stdin.readline, lambda text: print(text, file=answers))

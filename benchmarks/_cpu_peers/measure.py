@@ -76,7 +76,7 @@ def case(
                 right[f"{process.name} {way}"] = (process, way)
     _timed(found, right, settings)
     for process in processes:
-        with contextlib.suppress(Lost):  # another request reports the lost process
+        with contextlib.suppress(Lost):  # another request reports that the process is lost
             process.ask("drop")
     return found
 

@@ -31,7 +31,7 @@ class Ncnn(Peer):
         option = net.opt
         option.num_threads = self.threads
         for name in ("bf16_storage", "fp16_storage", "fp16_packed", "fp16_arithmetic"):
-            setattr(option, f"use_{name}", False)  # all peers compute in float32
+            setattr(option, f"use_{name}", False)  # compute in float32, as all peers do
         option.use_winograd_convolution = True
         option.use_sgemm_convolution = True
         option.use_packing_layout = True

@@ -28,7 +28,7 @@ class OpenVino(Peer):
         of = case.of
         if isinstance(of, Gemm):
             if of.dtype == "float64":
-                return []  # no way for float64: OpenVINO always computes in float32
+                return []  # OpenVINO always computes in float32, so it cannot be timed in float64
             return [("MatMul", lambda: self._gemm(operands))]
         if isinstance(of, Conv):
             return [("Convolution", lambda: self._conv(of, operands))]

@@ -145,4 +145,4 @@ def _runs(stat: Path) -> bool:
     try:
         return stat.read_text().rpartition(")")[2].split()[:1] == ["R"]
     except OSError:
-        return False  # the thread has ended
+        return False  # the thread has ended, so its stat file is gone

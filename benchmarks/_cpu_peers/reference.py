@@ -69,7 +69,8 @@ def error(got: Array, want: Array) -> float:
         return math.inf
     most, squares = 0.0, 0.0
     flat, true = np.ascontiguousarray(got).reshape(-1), want.reshape(-1)
-    for at in range(0, true.size, 1 << 20):  # in pieces: the arrays of a batch are large
+    # 1 Mi elements at a time, because temporaries of whole arrays would be large
+    for at in range(0, true.size, 1 << 20):
         piece = true[at : at + (1 << 20)]
         worst = float(np.max(np.abs(flat[at : at + (1 << 20)] - piece)))
         if not math.isfinite(worst):  # max() would ignore a NaN

@@ -78,7 +78,7 @@ class Sparkle(Peer):
             return self._way("gemm(dev, a, b, c)", names, c)
 
         plan = self.ops.gemm.plan
-        # In versions of the package whose plan() takes b, b is packed when the plan is made.
+        # In some versions of the package, plan() takes b and packs it at once.
         snapshot = "b" in inspect.signature(plan).parameters
         made = partial(plan, self.dev, of.m, of.n, of.k, a.dtype, **({"b": b} if snapshot else {}))
         right = None if snapshot else b
@@ -118,7 +118,8 @@ class Sparkle(Peer):
             names = {"conv2d": self.ops.conv2d, "dev": self.dev, "x": x, "w": w, "y": y}
             statement = f"y[0] = conv2d(dev, x, w, None, {options})"
 
-            def poison() -> None:  # also frees the result: the next call reuses its memory
+            # also drops the result `y[0]`, so that the next call reuses its memory
+            def poison() -> None:
                 y[0].fill(self.np.nan)
                 y[0] = None
 

@@ -40,7 +40,7 @@ def way(name: str, operands: Operands, dev: Any, ops: Any) -> Way:
     def result() -> None:
         wanted = x if name == "copy" else SCALAR * x.astype("f8") + before
         worst = float(abs(y - wanted).max())
-        if not worst <= _CLOSE:  # written so that a NaN fails
+        if not worst <= _CLOSE:  # `not ... <=` is also true for a NaN
             raise ValueError(f"{name}: expected an error of at most {_CLOSE:g}, got {worst:.3g}")
 
     def poison() -> None:

@@ -25,7 +25,8 @@ SIZES = (*(4096 << 3 * i for i in range(6)), 1 << 30)  # 4 KiB to 128 MiB, 1 GiB
 FEW, MANY = 20, 60  # rounds
 BATCH = 100  # launches between two waits: far fewer than a driver's queue holds
 COPY_NBYTES = 1 << 30  # approximate sum of the bytes of all copies of one size
-FIGURE_NS = 1_000_000_000  # ns after which a figure gets no further round
+# once the rounds of one figure have taken this many ns in all, no further round begins
+FIGURE_NS = 1_000_000_000
 
 
 def rss_mib() -> float:

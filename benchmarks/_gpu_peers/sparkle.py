@@ -31,7 +31,7 @@ class Sparkle(Peer):
 
     def launch(self, kernel: Any, args: Sequence[Any]) -> Call:
         launch = self.queue.launch
-        match list(args):  # calls with the arguments written out, as users do
+        match list(args):  # launches without *args, as users write them
             case []:
                 return lambda: launch(kernel, groups=1)
             case [a, b, c, d]:

@@ -16,7 +16,7 @@ def commit() -> str:
     """Returns the commit of this git checkout, followed by "+" if files have changed since. Returns
     "" if this is no checkout.
     """
-    # set by gpu_run.sh, which runs without a repository
+    # gpu_run.sh sets SPARKLE_COMMIT, because it runs without a git repository
     noted = os.environ.get("SPARKLE_COMMIT", "")
     if noted:
         return noted

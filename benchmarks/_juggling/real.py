@@ -72,7 +72,7 @@ def _regret(ctx: sp.Context, pair: np.ndarray, truth: dict[str, float]) -> float
     scheduler chose the best; 0.1: the chosen device takes 10 % longer.
     """
     ctx.gemm(*pair)
-    # the plan of the gemm above: last_plan is a call's plan here, because no graph has run
+    # last_plan is the plan of the gemm above, because no graph has run
     plan: Any = ctx.last_plan
     return _over(truth, plan.device)
 

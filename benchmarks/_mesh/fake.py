@@ -63,7 +63,8 @@ def staged(rounds: int) -> dict[str, object]:
         pinned = to.buffer(NBYTES, memory=sp.Memory.HOST)
         here = source.buffer(CHUNK_NBYTES, memory=sp.Memory.SHARED)
         fd = here.export()
-        # imports the memory of `here`, which is then page-locked for both GPUs
+        # `there` is the memory of `here`, imported by the second GPU; from then on it is
+        # page-locked for both GPUs
         there = to.import_buffer(fd, CHUNK_NBYTES)
         os.close(fd)
 

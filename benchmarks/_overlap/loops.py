@@ -40,7 +40,7 @@ class Run:
         return self.queued_s / self.seconds
 
 
-# one round: the runs by the pipeline's depth (its number of slots); 0: the serial loop
+# the runs of one round; key: depth of the pipeline (its number of slots), 0 for the serial loop
 Round = dict[int, Run]
 
 

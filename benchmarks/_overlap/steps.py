@@ -97,8 +97,8 @@ class Work:
         """
         device = min(self.queue.submit(self.alone.commands).time_ns for _ in range(5)) / 1e9
         self.passes, host = 1, self._host_s()
-        # Double `passes` until the host takes its share of the device's time. A shorter time would
-        # be mostly noise on a busy machine.
+        # Double `passes` until the host's work takes `share` times the time of the device's work.
+        # The time of much shorter work would be mostly noise on a busy machine.
         while host < share * device and self.passes < MOST_PASSES:
             self.passes *= 2
             host = self._host_s()

@@ -78,8 +78,8 @@ def _call(seed: int, counted: Counted) -> tuple[float, float]:
     froze_s, units, count = _run(seed, rates, victim, hang, counted)
     slow = Fault("job", at, "slow", factor=SLOWER, count=10**6)
     slow_s, _, _ = _run(seed, rates, victim, slow, counted)
-    # The victim is the device with the fault, and `own` is its share of the work. `stop_s` is the
-    # time at which it freezes. By then it has done `units` of the call's `count` units.
+    # The victim is the device with the fault, and `own` is its share of the work. The victim
+    # freezes at the time `stop_s`. By then the victim has done `units` of the call's `count` units.
     own = rates[victim] / sum(rates)
     stop_s = units / count / own * whole_s
     left = whole_s - stop_s

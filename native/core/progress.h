@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 
 struct sp_running {
-    /* offset of the running record, or the size of the submission while none runs */
+    /* offset of the running record in the submission; the size of the submission while no record
+     * runs */
     _Atomic uint64_t at;
     _Atomic uint64_t groups_done;
     _Atomic uint64_t groups_total;

@@ -19,15 +19,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* LOST_NS: a pause between two checks of a spin loop that shows a lost core. It is longer than any
- * interrupt and shorter than any time slice of Linux' schedulers. UNTOLD_NS: only a wait longer
- * than this asks the Linux kernel, by a system call, how often this thread has lost its core. */
+/* LOST_NS: after a pause this long between two checks of a spin loop, the thread may have lost
+ * its core. The pause is longer than any interrupt and shorter than any time slice of Linux'
+ * schedulers. UNTOLD_NS: only a wait longer than this asks the Linux kernel, by a system call,
+ * how often this thread has lost its core. */
 enum { SPIN_NS = 100000, SAMPLE_EVERY_NS = 20000000, AGAIN_NS = 1000000, LOST_NS = 50000, UNTOLD_NS = 3000 };
 
 static _Atomic int cached_cores;
 static _Atomic uint64_t sample_at;
 static _Atomic uint64_t budget;
-static _Atomic int crowded; /* the last sample saw too many runnable threads */
+/* 1 if the last reading of /proc/loadavg showed more runnable threads than CPUs */
+static _Atomic int crowded;
 
 int sp_cores(void)
 {
@@ -102,8 +104,8 @@ int sp_spin_on(struct sp_spin *spin)
         spin->asked = 1;
         spin->displaced = displaced();
     } else if (spin->asked && gap >= LOST_NS && displaced() != spin->displaced) {
-        /* Another thread took the core, not a hypervisor or a long interrupt. So no thread spins
-         * until the next sample. */
+        /* Another thread took the core of this thread; a hypervisor or a long interrupt would
+         * not change the count. So no thread of this process spins until the next sample. */
         budget = 0;
         sample_at = now + SAMPLE_EVERY_NS;
         return 0;

@@ -22,8 +22,9 @@ void sp_futex_wake(_Atomic uint32_t *word, int waiters)
 
 void sp_timeline_signal(struct sp_timeline *t, uint64_t value)
 {
-    /* Stores and loads are sequentially consistent in the signaller and in the waiter. So either
-     * the waiter's second check sees the new value, or the signaller sees the waiter. */
+    /* All these stores and loads are sequentially consistent. A waiter first enters itself in
+     * `waiters`, then reads `reached` again. So either that read sees the new value, or the
+     * signaller sees the waiter. */
     atomic_store(&t->reached, value);
     if (atomic_load(&t->waiters)) {
         atomic_fetch_add(&t->sequence, 1);

@@ -44,8 +44,8 @@ int sp_core_now(void);
  * sp_spin_ns returns 0 for the next 20 ms. */
 struct sp_spin {
     uint64_t begun, seen, until, displaced;
-    /* 1 once `displaced` is set. `displaced` is how often this thread had lost its core to another
-     * thread until then, counted by the Linux kernel. */
+    /* 1 once sp_spin_on has set `displaced`: how often this thread had lost its core to another
+     * thread by then, as counted by the Linux kernel. */
     int asked;
 };
 struct sp_spin sp_spin_begin(uint64_t spin_ns);

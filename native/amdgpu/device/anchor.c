@@ -21,7 +21,8 @@
 enum { QUESTIONS = 5 };
 static const uint64_t RENEW_NS = 1000000000;
 static const double SECOND = 1e9, LEAP_NS = 1e6;
-/* Largest change of the rate that is not a leap. Spread spectrum shifts a clock by up to 0.25 %. */
+/* Largest relative change of the rate; a larger change counts as a leap of a clock. Spread
+ * spectrum shifts a clock by up to 0.25 %. */
 static const double SLEW = 1.0 / 256;
 /* Longest time between two anchors that measure the rate: a longer time may include a suspend. */
 static const double MEASURED_NS = 10e9;
@@ -71,9 +72,10 @@ static int has_jumped(const struct sp_anchors *a, uint64_t ticks, int64_t ns, do
     return ticks <= a->ticks || off > most || off < -most || at_rate(ticks, a->told, rate) > SECOND;
 }
 
-/* Adds straight pieces to the line that converts ticks to ns. The new pieces lead to a new anchor:
- * the reading `ticks` of the GPU's clock at time `ns`. SLEW limits their change of rate, so they
- * may miss the anchor. The caller holds the lock of the anchors. */
+/* Adds pieces (struct sp_piece) to the conversion from ticks to ns, so that it approaches a new
+ * anchor: at time `ns` the GPU's clock read `ticks`. SLEW limits how much the rate changes, so
+ * the conversion of `ticks` may still differ from `ns`. The caller holds the lock of the
+ * anchors. */
 static void slew(struct sp_anchors *a, uint64_t ticks, int64_t ns, double rate)
 {
     double gone = (double)(ns - a->ns);
@@ -106,7 +108,8 @@ void sp_anchor_renew(struct sp_amdgpu *dev)
     uint64_t due = atomic_load(&a->due_ns), now = sp_clock_ns(), best = UINT64_MAX, ticks = 0, ns = 0;
     if (now < due || !atomic_compare_exchange_strong(&a->due_ns, &due, now + RENEW_NS))
         return;
-    /* The reading with the shortest round trip is the most exact one. */
+    /* Read both clocks QUESTIONS times, and use the reading with the shortest round trip: it is
+     * the most exact one. */
     for (int i = 0; i < QUESTIONS; i++) {
         uint64_t answer, before = sp_clock_ns();
         if (sp_amdgpu_info(dev, AMDGPU_INFO_TIMESTAMP, 0, &answer, sizeof answer) < 0)

@@ -62,14 +62,16 @@ struct sp_amdgpu {
     _Atomic uint32_t users; /* users of the descriptor `fd`: the owner, open queues, memory */
     /* number of entries of `memories` that some submissions must name in their BO lists */
     _Atomic size_t nlisted;
-    /* advances when memory that submissions must name in their BO lists is added or removed; starts
-     * at 1 */
+    /* number that advances when memory that submissions must name in their BO lists is added or
+     * removed; starts at 1 */
     _Atomic uint64_t list_turn;
-    /* advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must become shorter */
+    /* number that advances when a GPU kernel is unloaded, or when jobs of a GPU kernel must
+     * become shorter */
     _Atomic uint64_t kernel_turn;
-    /* advances after each write that bypasses the GPU's caches; starts at 1 (submit/job.c) */
+    /* number that advances after each write that bypasses the GPU's caches; starts at 1
+     * (submit/job.c) */
     _Atomic uint64_t written;
-    /* advances when the code of a GPU kernel is written to memory; starts at 1 */
+    /* number that advances when the code of a GPU kernel is written to memory; starts at 1 */
     _Atomic uint64_t code_turn;
     /* number of memory objects, and of views of them, that other writers may change at any time */
     _Atomic uint64_t exposed;

@@ -79,7 +79,7 @@ static void make_request(const struct sp_amdgpu_queue *q, struct sp_request *r)
     r->fence.handle = q->fence->bo->handle;
     r->signal.handle = q->syncobj;
     r->list = (struct drm_amdgpu_bo_list_in){.operation = UINT32_MAX, .list_handle = UINT32_MAX, .bo_info_size = 8};
-    /* recorded IBs always use this IP type; other jobs set their own */
+    /* a job that sends an IB of `recorded` again keeps this IP type; any other job sets its own */
     r->ib.ip_type = AMDGPU_HW_IP_COMPUTE;
     for (int i = 0; i < SP_AGAIN; i++)
         r->pointer[i] = (uint64_t)(uintptr_t)&r->chunk[i];
@@ -102,11 +102,12 @@ int sp_amdgpu_queue_make(struct sp_amdgpu_queue *q)
     if (rc == 0)
         rc = ring(dev, SP_JOBS + SP_CACHED_IBS, dev->setup.pad, &q->engine[SP_ENGINE_COMPUTE]);
     if (rc == 0 && dev->setup.dma)
-        rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]); /* 0 is the NOP of SDMA */
+        /* IBs are padded with 0, which is a NOP of SDMA */
+        rc = ring(dev, SP_JOBS, 0, &q->engine[SP_ENGINE_DMA]);
     if (rc == 0)
         rc = mapped(dev, (SP_TICKS + SP_MEASURED_TICKS) * 8, SP_AMDGPU_WORDS, &q->ticks);
     for (struct sp_engine *e = q->engine; rc == 0 && e < q->engine + SP_ENGINES; e++)
-        /* the card's evictions before the queue is opened do not matter, so count from here */
+        /* store the present count of evictions: only evictions after the queue is opened matter */
         sp_amdgpu_evictions(dev, &e->emptied.evictions);
     if (rc == 0) {
         make_request(q, &q->request);
@@ -145,7 +146,8 @@ int sp_amdgpu_queue_renew(struct sp_amdgpu_queue *q, uint64_t *flags)
         rc = sp_amdgpu_intact(q->dev); /* the device may have been lost since the last check */
     for (int i = 0; i < SP_ENGINES; i++) {
         struct sp_engine *e = &q->engine[i];
-        atomic_load(&q->page)[i] = 0; /* a new context counts its jobs from 1 */
+        /* a new context numbers its jobs from 1, so no number is on the fence page yet */
+        atomic_load(&q->page)[i] = 0;
         atomic_store(&q->seen[i], 0);
         e->base = e->jobs_done = e->jobs;
         /* Forgets the invalidations so far, because jobs of the failed context may not have run. */

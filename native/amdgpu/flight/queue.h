@@ -52,7 +52,8 @@ static inline uint64_t sp_canary_at(const struct sp_engine *e)
 /* Position of the encoder in the records of a submission. */
 struct sp_cursor {
     size_t at;        /* offset of the current record */
-    uint32_t from[3]; /* next group of the current dispatch */
+    /* x, y, z of the first group of the current dispatch that is not encoded yet */
+    uint32_t from[3];
     uint32_t tick;    /* index of the next timestamp */
     /* Bytes of the current copy or fill that are already encoded. A copy over a bounce buffer
      * counts each byte twice. */
@@ -156,15 +157,16 @@ struct sp_amdgpu_queue {
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
     struct sp_engine engine[SP_ENGINES];
-    /* Number of encoded packet sequences (struct sp_amdgpu_packets) that wait until the GPU is
-     * idle. Each writes its own number, counted from 1, to memory, and then waits until memory
-     * holds it. */
+    /* Number of packet sequences (struct sp_amdgpu_packets), encoded so far, that wait until the
+     * GPU is idle. Each sequence writes its own number, counted from 1, to memory, and then
+     * waits until memory holds this number. */
     uint32_t idles;
     struct sp_amdgpu_memory *fence, *ticks, *scratch;
     uint32_t scratch_waves;
     uint32_t next_tick, ticks_used;
     struct sp_flight *head, *tail;
-    struct sp_flight *spare; /* free structs for submissions of recorded IBs */
+    /* unused structs for submissions that send an IB of `recorded` again */
+    struct sp_flight *spare;
     struct sp_cached_ib recorded[SP_CACHED_IBS];
     uint64_t key[SP_CACHED_IBS];
     uint32_t guess; /* index in `recorded` of the entry that the last look-up found */
@@ -176,7 +178,7 @@ struct sp_amdgpu_queue {
     struct sp_flight *sending;
     _Atomic uint64_t sent;     /* newest timeline value whose submission has sent all its jobs */
     struct sp_measured measured[SP_JOBS]; /* one entry per job slot of the compute engine */
-    /* BO list of the newest submission whose records are not in `recorded` */
+    /* BO list of the newest submission whose records the queue does not keep in `recorded` */
     struct sp_bo_list list;
 };
 #endif

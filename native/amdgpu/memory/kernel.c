@@ -10,8 +10,9 @@ static int inside(uint32_t at, uint32_t count, uint32_t ndw)
     return at == 0 || (at < ndw && count <= ndw - at);
 }
 
-/* Checks that every position of the template is an index of one of its dwords, and that every
- * argument lies inside the argument segment. The encoder later writes there without a check. */
+/* Checks a kernel's template: every position in it is an index of one of its dwords, and every
+ * argument lies inside the argument segment. The encoder later writes to these places without a
+ * check. */
 static int sane(const struct sp_amdgpu_template *t, const struct sp_signature *sig)
 {
     if (t->ndw > SP_AMDGPU_PACKETS || t->nhidden > SP_AMDGPU_HIDDEN || t->ncopies > SP_AMDGPU_COPIES ||

@@ -148,8 +148,8 @@ static int map_in(struct sp_amdgpu *dev, struct sp_amdgpu_memory given, uint32_t
     pthread_mutex_unlock(&dev->lock);
     if (rc)
         goto not_listed;
-    /* L2 may be stale for these pages: they had another owner before, and the CPU may have cleared
-     * them. */
+    /* L2 may hold stale bytes of these pages: the pages belonged to other memory before, and the
+     * CPU may have cleared them. */
     sp_amdgpu_wrote(dev);
     sp_amdgpu_ref(dev);
     sp_amdgpu_use(dev);
@@ -329,8 +329,8 @@ void sp_amdgpu_unview(struct sp_amdgpu_memory *m)
 {
     if (!sp_device_usable(&m->dev->common))
         return;
-    /* `written` advances before `exposed` drops: a thread that reads `exposed` as 0 then sees this
-     * write. */
+    /* Advance `written` before `exposed` is decremented. So a thread that reads 0 from `exposed`
+     * then also reads the new `written`. */
     sp_amdgpu_wrote(m->dev);
     atomic_fetch_sub(&m->dev->exposed, 1);
     sp_amdgpu_free(m);

@@ -6,8 +6,8 @@
 /* Which submissions must name a piece of memory in the BO list that they give to the kernel
  * driver. */
 enum sp_listed {
-    /* Only jobs whose member `shared` is this memory name it. If the memory is VM_ALWAYS_VALID, no
-     * submission names it. */
+    /* No submission names the memory, except the jobs whose member `shared` (struct sp_job) is
+     * this memory. VM_ALWAYS_VALID memory is never named. */
     SP_LISTED_BY_JOB = 0,
     /* Only submissions that touch the memory name it. Used for shared memory and wrapped host
      * memory. */

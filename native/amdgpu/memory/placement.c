@@ -59,7 +59,8 @@ static int in_vram(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, uint64
     const struct drm_amdgpu_gem_create_in info = made(dev, out->bo, all);
     const int gtt = (info.domains & AMDGPU_GEM_DOMAIN_GTT) != 0;
     if (!gtt && is_code(kind) && !(info.domain_flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)) {
-        /* the part of VRAM that the CPU can map is full, so place the code in GTT */
+        /* the BO lacks CPU access, because the part of VRAM that the CPU can map is full: place
+         * the code in GTT */
         sp_bo_drop(dev, out->bo);
         return in_gtt(dev, nbytes, flags, out);
     }

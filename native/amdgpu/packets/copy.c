@@ -39,9 +39,9 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
             sp_sdma_copy(job, dst, src, nbytes);
         return 0;
     }
-    /* Only the first DMA_DATA packet of a copy waits for earlier DMA writes (RAW_WAIT), because the
-     * packets of one copy need no order among them. Separate packets order one record after
-     * another. */
+    /* Only the first DMA_DATA packet of a copy waits for earlier DMA writes (RAW_WAIT): the
+     * packets of one copy may run in any order. Packets of packets/order.c make each record wait
+     * for the record before. */
     const uint32_t waits = src_sel == L2 && !job->copying;
     job->copying = 1;
     uint32_t *p = sp_job_put(job, PM4_DMA_DATA_NDW);
@@ -57,8 +57,8 @@ static int dma(struct sp_job *job, uint32_t src_sel, uint64_t src, uint64_t dst,
     return 0;
 }
 
-/* Encodes the rest of a copy, from the cursor on. `first` is the cursor's `moved` at the start of
- * this copy. */
+/* Encodes the rest of a copy, from the cursor (struct sp_cursor) on. `first` is the value that
+ * the cursor's `moved` had when this copy began. */
 static int move(struct sp_job *job, uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t first)
 {
     uint64_t *moved = &job->flight->cursor.moved;

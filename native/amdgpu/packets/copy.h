@@ -1,5 +1,6 @@
-/* Encode copies and fills, from the cursor of the submission on. Each function returns 0 at the end
- * of the record, SP_JOB_FULL if the rest needs another job, or -errno. */
+/* Functions that encode a copy or a fill, from the submission's cursor (struct sp_cursor) on.
+ * Each function returns 0 at the end of the record, SP_JOB_FULL if the rest needs another job,
+ * or -errno. */
 #ifndef SP_AMDGPU_COPY_H
 #define SP_AMDGPU_COPY_H
 #include "ib.h"

@@ -60,8 +60,8 @@ static inline uint32_t *sp_job_put(struct sp_job *job, uint32_t ndw)
     return to;
 }
 
-/* Allocates zeroed bytes below the job's arguments so far, and returns their CPU address. `va`
- * receives their GPU address. */
+/* Allocates zeroed bytes for kernel arguments of the job, below those that were allocated
+ * before, and returns their CPU address. `va` receives their GPU address. */
 static inline void *sp_job_args(struct sp_job *job, uint64_t nbytes, uint64_t align, uint64_t *va)
 {
     job->args_at = (job->args_at - nbytes) & ~(align - 1);

@@ -9,8 +9,8 @@
 #include "clock.h"
 #include "order.h"
 
-/* A kernel's limit of threads per job becomes at most GROWTH times the threads of the job that was
- * measured. */
+/* One measured job raises a kernel's limit of threads per job to at most GROWTH times that job's
+ * own threads. */
 enum { GROWTH = 4 };
 
 uint64_t sp_amdgpu_job_threads(const struct sp_amdgpu_kernel *k)
@@ -46,7 +46,7 @@ static void learn(const struct sp_amdgpu *dev, const struct sp_measured *m, uint
     unsigned __int128 fit = (unsigned __int128)m->threads * dev->setup.job_ns / (ns ? ns : 1);
     uint64_t most = m->threads > UINT64_MAX / GROWTH ? UINT64_MAX : m->threads * GROWTH;
     uint64_t threads = fit < most ? (uint64_t)fit : most;
-    /* A job with less than half the threads of the limit does not show that the limit may grow. */
+    /* Only a job with at least half as many threads as the kernel's limit may raise this limit. */
     if (threads < limit || m->threads >= limit / 2)
         atomic_store_explicit(&m->kernel->job_threads, threads ? threads : 1, memory_order_relaxed);
     if (threads < limit)

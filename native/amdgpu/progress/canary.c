@@ -114,8 +114,8 @@ static int wait_for_any(struct sp_amdgpu_queue *q, struct canary *canaries, int 
     return -1;
 }
 
-/* Makes the context of canary `chosen` the context of the queue, and frees the other contexts. If
- * `chosen` is -1, the queue gets the first context, which is unusable. */
+/* Makes the context of canary `chosen` the context of the queue, and frees the contexts of the
+ * other canaries. If `chosen` is -1, the queue gets the context of canary 0, which is unusable. */
 static void settle(struct sp_amdgpu_queue *q, const struct canary *canaries, int n, int chosen)
 {
     const struct canary *c = &canaries[chosen < 0 ? 0 : chosen];

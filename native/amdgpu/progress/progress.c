@@ -95,7 +95,8 @@ static void complete(struct sp_amdgpu_queue *q, int rc)
     if (!q->head)
         q->tail = NULL;
     q->ticks_used -= f->nticks;
-    if (f->engine->ip == AMDGPU_HW_IP_DMA) /* SDMA writes to memory and bypasses L2 */
+    /* SDMA writes bypass L2, so later jobs must invalidate L2 */
+    if (f->engine->ip == AMDGPU_HW_IP_DMA)
         sp_amdgpu_wrote(q->dev);
     atomic_store(&q->reached, f->value);
     sp_flight_end(q, f);
@@ -148,7 +149,8 @@ static void tell(struct sp_amdgpu_queue *q, const struct sp_flight *f, int rc)
 
 size_t sp_amdgpu_fault(struct sp_amdgpu_queue *q, uint64_t value, char *out, size_t capacity)
 {
-    /* the error text of this submission, or of the newest earlier submission that has one */
+    /* error text of the submission of `value`; without one, the queue's newest error text before
+     * `value` */
     const struct sp_fault_text *best = NULL;
     size_t nbytes = 0;
     pthread_mutex_lock(&q->dev->lock);

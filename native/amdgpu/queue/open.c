@@ -32,7 +32,8 @@ static int sane(const struct sp_amdgpu_setup *s)
             p->value_at[0] >= SP_AMDGPU_PACKETS || p->value_at[1] >= SP_AMDGPU_PACKETS)
             return 0;
     }
-    /* submit/job.c patches this packet, so it must be ACQUIRE_MEM. */
+    /* submit/job.c patches the first packet of an IB (sp_caches_put), so that packet must be
+     * ACQUIRE_MEM. */
     if (sp_get(s->begin.dwords, PM4_HEADER_OPCODE) != PM4_ACQUIRE_MEM)
         return 0;
     return (s->gfx == 10 || s->gfx == 11) && s->engines && s->cus;

@@ -26,7 +26,7 @@ int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns)
                 sp_cpu_relax();
             continue;
         }
-        /* once all jobs of the submission are sent, the kernel driver has a fence to wait for */
+        /* all jobs of the submission are sent, so the kernel driver has a fence to wait for */
         if (value <= atomic_load(&q->sent))
             sp_amdgpu_sleep(q, value, deadline - now < SLICE_NS ? deadline : now + SLICE_NS);
         pthread_mutex_lock(q->common.lock);

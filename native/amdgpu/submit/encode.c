@@ -63,7 +63,8 @@ static void put_scratch(uint32_t *p, const struct sp_amdgpu_template *t, const s
         put_address(p + t->scratch_base_at, va >> 8);
     if (t->scratch_address_at)
         put_address(p + t->scratch_address_at, va);
-    if (t->scratch_resource_at) { /* the upper 16 bits of dword 1 are not part of the address */
+    /* the upper 16 bits of the buffer resource's dword 1 are not part of the address */
+    if (t->scratch_resource_at) {
         p[t->scratch_resource_at] = (uint32_t)va;
         p[t->scratch_resource_at + 1] |= (uint32_t)(va >> 32) & 0xffff;
     }

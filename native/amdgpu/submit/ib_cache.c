@@ -57,9 +57,9 @@ static uint64_t slot_of(const struct sp_amdgpu_queue *q, const struct sp_cached_
     return SP_JOBS + (uint64_t)(r - q->recorded);
 }
 
-/* Returns 1 if a kept IB can be the queue's next job on ring `e` at once: no submission is partly
- * sent, the ring has room for a job, and the newest submission in flight, if any, uses this
- * ring. */
+/* Returns 1 if engine `e` can take a kept IB as the queue's next job without a wait: no
+ * submission is partly sent, the ring of `e` has room for a job, and the newest submission in
+ * flight, if any, uses `e`. */
 static int is_free(const struct sp_amdgpu_queue *q, const struct sp_engine *e)
 {
     return !q->sending && e->jobs - e->jobs_done < SP_JOBS && (!q->tail || q->tail->engine == e);
@@ -107,7 +107,9 @@ static int64_t send_at_once(struct sp_amdgpu_queue *q, struct sp_cached_ib *r, s
     q->again.signal.point = value;
     union drm_amdgpu_cs args;
     if (sp_job_ioctl(q, q->again.pointer, SP_AGAIN, &args) < 0) {
-        f->next = next; /* the ioctl failed, so `f` stays in the list of spare structs */
+        /* the assignment to `*f` cleared `next`; `f` stays first in `spare`, the list of unused
+         * structs */
+        f->next = next;
         return 0;
     }
     q->spare = next;

@@ -12,7 +12,7 @@ int64_t sp_ib_cache_resend(struct sp_amdgpu_queue *q, const void *records, size_
 struct sp_cached_ib *sp_ib_cache_reserve(struct sp_amdgpu_queue *q, const void *records, size_t nbytes);
 /* Returns the index of the ring's slot for the next job of the submission `f`. */
 uint64_t sp_ib_cache_slot(const struct sp_amdgpu_queue *q, const struct sp_flight *f);
-/* Keeps the IB of a job that holds its whole submission and was sent. */
+/* Keeps the IB of a job that was sent. The job must hold all records of its submission. */
 void sp_ib_cache_store(const struct sp_job *job);
 void sp_ib_cache_free(struct sp_amdgpu_queue *q);
 #endif

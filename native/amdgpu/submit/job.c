@@ -85,7 +85,7 @@ static int moved(struct sp_amdgpu_queue *q, struct sp_emptied *e)
 void sp_caches_look(struct sp_amdgpu_queue *q, struct sp_engine *e, uint32_t reasons, struct sp_invalidate *out)
 {
     const struct sp_amdgpu *dev = q->dev;
-    /* `exposed` is read before `written`, because a thread that lowers `exposed` has raised
+    /* Read `exposed` before `written`, because a thread that decrements `exposed` has advanced
      * `written` first. */
     const uint64_t exposed = atomic_load(&dev->exposed);
     out->as_of = (struct sp_emptied){
@@ -154,7 +154,8 @@ static int cs(const struct sp_job *job, uint32_t nchunks, struct sp_invalidate *
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         } else if ((rc == -ECANCELED || rc == -ENODATA || rc == -ETIME) && !renewed++) {
             rc = sp_amdgpu_recover(q, rc);
-            /* earlier jobs of this submission were lost with the old context */
+            /* earlier jobs of this submission were lost with the old context, so the submission
+             * fails */
             if (rc || (q->sending && q->sending->rc))
                 return rc ? rc : q->sending->rc;
             sp_caches_look(q, job->flight->engine, SP_CACHES_ALL, invalid);

@@ -45,7 +45,8 @@ int sp_amdgpu_queue_scratch(struct sp_amdgpu_queue *q, const struct sp_scratch_n
     const uint64_t nbytes = waves * engines * need->wave_nbytes;
     if (!q->scratch || q->scratch->nbytes < nbytes) {
         struct sp_amdgpu_memory *more;
-        int rc = sp_amdgpu_idle(q); /* after this no job uses the old scratch */
+        /* after this no job uses the present scratch memory, which is then replaced */
+        int rc = sp_amdgpu_idle(q);
         if (rc == 0)
             rc = sp_amdgpu_alloc(q->dev, nbytes, SP_AMDGPU_DEVICE, &more);
         if (rc)

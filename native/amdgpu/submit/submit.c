@@ -21,9 +21,9 @@
  * more than it saves. */
 static const uint64_t SDMA_LEAST = 256 << 10;
 
-/* What the records of a submission need: sizes of its buffers, bytes to copy and fill, the number
- * of timestamps. `waits`, `runs` and `dispatches` are 1 if there is such a record (`runs`: any but
- * a barrier). */
+/* What the records of a submission need: sizes of its buffers, bytes to copy and fill, the
+ * number of timestamps. `waits` is 1 if a record is a wait, `dispatches` if one is a dispatch,
+ * `runs` if one is anything but a barrier. */
 struct needs {
     uint64_t bounce_nbytes;
     struct sp_scratch_need scratch;
@@ -122,7 +122,7 @@ static int64_t read_in(struct sp_amdgpu_link *link, uint64_t from, uint64_t nbyt
     sp_amdgpu_hold(source);
     sp_amdgpu_hold(to);
     rc = sp_amdgpu_enqueue(reader, &c, sizeof c, &(struct sp_transfer){.kept = {source, to}, .shared = to});
-    if (rc < 0) { /* the copy into a chunk is one job, so it is never partly sent */
+    if (rc < 0) { /* on an error nothing was sent, because a copy into a chunk is only one job */
         sp_amdgpu_free(source);
         sp_amdgpu_free(to);
     }
@@ -230,7 +230,7 @@ static int send(struct sp_amdgpu_queue *q, struct sp_flight *f, uint64_t timeout
  * submitted, otherwise 0. */
 static void line_up(struct sp_amdgpu_queue *q, struct sp_flight *f, int rc)
 {
-    if (rc) { /* the syncobj must reach the value, so that waits for the value end */
+    if (rc) { /* signal the value of the syncobj: waits for this value would otherwise never end */
         struct drm_syncobj_timeline_array signal = {
             .handles = (uint64_t)(uintptr_t)&q->syncobj, .points = (uint64_t)(uintptr_t)&f->value, .count_handles = 1};
         sp_amdgpu_ioctl(q->dev, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &signal);
@@ -297,7 +297,8 @@ int64_t sp_amdgpu_enqueue(struct sp_amdgpu_queue *q, const void *records, size_t
         q->sending = NULL;
     if (rc && !f->begun) {
         q->ticks_used -= f->nticks;
-        /* no later submission has timestamps, so the places of these timestamps are free again */
+        /* no later submission has timestamps, so the next one reuses the entries of `ticks` from
+         * `first_tick` on */
         if (f->nticks)
             q->next_tick = f->first_tick;
         /* the memory of the transfer belongs to the caller again */

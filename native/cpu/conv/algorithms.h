@@ -1,5 +1,5 @@
-/* The convolution algorithms of this folder, which conv2d.c can choose besides those in direct/,
- * depthwise/ and winograd/. */
+/* The algorithms im2col and naive (the oracle) of conv2d, and the packing of weights. The other
+ * algorithms are declared in direct/, depthwise/ and winograd/. */
 #ifndef SP_CPU_CONV_ALGORITHMS_H
 #define SP_CPU_CONV_ALGORITHMS_H
 #include "cpu/conv/shape/shape.h"

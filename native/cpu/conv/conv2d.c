@@ -42,8 +42,8 @@ static int run(const void *args, const struct sp_tile_plan *plan, struct sp_pool
         return sp_conv_naive(&v, plan, pool);
     if (plan->algo == SP_ALGO_IM2COL)
         return sp_conv_im2col(&v, plan, pool, isa, threads);
-    /* The NHWC loops skip padding. An infinite weight times the zeros of the padding is NaN, which
-     * these loops would miss. The oracle computes it. */
+    /* The NHWC loops skip the padding. But an infinite or NaN weight times a zero of the padding
+     * is NaN. So the oracle computes convolutions with such weights. */
     return v.nhwc && has_nonfinite(v.w, v.oc * v.taps) ? sp_conv_naive(&v, plan, pool) : sp_conv_depthwise(&v, pool, isa, threads);
 }
 

@@ -17,7 +17,8 @@ struct work {
     /* A plane is one channel of one image, in NHWC a whole image. `planes` counts those of a task,
      * `all_planes` those of all tasks. */
     int64_t planes, all_planes;
-    int64_t rows, runs; /* output rows of a task, tasks per plane */
+    /* `rows`: output rows that a task computes of a plane; `runs`: tasks that share a plane */
+    int64_t rows, runs;
     int is_nine;
     int failed;
 };
@@ -47,8 +48,8 @@ static void one_run(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns 1 if nchw_3x3.inc can compute this convolution. It reads the image in place; the other
- * kernels read a copy of its rows, the window. */
+/* Returns 1 if nchw_3x3.inc can compute this convolution of NCHW images. nchw_3x3.inc reads the
+ * image in place; nchw.inc reads a copy of rows of the image, the window. */
 static int is_nine(const struct sp_conv *v, int64_t narrowest)
 {
     return v->kh == 3 && v->kw == 3 && v->dh == 1 && v->dw == 1 && v->sh == v->sw && v->sh <= 2 && v->w_in >= narrowest;
@@ -82,8 +83,8 @@ int sp_conv_depthwise(const struct sp_conv *v, struct sp_pool *pool, enum sp_isa
         task->taps = sp_conv_taps(v, &task->piece);
         if (!task->taps)
             return -ENOMEM;
-        /* Compute as many rows at a time as the window has room for, because a window that was just
-         * stored is slow to load at other offsets. */
+        /* Fill the window with as many rows at a time as it has room for, because loads at other
+         * offsets are slow just after the window was stored. */
         const int64_t room = WINDOW_NBYTES / (int64_t)sizeof(float) / task->piece.row;
         const int64_t extra = (room - sp_conv_depthwise_rows(v, SP_CONV_DEPTH_ROWS)) / v->sh;
         task->rows = SP_CONV_DEPTH_ROWS + (extra > 0 ? extra / SP_CONV_DEPTH_ROWS * SP_CONV_DEPTH_ROWS : 0);

@@ -6,11 +6,11 @@
 #include <errno.h>
 
 enum {
-    /* target for the terms of a partial sum; few, to keep rounding errors small */
+    /* target for the number of products in a partial sum; few, to keep rounding errors small */
     TERMS = 512,
     PANELS_NBYTES = 128 << 10, /* the most bytes of the panels of one stretch of pixels */
-    /* target for the bytes of weights that all panels use before the next weights: they stay in
-     * L2 */
+    /* target for a number of bytes of weights. All panels use these weights before the next
+     * ones, so the weights stay in L2. */
     NEAR_NBYTES = 128 << 10,
     MOST_NBYTES = 4 << 20,     /* most bytes of scratch memory per thread */
     MOST_TERMS = 1 << 16,
@@ -37,8 +37,8 @@ struct work {
     struct sp_conv v;
     struct sp_conv_strips task;
     const struct sp_conv_kernel *kernel;
-    /* The work is divided into `parts` ranges of stretches times `bands` ranges of channel tiles.
-     * Each range of tiles packs its own panels. */
+    /* A task computes one of `parts` ranges of stretches, for one of `bands` ranges of channel
+     * tiles. Each task packs its own panels. */
     int64_t parts, bands;
     size_t scratch_nbytes;
     int failed;
@@ -71,7 +71,7 @@ static void cut(struct work *work, const struct sp_tile_plan *plan)
                      !sp_conv_is_aliased(v) && v->cg * wide * (int64_t)sizeof(float) <= IN_PLACE_NBYTES;
     const int64_t pixels = wanted(work, plan);
     const int64_t columns = sp_max_i64(sp_min_i64(pixels, SP_CONV_MOST_STRETCH) / wide, 1) * wide;
-    /* cut the plane into stretches of equal size */
+    /* divide the output plane into stretches of equal size */
     task->piece.columns = sp_ceil_div(sp_ceil_div(plane, sp_ceil_div(plane, columns)), wide) * wide;
     task->pieces = sp_ceil_div(plane, task->piece.columns);
     task->panel = (v->cg * v->taps + 1) * wide;
@@ -117,8 +117,8 @@ static void one_task(void *ctx, uint32_t index)
         __atomic_store_n(&work->failed, 1, __ATOMIC_RELAXED);
 }
 
-/* Divides stretches of pixels among the threads. A convolution with many weights has few stretches,
- * so tiles of output channels are divided among the threads too, as evenly as possible. */
+/* Divides the work among the threads by stretches of pixels. A convolution with many weights has
+ * few stretches, so its tiles of output channels are divided among the threads too. */
 static void share_out(struct work *work, int64_t threads)
 {
     const int64_t all = stretches(&work->task);
