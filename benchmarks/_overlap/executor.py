@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import sparkle_drv as sp
 
-KINDS = 8  # number of different input arrays ("frames")
+KINDS = 8  # number of different input arrays ("frames"), which are used in turn
 DEPTH = 3
 BATCH = 8
 WAYS = ("synchronous", "batched", "triple-buffered")

@@ -17,7 +17,8 @@ from sparkle_drv.ops import ref
 
 Array = NDArray[Any]
 MOST_PASSES = 1024
-KINDS = 8  # number of different input batches ("frames"), so that an old result is noticed
+# number of different input batches ("frames"), used in turn, so that an old result is noticed
+KINDS = 8
 
 
 class Slot:

@@ -232,7 +232,7 @@ SP_ARGS_BLOCKED(blocked_to_nchw_f32);
     struct sp_args_##name {                                                                                            \
         T *dst;                                                                                                        \
         const T *src;                                                                                                  \
-        uint32_t n[4];         /* n0 to n3 of the manifest; the next two arrays are numbered in the same way */          \
+        uint32_t n[4];         /* arguments n0 to n3 of the manifest; both strides likewise have four numbers */         \
         int32_t dst_stride[4];                                                                                         \
         int32_t src_stride[4];                                                                                         \
         uint32_t dst_offset;                                                                                           \

@@ -24,7 +24,7 @@ struct sp_times {
 };
 
 struct sp_ledger {
-    struct sp_fault *faults; /* oldest first */
+    struct sp_fault *faults; /* the faults, oldest first */
     _Atomic uint32_t nfaults; /* number of faults; may be read without the lock */
     struct sp_times *times; /* NULL: times are not kept */
 };

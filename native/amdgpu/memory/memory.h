@@ -9,10 +9,10 @@ enum sp_listed {
     /* No submission names the memory, except the jobs whose member `shared` (struct sp_job) is
      * this memory. VM_ALWAYS_VALID memory is never named. */
     SP_LISTED_BY_JOB = 0,
-    /* Only submissions that touch the memory name it. Used for shared memory and wrapped host
-     * memory. */
+    /* Only submissions that touch the memory name it in their BO lists. Used for shared memory
+     * and wrapped host memory. */
     SP_LISTED_TOUCHED,
-    /* Every submission names the memory. Used if the kernel driver does not know
+    /* Every submission names the memory in its BO list. Used if the kernel driver does not know
      * VM_ALWAYS_VALID. */
     SP_LISTED_ALWAYS
 };

@@ -19,8 +19,8 @@ struct sp_job {
     uint64_t va;
     unsigned char *args;
     uint64_t args_va;
-    /* Kernel arguments fill the slot `args` from its end downwards. The arguments that the job has
-     * so far begin at this offset in the slot, in bytes. */
+    /* offset in bytes, in the slot `args`, of the newest kernel arguments. Arguments fill the
+     * slot from its end downwards. */
     uint64_t args_at;
     uint64_t slot;    /* index of the slot, for the IB and for the arguments */
     uint32_t wrote;   /* 1 if the job has written arguments into the slot */

@@ -33,8 +33,8 @@ int sp_bo_list_add(struct sp_bo_list *list, uint32_t handle)
     return 0;
 }
 
-/* Adds the memory at `address` to the BO list if submissions must name it there. The caller of this
- * function and of the next two holds the device's lock. */
+/* Adds the memory at `address` to the BO list if submissions that touch this memory must name it
+ * there. The caller of touch, touch_arguments and touch_records holds the device's lock. */
 static int touch(struct sp_amdgpu *dev, struct sp_bo_list *list, uint64_t address)
 {
     const size_t at = sp_memory_above(dev, address);

@@ -29,7 +29,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { FEW_ARGS_NBYTES = 4096 /* room for the patterns of fills */ };
+/* bytes at the end of an IB's slot, for the patterns of fills, if the engine has no memory for
+ * arguments */
+enum { FEW_ARGS_NBYTES = 4096 };
 static const uint64_t NOMEM_NS = UINT64_C(1000000000);
 
 /* Makes the first job of a submission wait for the previous submission, if that submission used the

@@ -8,11 +8,11 @@
 enum {
     /* target for the number of products in a partial sum; few, to keep rounding errors small */
     TERMS = 512,
-    PANELS_NBYTES = 128 << 10, /* the most bytes of the panels of one stretch of pixels */
+    PANELS_NBYTES = 128 << 10, /* default limit of the panels of a stretch of pixels, in bytes */
     /* target for a number of bytes of weights. All panels use these weights before the next
      * ones, so the weights stay in L2. */
     NEAR_NBYTES = 128 << 10,
-    MOST_NBYTES = 4 << 20,     /* most bytes of scratch memory per thread */
+    MOST_NBYTES = 4 << 20,     /* limit of the scratch memory per thread, in bytes */
     MOST_TERMS = 1 << 16,
     /* With at most this many input channels, a window of input rows stays in L1. Panels then gain
      * nothing. */
