@@ -14,12 +14,14 @@ enum { PIECE = 1 << 16, FEW = 64, WIDE = 256 };
 struct fold_job {
     struct sp_map_job *job;
     const struct sp_map_folds *f;
-    uint64_t outer, n, inner, count; /* count: the divisor of a mean, else 0 */
-    /* number of columns (values of the index along inner) that one call of one_piece reduces */
+    /* The map has the shape [outer, n, inner] and is reduced along n. `count` is the divisor if the
+     * reduction is a mean, else 0. */
+    uint64_t outer, n, inner, count;
+    /* number of columns (indices in dimension `inner`) that one call of one_piece reduces */
     uint64_t columns;
     uint64_t column_runs;
-    /* number of rows (values of the index along n) that one call of one_piece reduces; the last
-     * call may have fewer */
+    /* number of rows (indices in dimension n) that one call of one_piece reduces; the last call may
+     * have fewer */
     uint64_t rows;
     uint64_t row_runs;
     uint64_t pieces, per_task;
@@ -34,7 +36,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Reduces elements [r0, r1) of row `o` to acc[0]. Used if inner is 1. */
+/* Only for inner == 1, where the map has the shape [outer, n]: reduces elements [r0, r1) of row `o`
+ * to acc[0]. */
 static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, void *acc)
 {
     f->f->first(acc, SP_MAP_LANES);
