@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Up to this many bytes of b, threads pack b together. Beyond it, each thread packs its own
- * part. */
+/* If operand b has at most this many bytes, the threads together pack all of it once. If it has
+ * more, each thread packs the part that it reads. */
 enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
@@ -78,7 +78,7 @@ struct sp_gemm_kernel {
     /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
-    uint32_t nbytes; /* bytes of an element */
+    uint32_t nbytes;
     uint32_t mr, nr;
     /* default block sizes: `a` (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr)
      * L1 */
@@ -86,11 +86,12 @@ struct sp_gemm_kernel {
     uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
     /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. With tall tiles, each panel of
-     * b is read again only a few times, and 64-byte vectors load as fast from L2 as from L1. With
-     * 32-byte vectors and tiles of 6 rows, loads from L2 are slower. numpy's arrays also begin 16
-     * bytes after the start of a cache line. So for 32-byte vectors the limit is the size of L1: at
-     * 128 cubed Zen 3 has 45 GFLOPS with b in place, 52 with b packed. */
+    /* An operand b of at most this many bytes is faster read in place than packed. With tall tiles
+     * and 64-byte vectors, the limit is that b stays in L2: each panel of b is read again only a
+     * few times, and loads from L2 are as fast as loads from L1. With 32-byte vectors and tiles of
+     * 6 rows, the limit is the size of L1. There loads from L2 are slower, and numpy's arrays begin
+     * 16 bytes after the start of a cache line. At 128 cubed, Zen 3 has 45 GFLOPS with b in place,
+     * 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
@@ -112,7 +113,7 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b;      /* sources that pack_a and pack_b read */
+    const void *a, *b;      /* the `source` arguments of pack_a and pack_b */
     const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
     size_t ldb;
     int b_small; /* 1: operand b is better read in place, for any number of rows of c */
@@ -125,8 +126,8 @@ struct sp_gemm_job {
     /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
      * packing */
     const void *a_rows;
-    /* limit of the rows of a micro-tile; 0: the kernel's mr rows. It is not 0 if tiles of fewer
-     * rows are faster for this job. */
+    /* The largest number of rows of a micro-tile, if tiles of fewer than mr rows are faster for
+     * this job. 0: mr rows. */
     size_t most_rows;
     void *c;
     size_t rsc;

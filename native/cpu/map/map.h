@@ -171,8 +171,9 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* Copies elements [at, at + count) from the contiguous `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Sets the members of struct sp_map_job from `group` to `most`. To be called once the job's
- * instructions and operands are set. */
+/* Chooses the sizes of groups and blocks, and whether the job runs as a chain: sets all members of
+ * struct sp_map_job from `group` to `most`. To be called once the job's instructions and operands
+ * are set. */
 void sp_map_choose_block(struct sp_map_job *job);
 /* Decides whether the job's instructions run as a chain (struct sp_map_link). Sets `chained` of the
  * job, and `handed` and `kept` of each instruction. */

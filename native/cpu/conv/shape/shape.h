@@ -51,7 +51,7 @@ struct sp_conv_pass {
     const float *x[2];
     float *to[2];      /* per run of output pixels: address where its sums are stored */
     int64_t step;      /* floats between the inputs of neighbouring output pixels of a run */
-    int64_t ld_to;     /* floats in `to` from pixel to pixel */
+    int64_t ld_to;     /* floats between the sums of two pixels */
     const float *w;
     struct sp_conv_loop loop[3];
     const float *init; /* initial value of the sums, by lane */
