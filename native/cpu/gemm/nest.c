@@ -143,7 +143,7 @@ void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool,
 
 struct blocks {
     const struct sp_gemm_job *job;
-    size_t rows, columns; /* rows and columns of a task's block of c */
+    size_t rows, columns; /* number of rows, and of columns, of a task's block of c */
     size_t across;        /* number of blocks side by side, which together have n columns */
     int failed;
 };

@@ -82,8 +82,8 @@ struct walk {
     size_t j0, j1, p, kc;
     /* bytes of a panel of b; number of cache lines that a tile prefetches */
     size_t panel_nbytes, lines;
-    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of `a`,
-     * NULL if `a` is read in place. */
+    /* fresh: memory for panels of b; NULL if b was packed before the loops. packed_a: memory for
+     * tiles of `a`; NULL if `a` is read in place. */
     char *fresh, *packed_a;
 };
 
@@ -167,7 +167,7 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     const char *const rest = u->b;
     const int asks = job->kernel->asking != NULL;
     /* Each tile prefetches a part of the next panel of b. After the last part, one more tile
-     * prefetches the tiles of c that this next panel is for. */
+     * prefetches the tiles of c in the columns of that panel. */
     if (!w->fresh && next < w->j1 && !is_here(w, next)) {
         const size_t from = down * w->lines * 64;
         const char *const panel = w->panels->packed + panel_at(w, across + 1);

@@ -42,7 +42,8 @@ struct sp_gemm_panels {
     /* Panel number x lies in place (x & places) of `fresh`. If `places` is 1, the panels use two
      * places in turn. */
     size_t places;
-    /* this slice of b from column 0 on, read in place; NULL: all panels are packed */
+    /* Address of column 0 of this slice of b, whose panels are read in place. NULL: all panels are
+     * packed. */
     const char *in_place;
     /* Index of the first column whose panel is never read in place, but packed even if `in_place`
      * is not NULL. From this column on, reading a whole panel in place could pass the end of b. */

@@ -194,8 +194,8 @@ static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *
     }
 }
 
-/* Runs all instructions as run_steps does, but stores the result with streaming stores. Elements
- * [done, end) of `out` are whole cache lines. */
+/* Runs all instructions for elements [done, end), which fill whole cache lines of `out`. Stores the
+ * result with streaming stores, which bypass the caches. */
 static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t, size_t done, size_t end)
 {
     struct sp_map_step *const last = t->step + job->ninsns - 1;

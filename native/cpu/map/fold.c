@@ -169,8 +169,8 @@ int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t 
     f.rows = n;
     f.row_runs = 1;
     const uint64_t independent = outer * f.column_runs;
-    /* If each of a few results reduces many rows, divide the rows among the pieces too, not only
-     * the results. */
+    /* If there are few results and each reduces many rows, divide the rows among the pieces too,
+     * not only the results. */
     if (independent < FEW && n * f.columns > 2 * (uint64_t)PIECE) {
         f.rows = PIECE / f.columns;
         f.row_runs = (n + f.rows - 1) / f.rows;

@@ -115,11 +115,11 @@ struct sp_map_job {
     struct sp_map_insn *insns;
     uint32_t ninsns, nregs, nconsts;
     const char *consts;
-    uint32_t const_nbytes; /* bytes from constant to constant */
+    uint32_t const_nbytes; /* distance in bytes between neighbouring constants in `consts` */
     uint32_t width;        /* bytes of the widest element type */
-    uint32_t weight;       /* cost of an element, in simple operations */
-    /* number of elements of a group, which go through all instructions together; number of elements
-     * of a block, which consists of groups */
+    uint32_t weight;       /* cost of computing one element, as a number of simple operations */
+    /* group: number of elements that go through all instructions together. block: the largest
+     * number of elements that sp_map_block computes without `direct`, as one or more groups. */
     uint32_t group, block;
     /* A repeating input's pattern is gathered in a block of memory. The first `again` elements of
      * the repetition follow it there, so that one call can read on past the pattern's end. */
@@ -216,8 +216,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns how many bytes of scratch memory the links of the job's chain need (struct
- * sp_map_link). */
+/* Returns the bytes of scratch memory for all links (struct sp_map_link) of the job's chain. */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills chain_nbytes bytes at `to` with copies of a value, which a chain reads as eight vectors. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);

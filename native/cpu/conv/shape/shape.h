@@ -54,8 +54,8 @@ struct sp_conv_pass {
     int64_t ld_to;     /* floats between the sums of two pixels */
     const float *w;
     struct sp_conv_loop loop[3];
-    const float *init; /* initial value of the sums, by lane */
-    int64_t ahead;     /* prefetch distance in the weights, in floats */
+    const float *init; /* initial value of the sums, one for each lane (output channel) */
+    int64_t ahead;     /* how far ahead weights are prefetched, in floats */
     /* floats in the input from a pixel of this tile to the pixel of the next tile that is
      * prefetched; 0: no prefetch */
     int64_t x_ahead;
@@ -135,7 +135,7 @@ struct sp_conv_strips {
     struct sp_conv_piece piece;
     const float *weights;
     const int64_t *taps;
-    int64_t pieces; /* number of pieces that an output row is divided into */
+    int64_t pieces; /* number of pieces per output row */
     int64_t tiles;  /* tiles of output channels per group */
     /* The meaning depends on the algorithm. Strips: number of input rows whose terms one pass adds
      * to y. Panels: number of terms that one pass adds to y. Depthwise convolution: number of
@@ -148,7 +148,7 @@ struct sp_conv_strips {
      * output plane counts as one long row, and `piece` describes a stretch of that row. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
-    int64_t panel; /* floats from panel to panel */
+    int64_t panel; /* distance in floats between neighbouring panels */
     /* number of floats of all panels, which lie before the window in scratch memory */
     int64_t panels_floats;
     /* number of images computed together; more than one only if a stretch is a whole output
@@ -156,7 +156,7 @@ struct sp_conv_strips {
     int64_t images;
     int is_row;            /* 1: each input plane is one long row, as the output plane is */
     int in_place;          /* 1: x itself is read, without packed panels */
-    /* number of tiles of output channels whose weights stay in L2, for `rows` terms */
+    /* number of tiles of output channels whose weights for `rows` terms together stay in L2 */
     int64_t near_tiles;
     /* Points to a 0. Strips that read panels have a single tap, and this is its offset (`taps` of
      * struct sp_conv_strip). */
@@ -168,7 +168,8 @@ struct sp_conv_kernel {
      * is (channel, ky, kx) */
     sp_pack_fn *pixels_nchw;
     sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
-    int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
+    /* number of lanes (floats) of a vector; half the pixels of the largest pixel tile */
+    int64_t lanes, run;
     /* Packs the weights of output channels [first, first + channels), `lanes` channels side by
      * side. Returns 1 if a weight is infinite or NaN. */
     int (*pack)(const struct sp_conv *v, int64_t first, int64_t channels, int64_t lanes, float *to);

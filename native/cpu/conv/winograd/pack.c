@@ -93,9 +93,9 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_min_i64(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        /* `transform` gets channels - o filters, at least one. For `width` is `channels` rounded up
-         * to whole vectors, and o is a multiple of a vector, so o < `width` means o <
-         * `channels`. */
+        /* Each o below `width` is also below `channels`, because o is a multiple of a vector, and
+         * `width` is `channels` rounded up to whole vectors. So `transform` always gets a
+         * filter. */
         for (int64_t o = 0; o < width; o += TOGETHER)
             transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_min_i64(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_min_i64(TOGETHER, width - o),

@@ -63,7 +63,7 @@ struct sp_wino_part {
      * of earlier parts. A product has a float for each output channel of a panel. */
     int64_t m;
     /* Distance from one row of this part's results to the next, counted in products. It includes
-     * the gap behind a row. */
+     * the gap, if there is one. */
     int64_t products;
 };
 
@@ -119,7 +119,7 @@ struct sp_wino_tile {
 
 struct sp_wino_kernel {
     struct sp_wino_tile tile[2][3]; /* indexed by [stride - 1][m / 2 - 1] */
-    /* index of a micro-tile's size: (its vectors - 1) * `rows` + its rows - 1 */
+    /* micro-kernels; that of tiles of r rows and v vectors has index (v - 1) * `rows` + r - 1 */
     sp_wino_ukr_fn *const *ukr;
     /* lanes of a vector; rows and vectors of the largest micro-tile */
     int64_t lanes, rows, vectors;
