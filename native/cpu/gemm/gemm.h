@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Up to this many bytes of b, threads pack b together. Beyond it, each thread packs its own
- * part. */
+/* If the packed operand b has at most this many bytes, the threads together pack all of it once. If
+ * it has more, each thread packs the part that it reads. */
 enum { SP_GEMM_MOST_SHARED = 64 << 20 };
 enum { SP_GEMM_MAX_MR = 16, SP_GEMM_MAX_NR = 32, SP_GEMM_MAX_TILE = SP_GEMM_MAX_MR * SP_GEMM_MAX_NR };
 
@@ -51,7 +51,7 @@ typedef void sp_pack_fn(const void *source, size_t first, size_t count, size_t w
 
 /* The last steps for a complete tile of c: bias and activation. */
 struct sp_gemm_finish {
-    const void *bias_rows; /* bias of this tile's first row, or NULL */
+    const void *bias_rows; /* address of the bias of the tile's first row; NULL: no bias per row */
     const void *bias_columns;
     uint32_t act;
 };
@@ -66,8 +66,9 @@ struct sp_dots {
 };
 
 struct sp_gemm_kernel {
-    /* Micro-kernels. [0][rows - 1] is for whole tiles. If `masked` is not 0, [v][rows - 1] is for v
-     * vectors of columns, the last one partial. */
+    /* Micro-kernels, indexed by [v][rows - 1]. Those of v = 0 compute whole tiles. If `masked` is
+     * not 0, those of v = 1 to `masked` compute partial tiles of v vectors of columns, the last one
+     * partial. */
     sp_ukr_fn *const (*ukr)[SP_GEMM_MAX_MR];
     /* Two more micro-kernels for whole tiles of mr rows; NULL: not available. `asking` can prefetch
      * any lines that a struct sp_ahead describes, not only successive ones. `along` computes
@@ -75,22 +76,27 @@ struct sp_gemm_kernel {
      * stores, which bypass the caches; each row of c must then begin and end at a cache line. */
     sp_ukr_fn *asking, *along;
     sp_pack_fn *pack; /* packs the matrix that a struct sp_strided describes into panels */
-    /* Stores or adds to c the top left rows x columns of tile[..][nr]. */
+    /* Stores the top left rows x columns of a tile, which has nr columns, to c, or adds them to c
+     * if `add` is set. */
     void (*merge)(void *c, size_t rsc, const void *tile, size_t nr, size_t rows, size_t columns, int add);
     void (*finish)(void *c, size_t rsc, size_t rows, size_t columns, const struct sp_gemm_finish *how);
-    uint32_t nbytes; /* bytes of an element */
+    uint32_t nbytes;
     uint32_t mr, nr;
     /* default block sizes: `a` (mc x kc) fits L2, b (kc x nc) L2 or L3, a panel of b (kc x nr)
      * L1 */
     uint32_t mc, nc, kc;
-    uint32_t masked; /* vectors of the widest partial tile; 0: no variants for partial tiles */
-    /* terms of a sum per round; a round prefetches one line (struct sp_ahead) */
+    /* number of vectors of the widest partial tile; 0: there are no micro-kernels for partial
+     * tiles */
+    uint32_t masked;
+    /* number of terms that one round of a micro-kernel adds to each sum; a round prefetches one
+     * line (struct sp_ahead) */
     uint32_t terms;
-    /* Up to this many bytes, b is better read in place than packed. With tall tiles, each panel of
-     * b is read again only a few times, and 64-byte vectors load as fast from L2 as from L1. With
-     * 32-byte vectors and tiles of 6 rows, loads from L2 are slower. numpy's arrays also begin 16
-     * bytes after the start of a cache line. So for 32-byte vectors the limit is the size of L1: at
-     * 128 cubed Zen 3 has 45 GFLOPS with b in place, 52 with b packed. */
+    /* An operand b of at most this many bytes is faster read in place than packed. With tall tiles
+     * and 64-byte vectors, the limit is that b stays in L2: each panel of b is read again only a
+     * few times, and loads from L2 are as fast as loads from L1. With 32-byte vectors and tiles of
+     * 6 rows, the limit is the size of L1. There loads from L2 are slower, and numpy's arrays begin
+     * 16 bytes after the start of a cache line. At 128 cubed, Zen 3 has 45 GFLOPS with b in place,
+     * 52 with b packed. */
     uint32_t small_b;
     void (*gemv_dots)(const struct sp_dots *d);
     /* Computes y[j] = sum_p matrix[p*ld + j] * x[p]. */
@@ -112,8 +118,9 @@ struct sp_gemm_job {
     const struct sp_gemm_kernel *kernel;
     size_t m, n, k;
     sp_pack_fn *pack_a, *pack_b;
-    const void *a, *b;      /* sources that pack_a and pack_b read */
-    const void *b_in_place; /* b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
+    const void *a, *b;      /* the `source` arguments of pack_a and pack_b */
+    /* operand b if its rows are contiguous, as b_in_place[p*ldb + j], else NULL */
+    const void *b_in_place;
     size_t ldb;
     int b_small; /* 1: operand b is better read in place, for any number of rows of c */
     /* All of b, packed before the call, or NULL. The panel of columns [j, j + nr) and terms [p, p +
@@ -125,12 +132,14 @@ struct sp_gemm_job {
     /* operand `a` if its rows are contiguous, as a_rows[i*rsa + p], else NULL; prefetched before
      * packing */
     const void *a_rows;
-    /* limit of the rows of a micro-tile; 0: the kernel's mr rows. It is not 0 if tiles of fewer
-     * rows are faster for this job. */
+    /* The largest number of rows of a micro-tile, if tiles of fewer than mr rows are faster for
+     * this job. 0: mr rows. */
     size_t most_rows;
     void *c;
     size_t rsc;
-    const void *bias_rows, *bias_columns; /* a bias per row of c (m), per column (n), or NULL */
+    /* bias_rows has a bias for each of the m rows of c, bias_columns one for each of the n columns;
+     * NULL: no bias */
+    const void *bias_rows, *bias_columns;
     uint32_t act;
     size_t mc, nc, kc;
 };

@@ -13,8 +13,8 @@
 #include <errno.h>
 
 enum { FEW_ROWS = 4, FEW_ROWS_KC = 8 };
-/* Size of L1, to find rows that would evict each other. x86 has at least 4 KiB per way and 8 ways;
- * on Arm a way is larger. */
+/* The smallest size of L1 that is assumed, to find rows that would evict each other. x86 has at
+ * least 4 KiB per way and 8 ways; on Arm a way is larger. */
 enum { WAY_NBYTES = 4096, WAYS = 8, LINE_NBYTES = 64 };
 
 const struct sp_gemm_kernel *const sp_gemm_kernels[4] = {
@@ -50,7 +50,8 @@ void sp_gemm_choose(struct sp_gemm_job *job, const struct sp_tile_plan *plan)
      * Slices of equal size are better than a short last one. */
     const size_t most = 1 << 16; /* limit of each block size: mc * kc and the like then do not overflow */
     const size_t kc = job->k ? pieces(job->k, pieces(job->k, smaller(job->kc, most))) : 1;
-    /* fewer terms than planned make the rows of `a` shorter, so take more rows at a time */
+    /* With fewer terms than planned, the rows of `a` in a slice are shorter. So take more rows at a
+     * time. */
     if (kc < job->kc)
         job->mc = smaller(job->mc, most) * smaller(job->kc, most) / kc;
     job->kc = kc;
@@ -69,7 +70,8 @@ int sp_gemm_block(const struct sp_gemm_job *job, size_t m0, size_t m1, size_t n0
     const size_t rows = pieces(m1 - m0, pieces(m1 - m0, smaller(job->mc, round_up(m1 - m0, mr))));
     const size_t mc = round_up(rows, mr);
     const size_t nc = job->b_packed ? n1 - n0 : smaller(job->nc, round_up(n1 - n0, nr));
-    /* A panel of b that only two tiles read is not worth packing. */
+    /* Read b in place if at most two tiles read each panel of b, because packing does not pay
+     * then. */
     const char *const in_place = job->b_packed ? NULL : job->b_small || m1 - m0 <= 2 * mr ? job->b_in_place : NULL;
     const size_t whole = kernel->masked ? job->n : job->n / nr * nr;
     const int packs_b = !job->b_packed && !(in_place && whole == job->n);
@@ -141,8 +143,8 @@ void sp_gemm_pack(const struct sp_gemm_job *job, void *to, struct sp_pool *pool,
 
 struct blocks {
     const struct sp_gemm_job *job;
-    size_t rows, columns; /* rows and columns of a task's block of c */
-    size_t across;        /* number of tasks across n */
+    size_t rows, columns; /* number of rows, and of columns, of a task's block of c */
+    size_t across;        /* number of blocks side by side, which together have n columns */
     int failed;
 };
 

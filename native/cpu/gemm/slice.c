@@ -6,8 +6,8 @@
 #include <immintrin.h>
 #endif
 
-/* A result c of up to NEAR_NBYTES is in a near cache. With up to NEAR_TERMS terms there is no time
- * to prefetch c. */
+/* c is prefetched only if it has more than NEAR_NBYTES bytes and each sum at least NEAR_TERMS
+ * terms. A smaller c is in a near cache. With fewer terms a prefetch would not arrive in time. */
 enum { NEAR_NBYTES = 32 << 10, NEAR_TERMS = 16 };
 /* With up to ALONG_TERMS terms all the time goes into writing c. If b has at most ALONG_NBYTES it
  * stays in L2, and c is written row by row. If c were written panel by panel, each store would go
@@ -80,9 +80,10 @@ struct walk {
     const struct sp_gemm_panels *panels;
     size_t ic, iend, m1, mr, tall;
     size_t j0, j1, p, kc;
-    size_t panel_nbytes, lines; /* bytes of a panel of b; lines that a tile prefetches */
-    /* fresh: room for panels of b, NULL if b was packed before. packed_a: room for tiles of `a`,
-     * NULL if `a` is read in place. */
+    /* bytes of a panel of b; number of cache lines that a tile prefetches */
+    size_t panel_nbytes, lines;
+    /* fresh: memory for panels of b; NULL if b was packed before the loops. packed_a: memory for
+     * tiles of `a`; NULL if `a` is read in place. */
     char *fresh, *packed_a;
 };
 
@@ -155,7 +156,8 @@ static struct sp_ahead along_rows(const void *at, size_t count, size_t apart, si
     return ahead;
 }
 
-/* Chooses the data needed after tile `down` of a panel, so that the tile prefetches them to L2. */
+/* Sets u->ahead to the data that tile `down` of a panel prefetches to L2, because the tiles after
+ * it need them. */
 static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t across)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -164,8 +166,8 @@ static void ask(const struct walk *w, struct sp_ukr *u, size_t down, size_t acro
     const size_t next = w->j0 + (across + 1) * nr;
     const char *const rest = u->b;
     const int asks = job->kernel->asking != NULL;
-    /* Each tile prefetches a piece of the next panel of b. When all of that panel is prefetched,
-     * one more tile prefetches the tiles of c that come next. */
+    /* Each tile prefetches a part of the next panel of b. After the last part, one more tile
+     * prefetches the tiles of c in the columns of that panel. */
     if (!w->fresh && next < w->j1 && !is_here(w, next)) {
         const size_t from = down * w->lines * 64;
         const char *const panel = w->panels->packed + panel_at(w, across + 1);
@@ -271,8 +273,8 @@ static void down_panels(struct walk *w, struct sp_ukr *u, size_t m0, size_t mc, 
                     const size_t part = part_after(w, down, &q);
                     pack_b(w, across + 1, q, part);
                 }
-                /* This was the last use of this packed tile of `a`, so overwrite it with the tile
-                 * of the next block. */
+                /* This was the last use of this packed tile of `a`. So overwrite it with the tile
+                 * at the same place in the next block of rows. */
                 if (w->packed_a && across + 1 == wide && w->iend < w->m1)
                     pack_a(w, w->iend, after, tile_rows(after - w->iend, most), down);
             }
@@ -291,9 +293,9 @@ static int goes_past(const struct walk *w)
            (uintptr_t)job->c % nbytes == 0 && is_finished(job);
 }
 
-/* Computes whole tiles of mr rows from (i, j) on, and returns their number of columns. If bias and
- * activation follow, it computes few tiles, so that these are still in a near cache when bias and
- * activation read them. */
+/* Computes neighbouring whole tiles of mr rows, from column j of c on. Returns how many columns of
+ * c these tiles have. If bias and activation follow, it computes few tiles, so that these are still
+ * in a near cache when bias and activation read them. */
 static size_t whole_tiles(const struct walk *w, struct sp_ukr *u, size_t down, size_t across, size_t j)
 {
     const struct sp_gemm_job *const job = w->job;
@@ -354,7 +356,7 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
             if (w->packed_a)
                 pack_a(w, w->ic, w->iend, w->mr, down);
             for (size_t j = w->j0, columns; j < w->j1; j += columns) {
-                /* `across` is read only if panels are packed */
+                /* number of the panel of b; read only if panels are packed */
                 const size_t across = (j - (lines ? from : w->j0)) / nr;
                 w->panels = lines && j >= from ? &lined : given;
                 columns = smaller(j > w->j0 ? nr : lead, w->j1 - j);
@@ -367,7 +369,7 @@ static void along_rows_of_c(struct walk *w, struct sp_ukr *u, size_t m0, size_t 
     }
 #if defined(__x86_64__)
     if (u->past)
-        /* streaming stores are unordered with the stores that publish c to other threads */
+        /* Complete the streaming stores before later stores tell other threads that c is done. */
         _mm_sfence();
 #endif
 }

@@ -6,8 +6,9 @@
 #include "gemm.h"
 #include "slice.h"
 
-/* MOST_WORK is the largest m * n * (k + 1) of a small product, which is not worth a second thread
- * (sp_gemm_threads). MOST_C_NBYTES equals NEAR_NBYTES of slice.c. */
+/* Limits of a small product. m * n * (k + 1) is at most MOST_WORK: a product of more work may be
+ * worth a second thread (sp_gemm_threads). c has at most MOST_C_NBYTES bytes, the same number as
+ * NEAR_NBYTES of slice.c. */
 enum { MOST_WORK = 380000, MOST_C_NBYTES = 32 << 10 };
 /* Up to this many bytes, all of b stays in L1 while tiles of `a` are read. */
 enum { INNERMOST_NBYTES = 16 << 10 };

@@ -194,8 +194,8 @@ static void run_steps(const struct sp_map_job *job, const struct sp_map_thread *
     }
 }
 
-/* Runs all instructions as run_steps does, but stores the result with streaming stores. Elements
- * [done, end) of `out` are whole cache lines. */
+/* Runs all instructions for elements [done, end), which fill whole cache lines of `out`. Stores the
+ * result with streaming stores, which bypass the caches. */
 static void run_past(const struct sp_map_job *job, const struct sp_map_thread *t, size_t done, size_t end)
 {
     struct sp_map_step *const last = t->step + job->ninsns - 1;
@@ -228,8 +228,8 @@ const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, 
         if (job->x[i].base)
             find_input(job, t, i, at, count, index, in_row);
     if (job->copies && !direct && t->slot[job->insns->a].by)
-        /* The program only copies its input, and the caller is a reduction, which can read the input
-         * itself. */
+        /* The program only copies its input, and the caller, a reduction, asked for no copy in
+         * `direct`. So return the address of the input itself. */
         return t->slot[job->insns->a].at;
     char *const to = direct ? direct : t->result;
     make_steps(job, t, to);

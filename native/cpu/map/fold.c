@@ -14,12 +14,14 @@ enum { PIECE = 1 << 16, FEW = 64, WIDE = 256 };
 struct fold_job {
     struct sp_map_job *job;
     const struct sp_map_folds *f;
-    uint64_t outer, n, inner, count; /* count: the divisor of a mean, else 0 */
-    /* number of columns (values of the index along inner) that one call of one_piece reduces */
+    /* The map has the shape [outer, n, inner] and is reduced along n. `count` is the divisor if the
+     * reduction is a mean, else 0. */
+    uint64_t outer, n, inner, count;
+    /* number of columns (indices in dimension `inner`) that one call of one_piece reduces */
     uint64_t columns;
     uint64_t column_runs;
-    /* number of rows (values of the index along n) that one call of one_piece reduces; the last
-     * call may have fewer */
+    /* number of rows (indices in dimension n) that one call of one_piece reduces; the last call may
+     * have fewer */
     uint64_t rows;
     uint64_t row_runs;
     uint64_t pieces, per_task;
@@ -34,7 +36,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Reduces elements [r0, r1) of row `o` to acc[0]. Used if inner is 1. */
+/* Only for inner == 1, where the map has the shape [outer, n]: reduces elements [r0, r1) of row `o`
+ * to acc[0]. */
 static void along(const struct fold_job *f, struct sp_map_thread *t, uint64_t o, uint64_t r0, uint64_t r1, void *acc)
 {
     f->f->first(acc, SP_MAP_LANES);
@@ -166,8 +169,8 @@ int sp_map_fold(struct sp_map_job *job, uint32_t fold, uint64_t outer, uint64_t 
     f.rows = n;
     f.row_runs = 1;
     const uint64_t independent = outer * f.column_runs;
-    /* If each of a few results reduces many rows, divide the rows among the pieces too, not only
-     * the results. */
+    /* If there are few results and each reduces many rows, divide the rows among the pieces too,
+     * not only the results. */
     if (independent < FEW && n * f.columns > 2 * (uint64_t)PIECE) {
         f.rows = PIECE / f.columns;
         f.row_runs = (n + f.rows - 1) / f.rows;

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-/* Computes the index of element `at` in the iteration space. */
 void sp_map_indices(const struct sp_map_job *job, uint64_t at, uint64_t index[SP_MAP_DIMS])
 {
     for (uint32_t d = job->ndim; d-- > 1;) {

@@ -53,16 +53,18 @@ struct sp_map_link {
     uint32_t handed;
     /* per operand: address of its elements, or of eight vectors with copies of a single value */
     const char *in[3];
-    /* per operand, a mask: all ones if `in` points to elements; 0 if it points to copies or to a
-     * kept result, which each pass reads at the same address */
+    /* Per operand, a mask for the offset that a pass over the arrays adds to `in`. It is all ones
+     * if `in` points to elements of an array. It is 0 if `in` points to copies of a single value or
+     * to a kept result, which have the same address in each pass. */
     size_t moves[3];
-    char *out;         /* address of the result; only for links that store it */
+    char *out;         /* where the link stores its result; unused if it stores none */
 };
 
 struct sp_map_table {
-    /* indexed by [type][op]; NULL: not available */
+    /* functions of the operations, indexed by [element type][op]; NULL: the type lacks the op */
     sp_map_fn *fn[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
-    sp_map_fn *convert[SP_MAP_TYPES][SP_MAP_TYPES]; /* indexed by [to][from]; NULL: not available */
+    /* functions that convert a type, indexed by [result type][operand type]; NULL: not available */
+    sp_map_fn *convert[SP_MAP_TYPES][SP_MAP_TYPES];
     /* Functions as in `fn`, but with streaming stores to `out`. Such a store does not read a line
      * before it writes the line, and it evicts no needed line. The address and the size of `out`
      * are multiples of SP_MAP_LINES bytes. If `fence` is NULL, `past` and `past_copy` are
@@ -70,7 +72,8 @@ struct sp_map_table {
     sp_map_fn *past[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_fn *past_copy[SP_MAP_TYPES];
     void (*fence)(void); /* orders streaming stores; called after the last of them */
-    /* indexed by [type][op]; NULL: not available */
+    /* links of chains (struct sp_map_link), indexed by [element type][op]; NULL: chains cannot run
+     * the op */
     sp_map_link_fn *link[SP_MAP_TYPES][SP_MAP_LOWERED_OPS];
     sp_map_link_fn *link_ahead, *link_keep, *link_store, *link_past;
     uint32_t chain_nbytes; /* bytes of each array that a chain (struct sp_map_link) handles at a time */
@@ -88,9 +91,10 @@ struct sp_map_insn {
     sp_map_link_fn *link;
     uint32_t out, a, b, c;
     uint32_t type, operands;
-    /* Only for chains (struct sp_map_link). `handed` is that of the instruction's link. `kept` is 1
-     * if the chain also stores the result to memory. It does so if an instruction after the next
-     * one reads the result, or if the next one reads it twice. */
+    /* Only for chains (struct sp_map_link). `handed` is the operand that the previous link leaves
+     * in CPU registers (1: a, 2: b, 4: c, 0: none). `kept` is 1 if the chain also stores this
+     * instruction's result to memory: if an instruction after the next one reads it, or the next
+     * one reads it twice. */
     uint32_t handed, kept;
 };
 
@@ -111,11 +115,11 @@ struct sp_map_job {
     struct sp_map_insn *insns;
     uint32_t ninsns, nregs, nconsts;
     const char *consts;
-    uint32_t const_nbytes; /* bytes from constant to constant */
+    uint32_t const_nbytes; /* distance in bytes between neighbouring constants in `consts` */
     uint32_t width;        /* bytes of the widest element type */
-    uint32_t weight;       /* cost of an element, in simple operations */
-    /* number of elements of a group, which go through all instructions together; number of elements
-     * of a block, which consists of groups */
+    uint32_t weight;       /* cost of computing one element, as a number of simple operations */
+    /* group: number of elements that go through all instructions together. block: the largest
+     * number of elements that sp_map_block computes without `direct`, as one or more groups. */
     uint32_t group, block;
     /* A repeating input's pattern is gathered in a block of memory. The first `again` elements of
      * the repetition follow it there, so that one call can read on past the pattern's end. */
@@ -129,7 +133,7 @@ struct sp_map_job {
     uint32_t stream, ndim;
     uint64_t shape[SP_MAP_DIMS], total;
     struct sp_map_operand x[SP_MAP_INPUTS], y;
-    int failed; /* 1: a task ran out of memory */
+    int failed; /* 1: a task could not allocate its scratch memory */
 };
 
 static inline uint32_t sp_map_nbytes(uint32_t type)
@@ -167,8 +171,9 @@ void sp_map_gather(const struct sp_map_job *job, const struct sp_map_operand *x,
 /* Copies elements [at, at + count) from the contiguous `from` to y. */
 void sp_map_scatter(const struct sp_map_job *job, const char *from, uint64_t at, size_t count);
 
-/* Sets the members of struct sp_map_job from `group` to `most`. To be called once the job's
- * instructions and operands are set. */
+/* Chooses the sizes of groups and blocks, and whether the job runs as a chain: sets all members of
+ * struct sp_map_job from `group` to `most`. To be called once the job's instructions and operands
+ * are set. */
 void sp_map_choose_block(struct sp_map_job *job);
 /* Decides whether the job's instructions run as a chain (struct sp_map_link). Sets `chained` of the
  * job, and `handed` and `kept` of each instruction. */
@@ -179,11 +184,12 @@ void sp_map_choose_chain(struct sp_map_job *job);
  * through all instructions together. */
 struct sp_map_slot {
     const char *at;
-    /* bytes from element to element of a block; 0: a single value, or a register, whose buffer each
-     * group uses again */
+    /* bytes from one element of a block to the next; 0 for a single value, and for a register,
+     * because every group of elements uses the same buffer */
     uint32_t by;
     uint32_t scalar; /* 1: a single value for all elements */
-    char *copies;    /* memory for eight vectors with copies of a single value, which chains read */
+    /* Only if a chain reads a single value: memory for eight vectors of copies of this value. */
+    char *copies;
 };
 /* An instruction with the addresses of its operands and its result in one block of elements. */
 struct sp_map_step {
@@ -210,8 +216,7 @@ int sp_map_begin(const struct sp_map_job *job, struct sp_map_thread *t, size_t e
  * with streaming stores. */
 const void *sp_map_block(const struct sp_map_job *job, struct sp_map_thread *t, uint64_t at, size_t count, void *direct,
                          uint32_t past);
-/* Returns how many bytes of scratch memory the links of the job's chain need (struct
- * sp_map_link). */
+/* Returns the bytes of scratch memory for all links (struct sp_map_link) of the job's chain. */
 size_t sp_map_chain_scratch(const struct sp_map_job *job);
 /* Fills chain_nbytes bytes at `to` with copies of a value, which a chain reads as eight vectors. */
 void sp_map_copies(const struct sp_map_job *job, char *to, const char *value);

@@ -1,5 +1,5 @@
-/* Computes a map over its whole iteration space into y. Divides the space into tasks, and each task
- * into runs of elements for sp_map_block (block.c). */
+/* Computes a map over its whole iteration space into y. Divides the space into tasks. Each task
+ * calls sp_map_block (block.c) for some elements at a time. */
 #include "map.h"
 
 #include <errno.h>

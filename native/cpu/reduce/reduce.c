@@ -49,8 +49,8 @@ int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, st
     const size_t independent = job->outer * job->column_runs;
     job->rows = job->n;
     job->row_runs = 1;
-    /* If each of a few results reduces many rows, divide the rows among the pieces too, not only
-     * the results. 64 pieces keep the threads of any desktop busy. */
+    /* If there are few results and each reduces many rows, divide the rows among the pieces too,
+     * not only the results. 64 pieces keep the threads of any desktop busy. */
     if (independent < 64 && job->n * width > 2 * (size_t)SP_REDUCE_PIECE) {
         job->rows = SP_REDUCE_PIECE / width;
         job->row_runs = (job->n + job->rows - 1) / job->rows;

@@ -47,17 +47,19 @@ struct sp_conv_loop {
 /* The arguments of the pixel tiles' micro-kernel (direct/tile.inc): up to two runs of output
  * pixels, for some taps and channels. */
 struct sp_conv_pass {
-    const float *x[2]; /* per run of output pixels: the input of the first pixel's first tap */
-    float *to[2];      /* per run of output pixels: destination of the sums */
+    /* per run of output pixels: address of the input that the first tap of its first pixel reads */
+    const float *x[2];
+    float *to[2];      /* per run of output pixels: address where its sums are stored */
     int64_t step;      /* floats between the inputs of neighbouring output pixels of a run */
-    int64_t ld_to;     /* floats in `to` from pixel to pixel */
+    int64_t ld_to;     /* floats between the sums of two pixels */
     const float *w;
     struct sp_conv_loop loop[3];
-    const float *init; /* initial value of the sums, by lane */
-    int64_t ahead;     /* prefetch distance in the weights, in floats */
-    /* floats from an input pixel to the one of the next tile that is prefetched; 0: no prefetch */
+    const float *init; /* initial value of the sums, one for each lane (output channel) */
+    int64_t ahead;     /* how far ahead weights are prefetched, in floats */
+    /* floats in the input from a pixel of this tile to the pixel of the next tile that is
+     * prefetched; 0: no prefetch */
     int64_t x_ahead;
-    int ask_x;         /* 1: each step prefetches pixels; 0: weights */
+    int ask_x;         /* 1: each step prefetches input pixels; 0: weights */
     int add;           /* 1: add to the values in `to` */
     int relu;
 };
@@ -99,14 +101,14 @@ struct sp_conv_strip {
     float *y;
     int64_t plane; /* floats from output channel to output channel in y */
     int64_t apart; /* floats from the first vector of pixels to the second */
-    /* floats from the current sums in the output y to later sums, which are prefetched; the
-     * prefetched address need not lie in y; 0: no prefetch */
+    /* Distance in y, in floats, from the sums that this call computes to the sums of a later call,
+     * which it prefetches; 0: no prefetch. The prefetched address may lie outside y. */
     int64_t later;
     /* number of neighbouring strips that one call computes; each begins one or two vectors of
      * pixels after the one before it */
     int64_t repeat;
-    /* With a single tap, input row i prefetches the cache line at ahead + i * ahead_step. That
-     * address need not lie in the input. */
+    /* With a single tap, the micro-kernel prefetches one cache line for each input row i, at ahead
+     * + i * ahead_step. The address may lie outside the array. */
     const float *ahead;
     int64_t ahead_step;
     int add, relu;
@@ -117,8 +119,9 @@ typedef void sp_conv_strip_fn(const struct sp_conv_strip *strip);
  * with one remainder modulo the stride); output pixels of a stretch. */
 enum { SP_CONV_DEPTH_ROWS = 4, SP_CONV_MOST_PHASES = 8, SP_CONV_MOST_STRETCH = 1024 };
 
-/* The layout of a window in scratch memory, in floats: the input rows of a piece of an output row.
- * Each row has `phases` parts, `phase` floats apart; rows are `row` floats apart. */
+/* The layout of a window: the input rows that a piece of an output row needs, copied to scratch
+ * memory. In each row, the columns with one remainder modulo the stride are stored together, as a
+ * phase. A row has `phases` phases, `phase` floats apart; rows are `row` floats apart. */
 struct sp_conv_piece {
     int64_t columns; /* output pixels of a piece; a row's last piece may have up to a vector more */
     int64_t phases, phase;
@@ -132,28 +135,31 @@ struct sp_conv_strips {
     struct sp_conv_piece piece;
     const float *weights;
     const int64_t *taps;
-    int64_t pieces; /* number of pieces that an output row is divided into */
+    int64_t pieces; /* number of pieces per output row */
     int64_t tiles;  /* tiles of output channels per group */
-    /* strips: input rows whose terms are added to y in one pass; panels: terms that are added to y
-     * in one pass; depthwise convolution: output rows of a window */
+    /* The meaning depends on the algorithm. Strips: number of input rows whose terms one pass adds
+     * to y. Panels: number of terms that one pass adds to y. Depthwise convolution: number of
+     * output rows that are computed from one window. */
     int64_t rows;
-    /* result of sp_conv_is_aliased; 1: x is never read in place but always through a window */
+    /* 1: only few input channels stay in L1 (sp_conv_is_aliased), so x is never read in place but
+     * always through a window */
     int is_aliased;
-    /* The members below are for panels (direct/panels.inc). There the output plane counts as one
-     * long row, and `piece` describes a stretch of it. */
+    /* All further members of this struct are only for panels (direct/panels.inc). For panels an
+     * output plane counts as one long row, and `piece` describes a stretch of that row. */
     /* layout of the window of input rows that panels are copied from */
     struct sp_conv_piece rows_of;
-    int64_t panel; /* floats from panel to panel */
-    /* floats of all panels; in scratch memory they precede the window */
+    int64_t panel; /* distance in floats between neighbouring panels */
+    /* number of floats of all panels, which lie before the window in scratch memory */
     int64_t panels_floats;
     /* number of images computed together; more than one only if a stretch is a whole output
      * plane */
     int64_t images;
     int is_row;            /* 1: each input plane is one long row, as the output plane is */
     int in_place;          /* 1: x itself is read, without packed panels */
-    /* number of tiles of output channels whose weights stay in L2, for `rows` terms */
+    /* number of tiles of output channels whose weights for `rows` terms together stay in L2 */
     int64_t near_tiles;
-    /* points to 0, the offset of the only tap of a strip that reads panels */
+    /* Points to a 0. Strips that read panels have a single tap, and this is its offset (`taps` of
+     * struct sp_conv_strip). */
     const int64_t *no_tap;
 };
 
@@ -162,7 +168,8 @@ struct sp_conv_kernel {
      * is (channel, ky, kx) */
     sp_pack_fn *pixels_nchw;
     sp_pack_fn *pixels_nhwc; /* packs a sp_conv_group of an NHWC image, as pixels_nchw does */
-    int64_t lanes, run; /* lanes of a vector; half the pixels of the largest pixel tile */
+    /* number of lanes (floats) of a vector; half the pixels of the largest pixel tile */
+    int64_t lanes, run;
     /* Packs the weights of output channels [first, first + channels), `lanes` channels side by
      * side. Returns 1 if a weight is infinite or NaN. */
     int (*pack)(const struct sp_conv *v, int64_t first, int64_t channels, int64_t lanes, float *to);
@@ -172,7 +179,8 @@ struct sp_conv_kernel {
                    int64_t t0, int64_t t1);
     int (*pack_strip)(const struct sp_conv *v, int64_t first, int64_t channels, float *to);
     /* Computes by strips: pieces [u0, u1) of output rows (struct sp_conv_piece) for channel tiles
-     * [t0, t1) of a group. Pieces are numbered through images, rows and the pieces of a row. */
+     * [t0, t1) of a group. Pieces are numbered along a row, then row by row, then image by
+     * image. */
     void (*strips)(const struct sp_conv_strips *task, float *window, int64_t group, int64_t t0, int64_t t1, int64_t u0,
                    int64_t u1);
     /* Computes by panels: stretches [u0, u1) of output pixels for channel tiles [t0, t1) of a

@@ -64,7 +64,7 @@ static void transform(const struct packing *packing, const float *w, int64_t ste
                       int64_t stride)
 {
     const struct sp_wino *const wino = packing->wino;
-    /* the indices are taps[column][row][filter] and half[row][column][filter] */
+    /* `taps` is indexed by [column][row][filter], `half` by [row][column][filter] */
     double taps[3][3][TOGETHER] = {{{0}}}, half[SP_WINO_MAX_WEIGHTS][3][TOGETHER];
     for (int64_t l = 0; l < count; l++)
         for (int k = 0; k < 9; k++)
@@ -93,8 +93,9 @@ static void one_panel(void *ctx, uint32_t index)
     const int64_t channels = sp_min_i64(wino->panel, v->oc - o0);
     const int64_t width = (channels + packing->lanes - 1) / packing->lanes * packing->lanes;
     for (int64_t c = 0; c < v->c; c++)
-        /* `width` is `channels` rounded up to whole vectors, and o is a multiple of a vector. So
-         * each o below `width` is also below `channels`. */
+        /* Each o below `width` is also below `channels`, because o is a multiple of a vector, and
+         * `width` is `channels` rounded up to whole vectors. So `transform` always gets a
+         * filter. */
         for (int64_t o = 0; o < width; o += TOGETHER)
             transform(packing, v->w + ((o0 + o) * v->c + c) * 9, v->c * 9, sp_min_i64(TOGETHER, channels - o),
                       packing->u + index * v->c * wino->panel + c * width + o, sp_min_i64(TOGETHER, width - o),

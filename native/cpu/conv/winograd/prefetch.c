@@ -47,7 +47,8 @@ struct sp_wino_ahead sp_wino_ahead_output(const struct sp_wino *wino, int64_t fi
 {
     const struct sp_conv *const v = wino->conv;
     const int64_t image = first / (wino->across * wino->down);
-    const int64_t steps = v->c < 1 ? 1 : v->c; /* steps of a micro-kernel call */
+    /* steps, and so prefetches, of a micro-kernel call */
+    const int64_t steps = v->c < 1 ? 1 : v->c;
     int64_t at[4];
     rectangle(wino, first, count, wino->m, 0, 0, 0, v->oh, v->ow, at);
     channels = sp_min_i64(channels, v->oc - o);

@@ -63,10 +63,11 @@ struct work {
     const struct sp_wino_tile *tile;
     const float *u;
     int64_t group, groups;     /* tiles per group, number of groups */
-    int far;                   /* 1: prefetch the images, because L2 does not hold them */
-    /* number of weight panels whose products are computed before their output transform */
+    int far;                   /* 1: prefetch input and output images, which are too large for L2 */
+    /* number of weight panels that are multiplied one after the other before the output transform
+     * of all of them */
     int64_t wide;
-    struct sp_wino_group only; /* the single group that all threads share */
+    struct sp_wino_group only; /* used if there is one group, which all threads share */
     int error;
 };
 
@@ -151,7 +152,8 @@ static int multiply(const struct work *work, const struct sp_wino_group *group, 
     return 0;
 }
 
-/* Makes a group of tiles [first, first + count) and allocates memory for its transforms. */
+/* Describes the group of tiles [first, first + count) in `out`, with scratch memory for its
+ * transformed patches. */
 static int begin(const struct work *work, int64_t first, int64_t count, struct sp_wino_group *out)
 {
     const struct sp_wino *const wino = work->wino;
@@ -165,8 +167,8 @@ static int begin(const struct work *work, int64_t first, int64_t count, struct s
         part->products = sp_wino_matrices(wino, i);
         part->products += part->products == 64;
         group.products += part->rows * part->products;
-        /* Use an odd number of cache lines between matrices, so that a tile's stores use different
-         * sets of L1. */
+        /* Make the distance from matrix to matrix an odd number of vectors. A tile stores one
+         * vector to each matrix, and these stores then go to different sets of L1. */
         part->stride = (wino->blocks * part->rows | 1) * lanes;
         floats += part->stride * sp_wino_matrices(wino, i);
     }
@@ -220,12 +222,12 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     const int64_t of_a_tile = wino->frequencies * (int64_t)sizeof(float);
     const struct sp_conv *const v = wino->conv;
     int64_t group = plan->mc;
-    /* a group has as many tiles as a micro-tile has rows; with 64 channels the group's transformed
-     * patches fill a quarter of L2 */
+    /* For F(6x6), a group has as many tiles as the largest micro-tile has rows. With 64 channels
+     * its transformed patches then fill a quarter of L2. */
     if (!group && wino->m == 6) {
         group = most_rows;
-    /* with two or more micro-tiles in a group, weights are read from beyond L2 at most half as
-     * often as with one */
+    /* For F(2x2) and F(4x4), a group has at least two micro-tiles. So weights are read from beyond
+     * L2 at most half as often as with one micro-tile. */
     } else if (!group) {
         group = V_NBYTES / (of_a_tile * wino->blocks * work->kernel->lanes + 1) / most_rows * most_rows;
         group = group < 2 * most_rows ? 2 * most_rows : group;
@@ -237,8 +239,8 @@ static void choose(struct work *work, const struct sp_tile_plan *plan)
     work->groups = sp_ceil_div(wino->tiles, group);
     work->wide = plan->nc ? sp_ceil_div(plan->nc, wino->panel) : M_NBYTES / (of_a_tile * group * wino->panel);
     work->wide = work->wide < 1 ? 1 : sp_min_i64(work->wide, wino->panels);
-    /* Prefetch only if the transformed patches of a group stay in the cache. Larger patches only
-     * stream through the cache, like the weights. */
+    /* Prefetch the images only if they are too large for L2 and the transformed patches of a group
+     * stay in the cache. Larger patches only stream through the cache, like the weights. */
     work->far = (v->n * v->c * v->h * v->w_in + v->n * v->oc * v->oh * v->ow) > FAR_NBYTES / (int64_t)sizeof(float) &&
                 of_a_tile * group * v->c <= 3 * V_NBYTES / 2;
 }

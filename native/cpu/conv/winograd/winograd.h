@@ -33,8 +33,8 @@ struct sp_wino {
     const struct sp_conv *conv;
     int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
     int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
-    /* number of frequencies (see the top of this file) in one dimension; with stride 2, without the
-     * products of odd pixels */
+    /* Number of frequencies (see the top of this file) in one dimension. With stride 2 it counts
+     * those of the even pixels only, not the products of odd pixels. */
     int64_t points;
     /* number of parts (struct sp_wino_part): 1 or 4; number of weight matrices in all parts */
     int64_t parts, matrices;
@@ -59,17 +59,19 @@ struct sp_wino {
 struct sp_wino_part {
     int64_t rows, stride; /* number of rows of v; floats from one matrix of v to the next */
     float *v;
-    /* where this part's results begin: the number of products of earlier parts, for one column of a
-     * panel */
+    /* Where this part's results begin in the array m, counted in products: the number of products
+     * of earlier parts. A product has a float for each output channel of a panel. */
     int64_t m;
-    int64_t products; /* distance from row to row of the results, counted in products */
+    /* Distance from one row of this part's results to the next, counted in products. It includes
+     * the gap, if there is one. */
+    int64_t products;
 };
 
 /* A group: tiles [first, first + count), and the memory for their matrix products. */
 struct sp_wino_group {
     const struct sp_wino *wino;
     int64_t first, count;
-    /* number of products of all parts together, for one column of a panel (one output channel) */
+    /* number of products for one output channel, of all parts together */
     int64_t products;
     struct sp_wino_part part[SP_WINO_PARTS];
 };
@@ -92,7 +94,8 @@ static inline int64_t sp_wino_row(const struct sp_wino *wino, int part, int64_t 
     const int64_t y = tile / wino->across % wino->down;
     const int64_t image = tile / wino->across / wino->down;
     const int64_t width = part & 1 ? v->ow : wino->across;
-    /* only the last tile of a row crosses the edge, so the tiles before it are whole */
+    /* Of a row of tiles, only the last one can cross the image's edge. So all tiles before `tile`
+     * have m output columns. */
     const int64_t before = part & 1 ? x * wino->m : x;
     if (!(part >> 1))
         return (image * wino->down + y) * width + before;
@@ -116,7 +119,8 @@ struct sp_wino_tile {
 
 struct sp_wino_kernel {
     struct sp_wino_tile tile[2][3]; /* indexed by [stride - 1][m / 2 - 1] */
-    sp_wino_ukr_fn *const *ukr;     /* indexed by [(vectors - 1) * rows_max + rows - 1] */
+    /* micro-kernels; that of tiles of r rows and v vectors has index (v - 1) * `rows` + r - 1 */
+    sp_wino_ukr_fn *const *ukr;
     /* lanes of a vector; rows and vectors of the largest micro-tile */
     int64_t lanes, rows, vectors;
 };
