@@ -32,11 +32,13 @@ struct sp_reduce_job {
      * `partial`. */
     void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
                   void *partial);
-    /* Combines partial[k][at] over k = 0, 1, ... row_runs - 1, in this order, to each y[at]. */
+    /* Sets each y[at] to the reduction, by op, of partial[k][at] for k = 0 to row_runs - 1, in this
+     * order. */
     void (*combine)(const struct sp_reduce_job *job);
     size_t partial_nbytes; /* bytes of one partial result */
 };
 
-/* Sets the members of a job from column_runs on and runs the job. Returns 0 or -errno. */
+/* Sets the members `column_runs` to `partial` of a job, and runs it. The caller has set the other
+ * members. Returns 0 or -errno. */
 int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 #endif

@@ -316,8 +316,8 @@ static inline double sp_pow_f64(double x, double y)
     p = p * z + 1.0 / 7.0;
     p = p * z + 1.0 / 5.0;
     p = p * z; /* atanh(s) = s + s * (z/3 + z * p), with z = s*s */
-    /* Computes z * (1/3 + p) as a sum of two doubles, q + q_lo. p is the sum of all terms of the
-     * series after z/3, divided by z. */
+    /* Computes z * (1/3 + p), the factor of s in the series above, as a sum of two doubles, q +
+     * q_lo. */
     const double third = 1.0 / 3.0;
     const double third_lo = 1.8503717077085942e-17;
     const double sum = third + p;

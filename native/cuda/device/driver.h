@@ -38,7 +38,8 @@ enum {
     CU_TENSOR_MEMORY_LEAK = 721,
     CU_NOT_SUPPORTED = 801,
     CU_MPS_CLIENT_TERMINATED = 810,
-    /* from here to CU_CAPTURED_EVENT: an active stream capture prohibits the call */
+    /* The results from this one to CU_CAPTURED_EVENT mean that an active stream capture forbids the
+     * call. */
     CU_STREAM_CAPTURE_UNSUPPORTED = 900,
     CU_CAPTURED_EVENT = 907,
     CU_EXTERNAL_DEVICE = 911

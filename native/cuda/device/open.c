@@ -246,7 +246,8 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
-    /* the failed attempt to open the device has left relaxed capture mode, so enter it again */
+    /* The failed attempt to open the device restored this thread's capture mode at its end. So set
+     * it to relaxed again. */
     sp_cuda_relax();
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0) {

@@ -23,7 +23,7 @@ enum sp_cuda_memory_flag {
     SP_CUDA_POOLED = 1,     /* allocated from the driver's stream-ordered pool */
     SP_CUDA_REGISTERED = 2, /* registered host memory that has another owner */
     SP_CUDA_ADOPTED = 4,
-    SP_CUDA_IMPORTED = 8    /* exported by another process */
+    SP_CUDA_IMPORTED = 8    /* memory that another process has exported */
 };
 
 /* Returns the host address of the `nbytes` bytes at `address`, or NULL if the host cannot access

@@ -7,8 +7,8 @@ enum {
     /* A transfer is copied in pieces of this size. A piece takes 0.1 ms or more over the bus. The
      * driver calls for a piece take only some microseconds. */
     SP_CUDA_PIECE_NBYTES = 4 << 20,
-    /* A transfer of more pieces than this reuses this number of slots, one piece in each: the host
-     * copies one piece, the device copies another, and a third waits. */
+    /* Number of slots that a large transfer uses in turn, one piece in each: the host copies one
+     * piece, the device copies another, and a third waits. */
     SP_CUDA_SLOTS = 3
 };
 /* Records the slot's event on the stream. The event shows when the copy of the slot's piece has

@@ -119,8 +119,8 @@ static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
     g->seen = q->submissions;
 }
 
-/* Returns the parameters of a graph's kernel node. `at` is room for the addresses of the
- * arguments. */
+/* Returns the parameters of the graph's kernel node for dispatch `d`. Fills `at` with the addresses
+ * of the arguments. */
 static struct sp_cu_kernel_node kernel_node(const struct sp_cmd_dispatch *d, void **at)
 {
     const struct sp_cuda_kernel *k = kernel_of(d);
