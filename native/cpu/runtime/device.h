@@ -16,7 +16,7 @@ struct sp_cpu {
     uint32_t isa;
     /* 1: all work stays on the CPUs of pool.places; set before a queue or a kernel is made */
     int confined;
-    /* references: the owner's and one of each queue; dropping the last one ends the pool */
+    /* references: the owner's and one of each queue; dropping the last one ends the thread pool */
     _Atomic uint32_t refs;
     struct sp_pool pool;
 };

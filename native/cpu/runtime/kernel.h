@@ -37,8 +37,8 @@ void *sp_scratch(uint32_t slot, size_t nbytes);
 
 enum sp_activation { SP_ACT_NONE = 0, SP_ACT_RELU = 1, SP_ACT_TANH = 2, SP_ACT_SIGMOID = 3 };
 
-/* A row of the kernel table (isa/table.c), with a function per instruction set. NULL: the function
- * of the next lower instruction set is used. */
+/* A row of the kernel table (isa/table.c), with a function per instruction set. If an entry of `fn`
+ * is NULL, the function of the next lower instruction set is used. */
 struct sp_cpu_row {
     const char *name;
     uint32_t form;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of vectors that one call computes: as many as fit into the registers with their
- * temporaries. */
+/* Number of vectors that one call computes at once. That many vectors and their temporaries fit
+ * into the registers. */
 #if SP_VBYTES == 32
 enum { SP_EACH = 2 };
 #else

@@ -256,7 +256,8 @@ static inline double sp_cos_f64(double x)
     return sp_sine_any(x, 1);
 }
 
-/* Returns 1 if an angle is infinite, NaN, or too large for the reduction. */
+/* Returns 1 if an angle is infinite, NaN, or above SP_MOST_ANGLE in magnitude. The reduction does
+ * not cover such angles. */
 static inline int sp_odd_angle_f32(float x)
 {
     return !(fabsf(x) <= (float)SP_MOST_ANGLE);

@@ -54,7 +54,7 @@ struct sp_cuda {
     struct sp_cuda_memory *hosts;
     /* bit i is 1 if this device can access the memory of the device with ordinal i, for i < 32 */
     uint32_t peers;
-    void *anchor;   /* an event that ended when CLOCK_MONOTONIC was anchor_ns */
+    void *anchor;   /* an event that ended at the CLOCK_MONOTONIC time anchor_ns */
     uint64_t anchor_ns;
 };
 

@@ -5,8 +5,8 @@
 #include "cuda/device/device.h"
 
 enum {
-    /* number of the newest launches whose records a queue keeps, so that it can describe these
-     * launches */
+    /* A queue keeps the records of this number of its newest launches, so that it can describe a
+     * launch that is running. */
     SP_CUDA_RECENT = 256,
     SP_CUDA_RECENT_NBYTES = 240,
     SP_CUDA_GRAPH_SLOTS = 4,
@@ -17,7 +17,7 @@ enum {
 struct sp_cuda_slot {
     struct sp_cuda_slot *next;
     void *host;
-    uint64_t capacity; /* bytes taken from the page-locked pool */
+    uint64_t capacity; /* size in bytes of the block from the page-locked pool */
     /* event after the piece's copy over the bus; NULL if the event `end` of the flight covers the
      * piece */
     void *event;

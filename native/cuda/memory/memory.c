@@ -243,7 +243,7 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
     m->host = host;
     rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
     if (rc && !(m->flags & SP_CUDA_REGISTERED))
-        m->flags = SP_CUDA_ADOPTED; /* neither to be freed nor to be unregistered by us */
+        m->flags = SP_CUDA_ADOPTED; /* we must neither free nor unregister this memory */
     return finish(m, rc, out);
 }
 

@@ -13,9 +13,11 @@ struct sp_cuda_memory {
     int fd;
     uint64_t address;
     uint64_t nbytes;
-    uint64_t pinned_nbytes; /* bytes taken from the page-locked pool */
+    /* size in bytes of its block from the page-locked pool; 0: it has none */
+    uint64_t pinned_nbytes;
     void *host;      /* host address; NULL if the host cannot access the memory */
-    /* links of the device's list of memory that the host can access */
+    /* `next` is the next element of the device's list of memory that the host can access. `link` is
+     * the address of the pointer to this element. */
     struct sp_cuda_memory *next, **link;
 };
 

@@ -15,9 +15,8 @@ enum {
  * ended, so call it after that copy was submitted. Returns 0 or -errno. */
 int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *stream);
 /* Makes the queue's transfer stream, and allocates GPU memory through which bytes pass between that
- * stream and the queue's stream. Returns 1, or 0 if the copy must use the queue's stream alone. The
- * memory is allocated in the order of stream `order`, or of the transfer stream if `order` is
- * NULL. */
+ * stream and the queue's stream. Returns 1, or 0 if the copy must use the queue's stream alone.
+ * `order` is the stream in whose order the memory is allocated; NULL: the transfer stream. */
 int sp_cuda_staging_alloc(struct sp_cuda_queue *q, uint64_t nbytes, void **stream, void *order, uint64_t *address);
 /* Makes a flight for a transfer, with a record that describes the transfer. Begins the flight by
  * sp_cuda_flight_begin. Returns 0 or -errno. */

@@ -227,7 +227,7 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     }
     g->seen = q->submissions;
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
-    if (ready != 0) { /* without the graph, call-by-call replay may still work */
+    if (ready != 0) { /* no graph: the caller replays the records call by call */
         drop(g);
         *rc = atomic_load(&dev->common.lost) ? -ENODEV : 0;
         return *rc != 0;

@@ -104,8 +104,8 @@ struct sp_egl {
      * which it writes */
     char apart_seldom[SP_EGL_APART];
     _Atomic uint32_t has_requests;
-    /* Number of callers that wait for a timeline value. While there are any, the owner thread
-     * closes an open batch at once. */
+    /* Number of callers that wait for a timeline value. While there are any, the owner thread ends
+     * the current batch with a fence at once. */
     _Atomic uint32_t waiters;
     _Atomic uint32_t work;    /* futex on which the owner thread sleeps */
 

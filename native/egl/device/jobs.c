@@ -63,7 +63,8 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         if (q->common.ledger.times || job->rc)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
-        /* The last of consecutive jobs of a queue signals for all, so that a waiter wakes once. */
+        /* If consecutive jobs have the same queue, only the last of them signals the timeline. So a
+         * waiting thread wakes once, not after each job. */
         if (next && next->q == q)
             continue;
         sp_timeline_signal(&q->timeline, job->value);
