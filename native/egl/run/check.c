@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Largest number of pieces into which a grid may be cut; more would take too long to launch. A grid
+/* Largest number of pieces into which a grid may be cut; more would take too long. A grid
  * is cut along each axis on which it exceeds the device's limit. */
 static const uint64_t MOST_PIECES = 1 << 18;
 
