@@ -50,7 +50,8 @@ struct sp_cu_ipc {
     char bytes[64];
 };
 
-/* Result of a wrapper whose function this driver lacks. No CUresult is negative. */
+/* Result of a wrapper `sp_<name>` if the loaded driver lacks that function. A CUresult is never
+ * negative. */
 enum { SP_CU_MISSING = -38 };
 
 /* The driver's functions. The table is visible here, so that a launch calls the driver through one

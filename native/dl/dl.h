@@ -36,7 +36,8 @@ struct sp_dl_library {
     /* Looks up the symbols that are marked SP_DL_getproc, once the loader has looked up all other
      * symbols. NULL if no symbol of the library is marked so. */
     sp_dl_fn (*getproc)(const char *name);
-    /* looks up each symbol that is not marked SP_DL_getproc; if NULL, the loader calls dlsym */
+    /* Looks up one symbol. The loader calls `find` for each symbol that is not marked
+     * SP_DL_getproc. If `find` is NULL, the loader calls dlsym instead. */
     sp_dl_fn (*find)(void *handle, const struct sp_dl_symbol *symbol);
     pthread_mutex_t lock;
     void *handle;

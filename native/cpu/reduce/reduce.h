@@ -27,15 +27,18 @@ struct sp_reduce_job {
     size_t pieces;
     size_t per_task;
     void *partial; /* partial results [row_runs][outer*inner], if row_runs > 1 */
-    /* Reduces x[o, r, i] over rows r in [r0, r1) to y, for o in [o0, o1) and columns i in [i0, i1).
-     * If `partial` is not NULL, there is a single o, and the results go to `partial` instead. */
+    /* Reduces x[o, r, i] over all r in [r0, r1), for each o in [o0, o1) and each i in [i0, i1). The
+     * results go to y if `partial` is NULL. Otherwise o1 is o0 + 1, and the results go to
+     * `partial`. */
     void (*piece)(const struct sp_reduce_job *job, size_t o0, size_t o1, size_t r0, size_t r1, size_t i0, size_t i1,
                   void *partial);
-    /* Computes each y[at] from partial[0..row_runs)[at], combined in that order. */
+    /* Sets each y[at] to the reduction, by op, of partial[k][at] for k = 0 to row_runs - 1, in this
+     * order. */
     void (*combine)(const struct sp_reduce_job *job);
     size_t partial_nbytes; /* bytes of one partial result */
 };
 
-/* Sets the members of a job from column_runs on and runs the job. Returns 0 or -errno. */
+/* Sets the members `column_runs` to `partial` of a job, and runs it. The caller has set the other
+ * members. Returns 0 or -errno. */
 int sp_reduce_run(struct sp_reduce_job *job, const struct sp_tile_plan *plan, struct sp_pool *pool);
 #endif

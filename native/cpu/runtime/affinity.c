@@ -33,6 +33,6 @@ void sp_move_off_core(pid_t tid, int cpu)
     if (!CPU_COUNT(&others) || CPU_EQUAL(&others, &allowed) || sched_setaffinity(tid, sizeof others, &others))
         return;
     if (sched_getaffinity(tid, sizeof now, &now) == 0 && CPU_EQUAL(&now, &others))
-        /* restores the thread's old mask, which does not move the thread back */
+        /* restores the thread's old mask; the thread stays on its new core */
         sched_setaffinity(tid, sizeof allowed, &allowed);
 }

@@ -82,7 +82,7 @@ static void touch_task(void *ctx, uint32_t index)
     const uint64_t begin = (uint64_t)index * TOUCH_NBYTES;
     const uint64_t end = begin + TOUCH_NBYTES < t->nbytes ? begin + TOUCH_NBYTES : t->nbytes;
     for (uint64_t i = begin; i < end; i += PAGE)
-        /* writes the 0 that is there; a read would map the shared zero page */
+        /* writes the 0 that the page has already; a read would not allocate a page on this node */
         *(volatile char *)(t->p + i) = 0;
 }
 

@@ -16,7 +16,7 @@ struct sp_cpu {
     uint32_t isa;
     /* 1: all work stays on the CPUs of pool.places; set before a queue or a kernel is made */
     int confined;
-    /* references: the owner's and one of each queue; dropping the last one ends the pool */
+    /* references: the owner's and one of each queue; dropping the last one ends the thread pool */
     _Atomic uint32_t refs;
     struct sp_pool pool;
 };
@@ -46,13 +46,13 @@ struct sp_job {
     struct sp_job *next;
     uint64_t value;
     size_t nbytes;     /* bytes of the records */
-    size_t all_nbytes; /* bytes of the whole job */
+    size_t all_nbytes; /* bytes of this struct, the records and the uploaded data */
     _Alignas(16) unsigned char records[];
 };
 
 struct sp_cpu_queue {
-    /* its reference count includes the worker, and submissions of other queues that wait for this
-     * queue */
+    /* its reference count also counts the worker thread, and each submission of another queue that
+     * waits for this queue */
     struct sp_queue common;
     struct sp_cpu *dev;
     struct sp_timeline timeline;
@@ -65,8 +65,9 @@ struct sp_cpu_queue {
     pthread_t worker;
     _Atomic uint32_t work; /* futex, incremented when a job is queued */
     _Atomic uint32_t worker_sleeps;
-    /* The record of a launch that runs in its caller's thread, and the size of that record in
-     * bytes. `peeking` counts calls of sp_cpu_peek that copy the record now (see queue.c). */
+    /* `inline_record` is the record of a launch that runs in its caller's thread, `inline_nbytes`
+     * the size of that record in bytes. `peeking` is the number of calls of sp_cpu_peek that are
+     * copying the record now (see queue.c). */
     _Atomic(const void *) inline_record;
     _Atomic uint64_t inline_nbytes;
     _Atomic uint32_t peeking;

@@ -22,8 +22,8 @@ typedef void sp_task_fn(void *ctx, uint32_t index);
 void sp_pool_run(struct sp_pool *pool, sp_task_fn *task, void *ctx, uint32_t tasks, uint32_t threads);
 uint32_t sp_pool_threads(const struct sp_pool *pool);
 /* Returns how many threads are worth using for work that takes one core `work_ns` ns. `most` is the
- * plan's limit; 0: all threads. The number does not depend on how busy the machine is, so results
- * do not either. */
+ * plan's limit on the number of threads; 0: no limit. The returned number does not depend on how
+ * busy the machine is, so the kernel's results do not either. */
 uint32_t sp_pool_worth(const struct sp_pool *pool, uint32_t most, double work_ns);
 /* Returns how many of `threads` threads to use now: 1 if all workers sleep and waking them costs
  * more than the work. To be called once per job. */
@@ -37,8 +37,8 @@ void *sp_scratch(uint32_t slot, size_t nbytes);
 
 enum sp_activation { SP_ACT_NONE = 0, SP_ACT_RELU = 1, SP_ACT_TANH = 2, SP_ACT_SIGMOID = 3 };
 
-/* A row of the kernel table (isa/table.c), with a function per instruction set. NULL: the function
- * of the next lower instruction set is used. */
+/* A row of the kernel table (isa/table.c), with a function per instruction set. If an entry of `fn`
+ * is NULL, the function of the next lower instruction set is used. */
 struct sp_cpu_row {
     const char *name;
     uint32_t form;

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* in Linux, MAX_NUMNODES is at most 1024, NR_CPUS 8192 */
+/* Linux supports at most 1024 NUMA nodes (MAX_NUMNODES) and 8192 CPUs (NR_CPUS). */
 enum { MAX_NODES = 1024, MAX_CPUS = 1 << 16 };
 
 static int sensible(uint32_t nodes, uint32_t threads, const uint32_t *node_of_thread, uint32_t ncpus,
@@ -63,7 +63,8 @@ struct sp_places *sp_places_make(uint32_t nodes, uint32_t threads, const uint32_
 void sp_places_free(struct sp_places *places)
 {
     if (places)
-        free(places->node_of_thread); /* one allocation holds all three lists */
+        /* one allocation holds node_of_thread and the two other lists */
+        free(places->node_of_thread);
     free(places);
 }
 

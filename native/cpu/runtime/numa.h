@@ -9,7 +9,8 @@
 struct sp_places {
     uint32_t nodes, threads, ncpus;
     uint32_t *node_of_thread; /* the node of each thread, [threads] */
-    uint32_t *threads_before; /* number of threads on all earlier nodes, [nodes + 1] */
+    /* [nodes + 1]; element i: number of threads on the nodes before node i */
+    uint32_t *threads_before;
     /* the node of each CPU, [ncpus]; UINT32_MAX: this process must not use the CPU */
     uint32_t *node_of_cpu;
     _Atomic int refused; /* -errno of the last pinning that failed; 0: none failed */

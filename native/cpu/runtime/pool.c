@@ -21,10 +21,10 @@
 enum { DOOR_INSIDE = 0x10000, DOOR_TICKETS = 0xffff };
 /* HANDED_NS is the least work per thread that pays for a spinning worker. WOKEN_NS is the least
  * total work that pays for waking sleeping workers, which costs some 50 us in a virtual machine.
- * Jobs at intervals below PATIENT_NS are a series: workers spin between them, and the second job
- * wakes the workers whatever its size. If consecutive jobs take more than LATE_NS in total, and
- * fewer workers join each of them than were requested, at most MOST_LATE workers are moved to other
- * cores. */
+ * If jobs follow each other within PATIENT_NS, workers spin between them, and the second of these
+ * jobs wakes sleeping workers even if it is small. If consecutive jobs take more than LATE_NS in
+ * total, and fewer workers join each of them than were requested, at most MOST_LATE workers are
+ * moved to other cores. */
 enum { HANDED_NS = 3000, WOKEN_NS = 150000, PATIENT_NS = 1000000, LATE_NS = 100000, MOST_LATE = 16 };
 
 /* Number of threads of all pools of this process that run a job or spin. */
@@ -145,7 +145,7 @@ static void *worker(void *arg)
         }
         uint32_t now = atomic_load(&pool->sequence);
         if (now != seen) {
-            seen = now; /* a job was published, so check `door` again before sleeping */
+            seen = now; /* a new job was published, so try to join it before sleeping */
             continue;
         }
         if (atomic_load(&pool->stop))
@@ -228,7 +228,7 @@ static void deal(struct sp_pool *pool, uint32_t tasks)
                                  ? tasks
                                  : (uint64_t)tasks * pool->places->threads_before[n + 1] / pool->threads;
         pool->shares[n].end = end;
-        /* the store to `door` publishes this value */
+        /* the later store to `door` makes this value visible to the workers */
         atomic_store_explicit(&pool->shares[n].next, begin, memory_order_relaxed);
         begin = end;
     }

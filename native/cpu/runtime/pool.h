@@ -43,8 +43,8 @@ struct sp_pool {
     _Atomic int32_t awake;     /* threads of this pool that run a job or spin */
     _Atomic uint64_t asked_ns; /* time of the last job that was too small to wake workers */
     _Atomic int32_t owner_cpu; /* core on which the caller of sp_pool_run began the job */
-    /* Total time of the latest jobs that fewer workers joined than the caller of sp_pool_run had
-     * asked for. A job that all these workers join sets it to 0. */
+    /* Total time in ns of the latest consecutive jobs that too few workers joined: fewer than the
+     * caller of sp_pool_run requested. A job that all requested workers join sets this to 0. */
     uint64_t alone_ns;
     sp_task_fn *task;
     void *ctx;

@@ -81,7 +81,7 @@ static void *worker(void *arg)
     if (q->dev->confined)
         sp_places_pin_to_all(q->dev->pool.places);
     while ((job = next_job(q))) {
-        /* an earlier launch may still run in its caller's thread */
+        /* wait for all earlier submissions: a launch may still run in its caller's thread */
         sp_timeline_wait(&q->timeline, job->value - 1, UINT64_MAX, 0);
         uint64_t start_ns = sp_clock_ns();
         int rc = sp_cpu_replay(job->records, job->nbytes, &q->running);
@@ -120,8 +120,9 @@ static int is_full(struct sp_cpu_queue *q)
     return q->held_nbytes >= MOST_NBYTES || sp_queue_newest(&q->common) - sp_timeline_reached(&q->timeline) >= MOST_JOBS;
 }
 
-/* Makes a job of a copy of these records, followed by a copy of `data`, unless that is NULL. The
- * first record then reads that copy. Returns NULL when there is no memory. */
+/* Makes a job with a copy of `records`. If `data` is not NULL, the job has a copy of `data` too,
+ * and the source address of its first record (a copy command) is set to that copy. Returns NULL if
+ * memory is short. */
 static struct sp_job *make_job(const void *records, size_t nbytes, const void *data, size_t data_nbytes)
 {
     size_t all;
@@ -169,12 +170,12 @@ static int64_t run_inline(struct sp_cpu_queue *q, const void *record, uint64_t v
 {
     uint64_t start_ns = q->common.ledger.times ? sp_clock_ns() : 0;
     int rc = sp_cpu_dispatch(record, &q->running);
-    /* Record success even if rc is an error: the launch returns the error to its caller, so the
-     * queue must not report it a second time. */
+    /* The queue records the launch as successful even if rc is an error. The caller gets the error
+     * as the result of the launch, so the queue must not report it a second time. */
     note(q, value, start_ns, 0);
     atomic_store_explicit(&q->inline_record, NULL, memory_order_release);
-    /* this sequentially consistent store orders the store of NULL to inline_record before the load
-     * of `peeking` */
+    /* This store is sequentially consistent. So the store of NULL to `inline_record` above comes
+     * before the load of `peeking` below. */
     sp_timeline_signal(&q->timeline, value);
     if (atomic_load(&q->peeking)) {
         pthread_mutex_lock(q->common.lock);

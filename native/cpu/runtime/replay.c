@@ -103,8 +103,8 @@ static void grid_task(void *ctx, uint32_t index)
     atomic_fetch_add_explicit(&g->running->groups_done, end - begin, memory_order_relaxed);
 }
 
-/* Divides a grid into a few tasks per thread, each large enough to pay for passing it to another
- * thread. */
+/* Divides a grid into a few tasks per thread. Each task has enough work to be worth passing to
+ * another thread. */
 static void run_grid(struct grid *g)
 {
     uint32_t threads = sp_pool_threads(&g->k->dev->pool);
@@ -119,9 +119,9 @@ static void run_grid(struct grid *g)
     sp_pool_run(&g->k->dev->pool, grid_task, g, (uint32_t)tasks, 0);
 }
 
-/* Runs a routine that may read packed weights. Gives it the number of bytes that it may read at the
- * weights' pointer, which is the third pointer of every such kernel. These numbers, one per
- * pointer, follow the arguments of the record. */
+/* Runs a routine that may read packed weights. Tells the routine how many bytes of the weights it
+ * may read. The weights are the third pointer argument of every such kernel. After the arguments,
+ * the record has one number of bytes for each pointer. */
 static int run_packed(const struct grid *g)
 {
     enum { WEIGHTS = 2 };

@@ -19,9 +19,9 @@ sp_routine_fn sp_blocked_to_nchw_f32_ref;
 /* A tile is a square of TILE x TILE floats: TILE floats fill a cache line. */
 enum { TILE = 16, SQUARE = 4, TASK_ELEMENTS = 1 << 15 };
 
-/* Transposes one tile. Cache lines that are a large power of two apart compete for a few places in
- * the cache. Of the array with the longer stride, the loops finish four rows at a time, before the
- * lines of these rows are evicted. */
+/* Transposes one tile. If the stride of an array is a large power of two, all its rows compete for
+ * the same few cache lines. So the loops finish four rows of the array with the longer stride at a
+ * time, before these rows are evicted. */
 static void turn_tile(float *dst, size_t ld_dst, const float *src, size_t ld_src)
 {
     if (ld_src >= ld_dst)
@@ -76,7 +76,7 @@ static void one_task(void *ctx, uint32_t index)
     const size_t c0 = plane % job->blocks * job->block;
     const size_t channels = job->channels - c0 < job->block ? job->channels - c0 : job->block;
     const size_t first = (image * job->channels + c0) * job->pixels + p0; /* offset in NCHW */
-    /* offset in the layout with channels last */
+    /* offset in the array with channels last (NHWC or blocked) */
     const size_t last = (plane * job->pixels + p0) * job->block;
     if (!job->to_channels_last) {
         sp_transpose_f32(job->y + first, job->pixels, job->x + last, job->block, pixels, channels);

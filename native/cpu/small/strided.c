@@ -21,9 +21,10 @@ sp_routine_fn sp_strided_u64_ref;
  * has at most BLOCK_COLUMNS columns. A task copies whole blocks, about TASK_ELEMENTS elements. */
 enum { TILE = 16, BLOCK_COLUMNS = 1 << 12, TASK_ELEMENTS = 1 << 15 };
 
-/* A block of a plane, with the distances in bytes between its rows and between its columns, in dst
- * and in src. The last dimension has the columns. Of the other dimensions, the one with the
- * smallest stride in src has the rows. In dst, columns are usually contiguous. */
+/* A block is a part of a plane, and a plane is a 2-D part of the array. `dst_row` to `src_column`
+ * are the distances in bytes between rows and between columns. The columns are along the last
+ * dimension. The rows are along that one of the other dimensions whose stride in src is smallest.
+ * In dst, columns are usually contiguous. */
 struct block {
     char *dst;
     const char *src;
@@ -85,14 +86,14 @@ static void move(const struct block *b, uint32_t size)
 }
 
 struct job {
-    /* the argument structs for other element sizes differ from this one only in pointer types */
+    /* arguments of the copy; the structs for other element sizes differ only in pointer types */
     const struct sp_args_strided_u8 *v;
     uint32_t size;
     /* Each is the number of a dimension, 0 to 3. The rows of a plane are along dimension `row`, its
      * columns along dimension 3. The indices of the two dimensions `outer` select the plane. */
     uint32_t outer[2], row;
     uint32_t block_rows, row_blocks, column_blocks;
-    uint64_t blocks, each; /* blocks in all, blocks per task */
+    uint64_t blocks, each; /* number of all blocks, number of blocks per task */
 };
 
 static void one_block(const struct job *job, uint64_t index)
@@ -134,7 +135,7 @@ static int within(const uint32_t n[4], const int32_t stride[4], uint32_t offset,
 {
     int64_t low = offset, high = offset;
     for (int d = 0; d < 4; d++) {
-        /* a 32-bit number times a 31-bit one is below 2**63 */
+        /* This product cannot overflow: n[d] - 1 is below 2**32, and |stride| is at most 2**31. */
         const int64_t reach = (int64_t)(n[d] - 1) * stride[d];
         if (reach > UINT32_MAX || reach < -(int64_t)UINT32_MAX)
             return 0;

@@ -18,8 +18,9 @@ typedef int64_t sp_i64x4 __attribute__((vector_size(32)));
 #define SP_SHUFFLE8(a, b, ...) __builtin_shuffle(a, b, (sp_i32x8){__VA_ARGS__})
 #define SP_SHUFFLE4_F64(a, b, ...) __builtin_shuffle(a, b, (sp_i64x4){__VA_ARGS__})
 #endif
-/* Shuffles of two vectors of 32 bytes; each is one instruction. The first four work within each
- * half of 16 bytes. The last two put a half of `a` before the same half of `b`. */
+/* Shuffles of two vectors of 32 bytes; each is one instruction. SP_LOW8 to SP_HIGH_PAIRS8 work
+ * within each half of 16 bytes. SP_LOW_HALVES8 joins the low halves of `a` and `b`, SP_HIGH_HALVES8
+ * the high halves. */
 #define SP_LOW8(a, b) SP_SHUFFLE8(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define SP_HIGH8(a, b) SP_SHUFFLE8(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 #define SP_LOW_PAIRS8(a, b) SP_SHUFFLE8(a, b, 0, 1, 8, 9, 4, 5, 12, 13)

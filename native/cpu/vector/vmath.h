@@ -55,7 +55,8 @@ static inline float sp_exp_f32(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    /* A NaN leaves an arbitrary `exponent`. The result is NaN anyway, because p is NaN. */
+    /* If x is NaN, `exponent` is arbitrary. The result is NaN anyway, because its factor p is
+     * NaN. */
     const int32_t exponent = (int32_t)(sp_bits_of(t) - sp_bits_of(shift));
     const int32_t half = exponent >> 1;
     const float first = sp_float_of((uint32_t)(half + 127) << 23);

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of vectors that one call computes: as many as fit into the registers with their
- * temporaries. */
+/* Number of vectors that one call computes at once. That many vectors and their temporaries fit
+ * into the registers. */
 #if SP_VBYTES == 32
 enum { SP_EACH = 2 };
 #else
@@ -30,8 +30,9 @@ typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 #define SP_VU(value) ((sp_vu){0} + (value))
 #define SP_VPICK(m, x, y) ((sp_vf)(((sp_vi)(m) & (sp_vi)(x)) | (~(sp_vi)(m) & (sp_vi)(y))))
 
-/* SP_VMAX is `x < low ? low : x`, SP_VMIN is `x > high ? high : x`; NaN stays NaN. SP_VSCALE is p *
- * 2**n for whole n, rounded once. */
+/* These macros compute each element of a vector. SP_VMAX is `x < low ? low : x`, SP_VMIN is `x >
+ * high ? high : x`. Both return NaN if x is NaN. SP_VSCALE is p * 2**n, rounded once, for an
+ * integer n and t = n + SP_EXP_SHIFT. */
 #if SP_VBYTES == 64 && defined(__AVX512F__)
 #define SP_VMAX(low, x) ((sp_vf)_mm512_max_ps((__m512)(low), (__m512)(x)))
 #define SP_VMIN(high, x) ((sp_vf)_mm512_min_ps((__m512)(high), (__m512)(x)))
@@ -47,13 +48,13 @@ typedef uint32_t sp_vu __attribute__((vector_size(SP_VBYTES)));
 #define SP_VSCALE(p, n, t) sp_scaled_each(p, t)
 static inline sp_vf sp_scaled_each(sp_vf p, sp_vf t)
 {
-    const sp_vi n = (sp_vi)((sp_vu)t - SP_VU(0x4b400000u)); /* subtracts the bits of SP_EXP_SHIFT */
+    const sp_vi n = (sp_vi)((sp_vu)t - SP_VU(0x4b400000u)); /* 0x4b400000 is SP_EXP_SHIFT as bits */
     const sp_vi half = n >> 1;
     return p * (sp_vf)((sp_vu)(half + 127) << 23) * (sp_vf)((sp_vu)(n - half + 127) << 23);
 }
 #endif
 
-/* Computes e**x for x > -104 or NaN. */
+/* Computes e**x of SP_EACH vectors. Each element of x must be above -104 or NaN. */
 static inline __attribute__((always_inline)) void sp_exp_each_above(sp_vf y[SP_EACH], const sp_vf x[SP_EACH])
 {
     sp_vf c[SP_EACH], t[SP_EACH], n[SP_EACH], r[SP_EACH], s[SP_EACH], p[SP_EACH];

@@ -45,7 +45,8 @@ static inline double sp_exp_tail(double x, double tail)
     clamped = clamped > 720.0 ? 720.0 : clamped;
     const double t = clamped * 1.44269504088896338700 + SP_SHIFT;
     const double n = t - SP_SHIFT;
-    /* ln2 in two parts; the first ends with 21 zero bits, so that n times it is exact */
+    /* The two constants add up to ln2. The first ends with 21 zero bits, so that the product of n
+     * and the first constant is exact. */
     const double r = ((clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10) + tail;
     double p = 1.6059043836821614599e-10;
     p = p * r + 2.0876756987868098979e-9;
@@ -60,9 +61,9 @@ static inline double sp_exp_tail(double x, double tail)
     p = p * r + 1.6666666666666666667e-1;
     p = p * r + 0.5;
     p = 1.0 + (r + r * r * p);
-    /* A NaN leaves an arbitrary exponent. The result is NaN anyway, because p is NaN. The exponent
-     * is biased by 2048 to be positive, because every instruction set can shift unsigned
-     * numbers. */
+    /* If x is NaN, the exponent is arbitrary. The result is NaN anyway, because its factor p is
+     * NaN. Adding 2048 makes the exponent positive, because every instruction set can shift
+     * unsigned numbers. */
     const uint64_t exponent = sp_bits_of_f64(t) - sp_bits_of_f64(SP_SHIFT) + 2048;
     const uint64_t half = exponent >> 1;
     const double first = sp_double_of((half - 1024 + 1023) << 52);
@@ -102,7 +103,7 @@ static inline double sp_log_any(double x)
     const double half = 0.5 * f * f;
     const double log = k * 6.93147180369123816490e-01 -
                        ((half - (s * (half + p) + k * 1.90821492927058770002e-10)) - f);
-    double found = x < HUGE_VAL ? log : x; /* infinity and NaN stay as they are */
+    double found = x < HUGE_VAL ? log : x; /* log(infinity) is infinity, log(NaN) is NaN */
     found = x < 0.0 ? (double)NAN : found;
     return x == 0.0 ? -HUGE_VAL : found;
 }
@@ -255,7 +256,8 @@ static inline double sp_cos_f64(double x)
     return sp_sine_any(x, 1);
 }
 
-/* Returns 1 if an angle is infinite, NaN, or too large for the reduction. */
+/* Returns 1 if an angle is infinite, NaN, or above SP_MOST_ANGLE in magnitude. The reduction does
+ * not cover such angles. */
 static inline int sp_odd_angle_f32(float x)
 {
     return !(fabsf(x) <= (float)SP_MOST_ANGLE);
@@ -297,7 +299,7 @@ static inline double sp_pow_f64(double x, double y)
 {
     double k;
     const double f = sp_split(fabs(x), &k) - 1.0;
-    const double below = 2.0 + f; /* m + 1 is the sum of `below` and `rest` */
+    const double below = 2.0 + f; /* m + 1 is exactly `below` + `rest` */
     const double rest = (2.0 - below) + f;
     const double s = f / below;
     const double s_lo = (fma(-s, below, f) - s * rest) / below;
@@ -315,7 +317,8 @@ static inline double sp_pow_f64(double x, double y)
     p = p * z + 1.0 / 7.0;
     p = p * z + 1.0 / 5.0;
     p = p * z; /* atanh(s) = s + s * (z/3 + z * p), with z = s*s */
-    /* Computes z * (1/3 + p) as a sum of two doubles, q + q_lo. */
+    /* Computes z * (1/3 + p), the factor of s in the series above, as a sum of two doubles, q +
+     * q_lo. */
     const double third = 1.0 / 3.0;
     const double third_lo = 1.8503717077085942e-17;
     const double sum = third + p;

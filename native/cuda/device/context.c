@@ -13,14 +13,16 @@ int sp_cuda_enter(struct sp_cuda *dev)
     if (atomic_load(&dev->reset))
         return sp_cuda_gone(dev);
     int result = sp_cuCtxGetCurrent(&now);
-    /* the context that was current, another library's or ours, was destroyed */
+    /* If the current context was destroyed, this thread counts as one without a current context. It
+     * may have been another library's context or ours. */
     if (is_gone(result))
         now = NULL;
     else if (result != CU_OK)
         return sp_cu_rc("cuCtxGetCurrent", result);
     if (now != dev->context || result != CU_OK) {
         result = sp_cuCtxSetCurrent(dev->context);
-        /* the context was valid when the device was opened, so it was reset since */
+        /* our context was valid when the device was opened, so another library has reset it
+         * since */
         if (is_gone(result)) {
             sp_cuda_reset_by_others(dev);
             return sp_cuda_gone(dev);
@@ -40,11 +42,12 @@ void sp_cuda_released(const struct sp_cuda *dev)
     void *now = NULL;
     unsigned flags;
     int active = 0;
-    /* forget this address, because the driver may give it to a later context */
+    /* forget the address of this context, because the driver may reuse the address for a later
+     * context */
     if (sp_cuda_current == dev->context)
         sp_cuda_current = NULL;
     if (sp_cuDevicePrimaryCtxGetState(dev->handle, &flags, &active) == CU_OK && active)
-        return; /* other users still retain the context, and may want it current */
+        return; /* other users retain the context, so it may stay current */
     if (!sp_cuda_theirs && (sp_cuCtxGetCurrent(&now) != CU_OK || now == dev->context))
         sp_cuCtxSetCurrent(NULL);
 }

@@ -8,8 +8,8 @@
  * Every driver call that uses the current context needs this first, except launches, copies and
  * event records on our own streams. */
 int sp_cuda_enter(struct sp_cuda *dev);
-/* Updates this thread's current context after a release of the primary context. If the release
- * destroyed the context, the thread no longer has it as current context. */
+/* To be called after a release of the device's primary context. If the release destroyed that
+ * context, this thread no longer has it as the current context. */
 void sp_cuda_released(const struct sp_cuda *dev);
 
 static inline int sp_cuda_make_current(struct sp_cuda *dev)

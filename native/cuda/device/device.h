@@ -26,16 +26,17 @@ struct sp_cuda {
     int handle; /* CUdevice */
     void *context;
     _Atomic uint32_t refs; /* references: the owner, queues, kernels, memory */
-    /* 1 after a reset of the context. The reset has destroyed the context's objects, so no call may
-     * pass a handle of them to the driver. */
+    /* 1 after a reset of the context. The reset has destroyed all objects of the context, so their
+     * handles must not be passed to the driver any more. */
     _Atomic int reset;
     struct sp_cuda *next; /* next device in the list of open devices */
     _Atomic uint32_t graph_nodes;
     _Atomic uint64_t replayed, graph_builds, graph_launches, graph_updates;
-    /* number of downloads, in all queues of the device, of which the driver has not been given all
-     * pieces yet */
+    /* number of downloads, in all queues of the device, of which some pieces are not submitted to
+     * the driver yet */
     _Atomic uint32_t open_downloads;
-    /* advances when memory is zeroed; each queue then waits for memory_event */
+    /* counter, incremented when the zeroing of new memory is submitted; each queue's stream then
+     * waits for memory_event before later work */
     _Atomic uint64_t memory_turn;
 
     pthread_mutex_t why_lock; /* innermost lock: a thread that holds it takes no other lock */
@@ -53,7 +54,7 @@ struct sp_cuda {
     struct sp_cuda_memory *hosts;
     /* bit i is 1 if this device can access the memory of the device with ordinal i, for i < 32 */
     uint32_t peers;
-    void *anchor;   /* an event that ended when CLOCK_MONOTONIC was anchor_ns */
+    void *anchor;   /* an event that ended at the CLOCK_MONOTONIC time anchor_ns */
     uint64_t anchor_ns;
 };
 

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Size of each thread's error text. The text is not a thread-local variable. A library that is
- * loaded at run time has little room for variables of the model initial-exec. The other models need
+/* Size in bytes of each thread's error text. The text is found by a pthread key, because a
+ * thread-local variable of this size has a drawback in every TLS model. A library that is loaded at
+ * run time has little room for variables of the model initial-exec. The other models need
  * __tls_get_addr, and so would link this library to the dynamic loader. */
 enum { WORDS_NBYTES = 1024 };
 static pthread_key_t words_key;

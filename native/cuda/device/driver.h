@@ -38,7 +38,8 @@ enum {
     CU_TENSOR_MEMORY_LEAK = 721,
     CU_NOT_SUPPORTED = 801,
     CU_MPS_CLIENT_TERMINATED = 810,
-    /* from here to CU_CAPTURED_EVENT: an active stream capture prohibits the call */
+    /* The results from this one to CU_CAPTURED_EVENT mean that an active stream capture forbids the
+     * call. */
     CU_STREAM_CAPTURE_UNSUPPORTED = 900,
     CU_CAPTURED_EVENT = 907,
     CU_EXTERNAL_DEVICE = 911
@@ -96,7 +97,8 @@ int sp_cuda_start(const char *paths);
  * driver's function. */
 int sp_cu_rc(const char *call, int result);
 #define SP_CU_RC(name, ...) sp_cu_rc(#name, sp_##name(__VA_ARGS__))
-/* Clears this thread's error text, because the next failure does not come from the driver. */
+/* Clears this thread's error text. To be called before a failure that does not come from the
+ * driver, so that no old text is reported for it. */
 void sp_cu_say_nothing(void);
 void sp_cu_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Returns 1 if the context is unusable after this result. */
@@ -115,9 +117,10 @@ extern _Thread_local int sp_cuda_their_mode __attribute__((tls_model("initial-ex
  * reference). Launches, copies and event records on our own streams are safe in every mode. */
 void sp_cuda_relax(void);
 void sp_cuda_restore(void);
-/* Restores the thread's capture mode, and the current context if it was another library's. Every
- * function that Python calls ends with this. If no context was current before, the context of our
- * device stays current for the next call. The CUDA runtime API does the same. */
+/* Restores this thread's capture mode. If our context replaced that of another library as current,
+ * makes the other one current again. Every function that Python calls ends with this. If no context
+ * was current before, the context of our device stays current for the next call. The CUDA runtime
+ * API does the same. */
 static inline void sp_cuda_leave(void)
 {
     if (__builtin_expect(sp_cuda_theirs != NULL || sp_cuda_their_mode >= 0, 0))

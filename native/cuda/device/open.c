@@ -18,7 +18,7 @@
  * that for call-by-call replay, was 0.92 at 2 to 8 nodes, 0.76 at 16 and 0.5 at 128. A real driver
  * has not been measured yet. */
 enum { GRAPH_NODES = 8 };
-/* Longest wait in ns for the device's first event, which follows no work. */
+/* Longest wait in ns for the device's first event. The stream of that event has no earlier work. */
 static const uint64_t ANCHOR_NS = 10000000000;
 
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -103,7 +103,8 @@ static void drop_contents(struct sp_cuda *dev)
     if (sp_cuda_enter(dev))
         return;
     sp_cuda_pinned_drop(dev);
-    /* other users of the context in this process may keep the pool alive, so return its memory */
+    /* Other users of the context in this process may keep the driver's pool alive. So return the
+     * pool's free memory to the driver. */
     if (dev->pool)
         sp_cuda_empty_pool(dev);
     if (dev->anchor)
@@ -246,7 +247,8 @@ static int open_anew(int32_t ordinal, struct sp_cuda **out)
     char before[600] = "";
     sp_cuda_why(before, sizeof before - 1);
     sp_cuda_current = NULL;
-    /* the failed attempt to open the device has left relaxed capture mode, so enter it again */
+    /* The failed attempt to open the device restored this thread's capture mode at its end. So set
+     * it to relaxed again. */
     sp_cuda_relax();
     int rc = SP_CU_RC(cuDeviceGet, &device, ordinal);
     if (rc == 0) {

@@ -88,8 +88,8 @@ void sp_cuda_keep_words(struct sp_cuda_queue *q, uint64_t value)
     kept->words[sp_cuda_why(kept->words, sizeof kept->words - 1)] = '\0';
 }
 
-/* Returns the newest error text of a submission up to `value`. Texts of earlier submissions count
- * too, because an earlier failure may have caused this one. */
+/* Returns the error text of the newest failed submission whose timeline value is at most `value`,
+ * or NULL. Earlier submissions count too, because their failure may have caused that of `value`. */
 static const struct sp_cuda_fault *words_of(const struct sp_cuda_queue *q, uint64_t value)
 {
     const struct sp_cuda_fault *found = NULL;

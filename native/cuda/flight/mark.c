@@ -13,7 +13,8 @@ void sp_cuda_mark(struct sp_cuda_queue *q)
     f->mark = 1;
     f->value = sp_queue_newest(&q->q);
     if (sp_cuda_event_take(q, q->timing, &f->end) || sp_cuEventRecord(f->end, q->stream)) {
-        sp_cuda_flight_drop(q, f); /* the mark is not needed: a query of the stream works as well */
+        /* without a mark, queries of the stream show when the launches end */
+        sp_cuda_flight_drop(q, f);
         return;
     }
     f->submitted_ns = sp_clock_ns();

@@ -5,8 +5,8 @@
 #include "queue.h"
 
 /* Records an event before further launches if a waiting thread has found the stream busy. That
- * thread queries the event instead of the stream, so that continuous launches do not delay that
- * thread. */
+ * thread then queries the event instead. The stream itself would stay busy for as long as other
+ * threads go on launching. */
 void sp_cuda_mark_asked(struct sp_cuda_queue *q);
 /* Records an event after the launches so far. */
 void sp_cuda_mark(struct sp_cuda_queue *q);

@@ -26,8 +26,8 @@ int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later)
     rc = SP_CUDA_Q(q, cuEventRecord, event, sooner);
     if (rc == 0)
         rc = SP_CUDA_Q(q, cuStreamWaitEvent, later, event, 0);
-    /* once a wait is submitted, recording the event again does not affect that wait, so the event
-     * is free */
+    /* A submitted wait is not affected if its event is recorded again. So the event can be reused
+     * at once. */
     sp_cuda_event_give(q, 0, event);
     return rc;
 }

@@ -4,7 +4,7 @@
 #include "queue.h"
 
 int sp_cuda_event_take(struct sp_cuda_queue *q, int timing, void **event);
-/* Makes stream `later` wait for all work of stream `sooner` so far. */
+/* Makes stream `later` wait for all work that was submitted to stream `sooner` before this call. */
 int sp_cuda_chain(struct sp_cuda_queue *q, void *sooner, void *later);
 /* Makes the queue's stream wait until all memory that was allocated so far is zeroed. */
 int sp_cuda_order_memory(struct sp_cuda_queue *q);

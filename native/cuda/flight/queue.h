@@ -5,8 +5,8 @@
 #include "cuda/device/device.h"
 
 enum {
-    /* number of the newest launches whose records a queue keeps, so that it can describe these
-     * launches */
+    /* A queue keeps the records of this number of its newest launches, so that it can describe a
+     * launch that is running. */
     SP_CUDA_RECENT = 256,
     SP_CUDA_RECENT_NBYTES = 240,
     SP_CUDA_GRAPH_SLOTS = 4,
@@ -17,11 +17,13 @@ enum {
 struct sp_cuda_slot {
     struct sp_cuda_slot *next;
     void *host;
-    uint64_t capacity; /* bytes taken from the page-locked pool */
+    uint64_t capacity; /* size in bytes of the block from the page-locked pool */
     /* event after the piece's copy over the bus; NULL if the event `end` of the flight covers the
      * piece */
     void *event;
-    void *out;         /* target of a piece of a download; NULL for an upload, or after a failure */
+    /* address in the caller's memory for a piece of a download; NULL for an upload, or after a
+     * failure */
+    void *out;
     uint64_t nbytes;
 };
 
@@ -30,8 +32,8 @@ struct sp_cuda_flight {
     struct sp_cuda_flight *next;
     uint64_t value;
     void *start, *end; /* events; only timing queues have `start` */
-    /* 1: the flight is a mark (mark.h), not a submission: its event `end` covers all launches up to
-     * `value`, which have no events of their own */
+    /* 1 if the flight is a mark (mark.h), 0 if it is a submission. A mark's event `end` shows the
+     * end of all launches up to `value` that have no events of their own. */
     int mark;
     int rc;            /* error that stopped the submission; 0 if none did */
     /* number of calls that the driver has accepted; for a transfer also the calls that failed */
@@ -40,7 +42,7 @@ struct sp_cuda_flight {
     void *staging; /* page-locked memory for copies whose ranges overlap */
     uint64_t staging_nbytes;
     struct sp_cuda_slot *slots, *last; /* slots of a transfer, oldest first */
-    /* number of bytes of a download that the driver has not been given yet */
+    /* number of bytes of a download whose copy has not been submitted to the driver yet */
     uint64_t rest_nbytes;
     uint64_t rest_src;
     char *rest_out;
@@ -53,7 +55,8 @@ struct sp_cuda_flight {
 /* A recent launch that has no flight. */
 struct sp_cuda_recent {
     uint64_t value;
-    /* bytes of the whole record; `record` keeps only the head of a record that does not fit */
+    /* size in bytes of the whole record; if that exceeds the size of `record`, `record` has only
+     * its beginning */
     uint32_t nbytes;
     _Alignas(8) unsigned char record[SP_CUDA_RECENT_NBYTES];
 };
@@ -64,25 +67,25 @@ struct sp_cuda_fault {
     char words[304];
 };
 
-/* A list of commands as a CUDA graph. `records` is a copy of the command records. It has the
- * arguments of the latest submission, which the graph's nodes have too. */
+/* A list of commands as a CUDA graph. `records` is a copy of the command records, with the
+ * arguments of the latest submission. The graph's nodes have the same arguments. */
 struct sp_cuda_graph {
     /* value of the queue's counter `submissions` when this graph was last submitted */
     uint64_t seen;
-    uint32_t times; /* how often this list was submitted */
+    uint32_t times; /* number of submissions of this list of commands */
     size_t nbytes;
     unsigned char *records;
-    void *graph, *exec; /* NULL until the graph is made */
-    void **nodes;       /* nodes of the dispatches, in order; NULL for a dispatch of no groups */
-    uint64_t *serials;  /* serial numbers of the kernels of `nodes` */
+    void *graph, *exec; /* CUgraph and its CUgraphExec; NULL until they are made */
+    void **nodes;       /* one graph node for each dispatch; NULL for a dispatch of no groups */
+    uint64_t *serials;  /* for each dispatch, its kernel's serial number */
 };
 
 struct sp_cuda_queue {
     struct sp_queue q;
     struct sp_cuda *dev;
     void *stream;
-    /* The device's counter `memory_turn` advances when new memory is zeroed. This is its value when
-     * the queue's stream was last made to wait for that zeroing. */
+    /* Value of the device's counter `memory_turn` when this queue's stream was last made to wait
+     * for the zeroing of new memory. */
     uint64_t memory_turn;
     _Atomic uint64_t reached;
     /* newest value that was reached before the device was lost; UINT64_MAX if the device is not
@@ -91,17 +94,17 @@ struct sp_cuda_queue {
     /* newest timeline value for which there is an event: the event ends when the queue reaches that
      * value */
     uint64_t marked;
-    /* If the last query found the stream busy with launches that no event covers: the newest
-     * submitted value at that time. Otherwise 0. */
+    /* 0 unless the last query of the stream found launches running that no event covers. Then this
+     * is the timeline value of the newest submission at the time of that query. */
     uint64_t asked;
-    /* time in ns since which the driver has returned only errors; 0 if its last answer was no
-     * error */
+    /* time in ns from which on the driver has answered all queries with errors; 0 if its last
+     * answer was no error */
     uint64_t refused_ns;
     int timing;
     struct sp_cuda_flight *head, *tail;
     void *up, *down; /* streams for uploads and for downloads; created on first use */
-    /* the newest flight, if it is a download of which the driver has not been given all pieces yet;
-     * else NULL */
+    /* the newest flight, if it is a download of which some pieces are not submitted to the driver
+     * yet; else NULL */
     struct sp_cuda_flight *open;
     void **idle[2];  /* pools of free events: [0] without times, [1] with times */
     uint32_t nidle[2], most_idle[2];
@@ -117,8 +120,8 @@ static inline uint64_t sp_cuda_reached_so_far(const struct sp_cuda_queue *q)
     return atomic_load(&q->reached);
 }
 
-/* Marks that the queue has no open download any more. A download is open until the driver has been
- * given all its pieces. */
+/* Marks that the queue has no open download any more. A download is open while some of its pieces
+ * are not submitted to the driver yet. */
 static inline void sp_cuda_not_open(struct sp_cuda_queue *q)
 {
     if (q->open)

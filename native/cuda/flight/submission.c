@@ -27,8 +27,8 @@ int64_t sp_cuda_flight_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, vo
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(f->end, stream));
     }
     if (rc) {
-        /* After an accepted call, a copy may still use the flight's page-locked memory. No event
-         * shows when that use ends. So that memory is never freed. */
+        /* If the driver has accepted a call of this flight, a copy may still use the flight's
+         * page-locked memory. No event shows when that use ends. So that memory is never freed. */
         (f->ncalls ? sp_cuda_flight_abandon : sp_cuda_flight_drop)(q, f);
         return rc;
     }

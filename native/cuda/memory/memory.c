@@ -57,8 +57,8 @@ void *sp_cuda_reach(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
     return host;
 }
 
-/* Zeroes new memory on a separate stream. Every queue waits for that stream
- * (sp_cuda_order_memory). */
+/* Zeroes new memory on the device's memory stream. The stream of each queue waits for that before
+ * later work (sp_cuda_order_memory). */
 static int zero_in_order(struct sp_cuda *dev, uint64_t address, uint64_t nbytes)
 {
     pthread_mutex_lock(&dev->lock);
@@ -243,7 +243,7 @@ int sp_cuda_wrap(struct sp_cuda *dev, void *host, uint64_t nbytes, int readonly,
     m->host = host;
     rc = register_host(m, readonly ? CU_HOST_READ_ONLY : 0);
     if (rc && !(m->flags & SP_CUDA_REGISTERED))
-        m->flags = SP_CUDA_ADOPTED; /* neither to be freed nor to be unregistered by us */
+        m->flags = SP_CUDA_ADOPTED; /* we must neither free nor unregister this memory */
     return finish(m, rc, out);
 }
 
@@ -308,8 +308,9 @@ static void unlist(struct sp_cuda_memory *m)
     if (m->link)
         *m->link = m->next;
     if (m->next)
-        /* `link` of a list element is the address of the pointer to that element. The pointer to
-         * `m` now points to the element after `m`, so that element gets the `link` of `m`. */
+        /* `link` of a list element is the address of the pointer to that element. The pointer that
+         * pointed to `m` now points to `m->next`, so its address becomes the `link` of
+         * `m->next`. */
         m->next->link = m->link;
     pthread_mutex_unlock(&m->dev->lock);
 }

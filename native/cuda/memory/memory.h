@@ -13,9 +13,11 @@ struct sp_cuda_memory {
     int fd;
     uint64_t address;
     uint64_t nbytes;
-    uint64_t pinned_nbytes; /* bytes taken from the page-locked pool */
+    /* size in bytes of its block from the page-locked pool; 0: it has none */
+    uint64_t pinned_nbytes;
     void *host;      /* host address; NULL if the host cannot access the memory */
-    /* links of the device's list of memory that the host can access */
+    /* `next` is the next element of the device's list of memory that the host can access. `link` is
+     * the address of the pointer to this element. */
     struct sp_cuda_memory *next, **link;
 };
 
@@ -23,7 +25,7 @@ enum sp_cuda_memory_flag {
     SP_CUDA_POOLED = 1,     /* allocated from the driver's stream-ordered pool */
     SP_CUDA_REGISTERED = 2, /* registered host memory that has another owner */
     SP_CUDA_ADOPTED = 4,
-    SP_CUDA_IMPORTED = 8    /* exported by another process */
+    SP_CUDA_IMPORTED = 8    /* memory that another process has exported */
 };
 
 /* Returns the host address of the `nbytes` bytes at `address`, or NULL if the host cannot access

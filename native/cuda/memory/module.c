@@ -33,7 +33,7 @@ static int load(struct sp_cuda *dev, const void *image, void **handle, char *why
     if (!log)
         return -ENOMEM;
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_NBYTES};
-    /* The driver takes the size of the log as a value of pointer type. */
+    /* The driver takes each option value as a void *, so the size of the log is cast to one. */
     void *values[] = {log, (void *)(uintptr_t)LOG_NBYTES};
     int result = sp_cuModuleLoadDataEx(handle, image, 2, options, values);
     int rc = sp_cuda_rc(dev, "cuModuleLoadDataEx", result);

@@ -37,7 +37,7 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
 {
     slot->nbytes = f->rest_nbytes < SP_CUDA_PIECE_NBYTES ? f->rest_nbytes : SP_CUDA_PIECE_NBYTES;
     slot->out = f->rest_out;
-    f->ncalls++; /* counted before the call: even after an error the driver may write to the slot */
+    f->ncalls++; /* counted even if the call fails: the driver may still write to the slot */
     *last = q->stream;
     int rc = aside ? fetch(q, f->rest_src, slot->host, slot->nbytes, last)
                    : sp_cuda_failed(q, "cuMemcpyDtoHAsync",
@@ -47,13 +47,14 @@ static int send_for(struct sp_cuda_queue *q, struct sp_cuda_flight *f, struct sp
     f->rest_out += slot->nbytes;
     f->rest_src += slot->nbytes;
     f->rest_nbytes -= slot->nbytes;
-    /* A single piece needs no event of its own: the end event of the flight covers it. */
+    /* The only piece of a download needs no event of its own: the end event of the flight covers
+     * it. */
     if (f->slots == slot && !f->rest_nbytes)
         return 0;
     rc = sp_cuda_slot_mark(q, slot, *last);
-    /* `rc` is an error if the slot's event could not be recorded. This ends the download if the
-     * device is lost, or if a later piece needs the event to learn when the slot is free.
-     * Otherwise the end event of the flight, which comes after this piece, suffices. */
+    /* `rc` is an error if the slot's event could not be recorded. That error fails the download if
+     * the device is lost, or if a later piece needs the event to learn when the slot is free.
+     * Otherwise the flight's end event covers this piece too. */
     return rc == -ENODEV || (f->rest_nbytes && !aside) ? rc : 0;
 }
 
@@ -74,7 +75,7 @@ int sp_cuda_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f, uint64_t c
  * `rc`, the fence of the download reports that error. */
 static void end_download(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void *stream, int rc)
 {
-    /* the loss of the device has freed the flight (sp_cuda_fail_all) */
+    /* if the device is lost, sp_cuda_fail_all has already freed the flight */
     if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return;
     sp_cuda_not_open(q);
@@ -93,8 +94,8 @@ static void end_download(struct sp_cuda_queue *q, struct sp_cuda_flight *f, void
 int sp_cuda_receive_pieces(struct sp_cuda_queue *q, struct sp_cuda_flight *f)
 {
     void *last;
-    /* Number of pieces of the transfer that this call has copied. The limit SP_CUDA_SLOTS bounds
-     * the time of a caller that only queries progress. */
+    /* Number of pieces that this call has copied to the caller's memory. One call copies at most
+     * SP_CUDA_SLOTS pieces, so that a query of the progress does not take long. */
     uint32_t count = 0;
     while (f->slots && f->slots->out && f->slots->event) {
         struct sp_cuda_slot *slot = f->slots;

@@ -1,6 +1,6 @@
-/* Pieces of an open download. A download is open while the driver has not been given all of it. The
- * pieces travel through page-locked slots. The caller of each function holds the queue's lock,
- * except for sp_cuda_settle_others. */
+/* Pieces of an open download. A download is open while some of its pieces are not submitted to the
+ * driver yet. The pieces travel through page-locked slots. The caller of each function holds the
+ * queue's lock, except for sp_cuda_settle_others. */
 #ifndef SP_CUDA_PIECES_H
 #define SP_CUDA_PIECES_H
 #include "cuda/flight/queue.h"

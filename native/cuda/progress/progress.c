@@ -83,7 +83,8 @@ static uint64_t look(struct sp_cuda_queue *q)
     if (reached == sp_queue_newest(&q->q) || !sp_queue_usable(&q->q))
         return reached;
     if (pthread_mutex_trylock(q->q.lock))
-        /* does not wait for the lock: the thread that holds it submits work or makes this query */
+        /* does not wait for the lock: the thread that holds it submits work or queries this
+         * queue */
         return reached;
     sp_cuda_progress(q);
     pthread_mutex_unlock(q->q.lock);
@@ -164,8 +165,8 @@ int64_t sp_cuda_peek(struct sp_cuda_queue *q, uint64_t value, void *records, siz
         found = r->record;
         nbytes = r->nbytes;
     }
-    /* It is unknown which record of a list of commands is running. So `running_at` points to the
-     * first record for as long as the list runs. */
+    /* `running_at` is the byte offset of the running record. For a list of commands it is 0 while
+     * the list runs, because the driver does not say which record is running. */
     if (found) {
         out->running_at = value == reached + 1 ? 0 : nbytes;
         out->running_ns = value == reached + 1 && since ? sp_clock_ns() - since : 0;

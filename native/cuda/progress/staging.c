@@ -23,10 +23,10 @@ int sp_cuda_slot_mark(struct sp_cuda_queue *q, struct sp_cuda_slot *slot, void *
     int rc = slot->event ? 0 : sp_cuda_event_take(q, 0, &slot->event);
     if (rc == 0)
         rc = sp_cuda_failed(q, "cuEventRecord", sp_cuEventRecord(slot->event, stream));
-    /* the loss of the device may have freed the slot */
+    /* if the device is lost, `slot` may be freed already, so do not access it */
     if (rc == -ENODEV && atomic_load(&q->dev->common.lost))
         return rc;
-    if (rc) { /* the event was not recorded, so it cannot show when this piece has ended */
+    if (rc) { /* the event was not recorded, so it cannot show the end of the slot's copy */
         sp_cuda_event_give(q, 0, slot->event);
         slot->event = NULL;
     }
@@ -65,6 +65,7 @@ int64_t sp_cuda_transfer_end(struct sp_cuda_queue *q, struct sp_cuda_flight *f, 
     if (!f)
         return rc;
     for (struct sp_cuda_slot *slot = rc ? f->slots : NULL; slot; slot = slot->next)
-        slot->out = NULL; /* the bytes that arrived are undefined, so nothing is copied to `out` */
+        /* after an error the slot's bytes are undefined, so none are copied to `out` */
+        slot->out = NULL;
     return sp_cuda_flight_end(q, f, stream, rc);
 }

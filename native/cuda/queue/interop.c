@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-/* Makes stream `later` wait for all work of stream `sooner` so far. NULL stands for the queue's
- * stream. */
+/* Makes stream `later` wait for all work that was submitted to stream `sooner` before this call.
+ * NULL stands for the stream of queue `q`. */
 static int chained(struct sp_cuda_queue *q, void *sooner, void *later)
 {
     int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH);

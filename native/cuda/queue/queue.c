@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_EVERY = 64 /* most launches between two events */ };
+enum { MARK_EVERY = 64 /* largest number of launches without an event between them */ };
 
 /* Copies at least 16 bytes, like memcpy. If gcc knows only a bound of the size, gcc turns memcpy
  * into the single instruction rep movs. That instruction costs 5 ns of the 20 that a launch takes

@@ -25,9 +25,9 @@ struct upload {
     int direct; /* 1 if the pieces use only the queue's stream */
 };
 
-/* Waits for the piece in the oldest slot to cross the bus. Returns 1 when the piece has crossed,
- * -ENODEV if the device is lost. Returns 0 at the timeout, or if no event shows whether the piece
- * has crossed. */
+/* Waits for the piece in the oldest slot to cross the bus. Returns 1 when the piece has crossed, or
+ * -ENODEV if the device is lost. Returns 0 in all other cases: after PATIENCE_NS, if the slot has
+ * no event, or after another error. */
 static int wait_oldest(struct upload *u)
 {
     uint64_t until = sp_clock_ns() + PATIENCE_NS;
@@ -88,7 +88,7 @@ static int send_all(struct upload *u, uint64_t dst, const char *data, uint64_t n
         if (rc)
             return rc;
         memcpy(slot->host, data + at, piece);
-        /* counted before the call, because even after an error the driver may read the slot */
+        /* counted even if the call fails, because the driver may still read the slot */
         u->f->ncalls++;
         rc = send(u, dst + at, slot->host, piece, &stream);
         if (rc)
@@ -112,7 +112,8 @@ int64_t sp_cuda_upload(struct sp_cuda_queue *q, uint64_t address, const void *da
         sp_cuda_progress(q);
     if (atomic_load(&q->dev->common.lost))
         return sp_cuda_queue_leave(q, -ENODEV);
-    /* Without earlier work in the queue, a copy on a separate stream would overlap with nothing. */
+    /* If all earlier work of the queue has ended, a copy on a separate stream would overlap with
+     * nothing. So the queue's own stream copies directly. */
     u.direct = sp_cuda_reached_so_far(q) == sp_queue_newest(&q->q);
     rc = sp_cuda_transfer_begin(q, address, (uint64_t)(uintptr_t)data, nbytes, &u.f);
     if (rc == 0)

@@ -44,7 +44,8 @@ static int check_one(const struct sp_cuda *dev, const struct sp_cmd *head)
         const struct sp_cuda_queue *other = (const void *)(uintptr_t)w->queue;
         return other && other->dev == dev && w->value <= sp_queue_newest(&other->q) ? 0 : -EINVAL;
     }
-    /* the host writes the time to this slot, so the host must be able to access it */
+    /* the host writes the time to the address `slot` of this record, so the host must have access
+     * to it */
     if (head->kind == SP_CMD_TIMESTAMP) {
         const struct sp_cmd_timestamp *t = record;
         return t->slot % 8 == 0 && sp_cuda_reach((struct sp_cuda *)dev, t->slot, 8) ? 0 : -EFAULT;

@@ -119,8 +119,8 @@ static void remember(struct sp_cuda_queue *q, const struct sp_cuda_flight *f)
     g->seen = q->submissions;
 }
 
-/* Returns the parameters of a graph's kernel node. `at` is room for the addresses of the
- * arguments. */
+/* Returns the parameters of the graph's kernel node for dispatch `d`. Fills `at` with the addresses
+ * of the arguments. */
 static struct sp_cu_kernel_node kernel_node(const struct sp_cmd_dispatch *d, void **at)
 {
     const struct sp_cuda_kernel *k = kernel_of(d);
@@ -227,7 +227,7 @@ int sp_cuda_run_graph(struct sp_cuda_queue *q, struct sp_cuda_flight *f, int *rc
     }
     g->seen = q->submissions;
     int ready = g->exec ? update(q, g, f) : build(q, g, f);
-    if (ready != 0) { /* without the graph, call-by-call replay may still work */
+    if (ready != 0) { /* no graph: the caller replays the records call by call */
         drop(g);
         *rc = atomic_load(&dev->common.lost) ? -ENODEV : 0;
         return *rc != 0;

@@ -61,8 +61,9 @@ uint32_t sp_cuda_fill_ahead(const struct sp_cmd_fill *f)
     return (uint32_t)-f->dst & (f->pattern_nbytes - 1);
 }
 
-/* Fills memory with a pattern. With an unaligned start, first fills bytes up to the first aligned
- * element, then elements of the rotated pattern, then the remaining bytes. */
+/* Fills memory with a pattern. If the start is not aligned, fills the bytes before the first
+ * aligned element, then whole aligned elements with the pattern rotated to match, then the
+ * remaining bytes. */
 static int fill(struct sp_cuda_queue *q, const struct sp_cmd_fill *f)
 {
     const uint32_t width = f->pattern_nbytes, ahead = sp_cuda_fill_ahead(f);

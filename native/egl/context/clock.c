@@ -54,7 +54,7 @@ static void give_query(struct sp_egl *dev, uint32_t query)
         uint32_t capacity = dev->queries_capacity ? 2 * dev->queries_capacity : 64;
         uint32_t *more = realloc(dev->idle_queries, capacity * sizeof *more);
         if (!more)
-            return; /* the query object leaks until the context is destroyed */
+            return; /* memory is short: the query object leaks until the context is destroyed */
         dev->idle_queries = more;
         dev->queries_capacity = capacity;
     }

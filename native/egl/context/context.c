@@ -113,7 +113,7 @@ static void *display_of(int32_t index, struct sp_text *why)
 }
 
 /* Creates a context that reports its loss. If EGL or the driver cannot make such a context, creates
- * a context without that report. Returns NULL if neither works. */
+ * a context that does not report its loss. Returns NULL if neither works. */
 static void *create(struct sp_egl *dev, uint32_t api, int major, int minor, const char *extensions)
 {
     int32_t a[16];

@@ -23,8 +23,8 @@ void sp_egl_say(struct sp_egl *dev, const char *format, ...)
     while (nbytes && (line[nbytes - 1] == '\n' || line[nbytes - 1] == ' '))
         nbytes--;
     pthread_mutex_lock(&dev->log_lock);
-    /* A message that does not fit into the log is dropped, because the first messages matter
-     * most. */
+    /* The log keeps the first messages, because these matter most. A later message that does not
+     * fit is dropped. */
     if (dev->log_used + nbytes + 1 <= sizeof dev->log) {
         memcpy(dev->log + dev->log_used, line, nbytes);
         dev->log_used += nbytes;

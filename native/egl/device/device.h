@@ -74,8 +74,8 @@ struct sp_egl {
     _Atomic uint32_t refs; /* references: the caller's handle, the owner thread, queues, kernels */
     _Atomic uint32_t state; /* an enum sp_egl_state, and a futex */
     _Atomic uint32_t stop;
-    /* The first call of sp_egl_end joins the owner thread. If the owner thread does not end within
-     * that call's timeout, the call detaches it. */
+    /* Handle of the owner thread. The first call of sp_egl_end joins that thread, or detaches it if
+     * it does not end within the timeout of the call. */
     pthread_t owner;
     int start_rc;
     char start_why[1024];
@@ -91,8 +91,8 @@ struct sp_egl {
     struct sp_egl_request *requests, *last_request;
 
     char apart_owner[SP_EGL_APART];
-    /* last job whose end was published to its timeline; only the owner thread changes this member,
-     * under the device's lock */
+    /* newest job whose end was published: the timeline of its queue has the job's value. Only the
+     * owner thread changes this member, under the device's lock. */
     struct sp_egl_job *head;
     /* Number of finished jobs whose end has been published to their queues. While too many jobs are
      * in flight, a launch waits until this number has grown. */
@@ -100,11 +100,12 @@ struct sp_egl {
     _Atomic uint32_t rests;       /* an enum sp_egl_rest */
     _Atomic int owner_core;       /* CPU core on which the owner thread last took jobs */
 
-    /* separates the members that the owner thread polls from those that it writes */
+    /* puts the members below, which the owner thread polls, in another cache line than those above,
+     * which it writes */
     char apart_seldom[SP_EGL_APART];
     _Atomic uint32_t has_requests;
-    /* Number of callers that wait for a timeline value. While there are any, the owner thread
-     * closes an open batch at once. */
+    /* Number of callers that wait for a timeline value. While there are any, the owner thread ends
+     * the current batch with a fence at once. */
     _Atomic uint32_t waiters;
     _Atomic uint32_t work;    /* futex on which the owner thread sleeps */
 
@@ -113,7 +114,7 @@ struct sp_egl {
     uint64_t pooled_nbytes;
     _Atomic(struct sp_egl_buffer *) *buffers;
     uint32_t nbuffers;
-    struct sp_egl_buffer *unused; /* list of buffers without GL storage */
+    struct sp_egl_buffer *unused; /* list of unused buffer structs, which have no GL storage */
     struct sp_egl_fault_text fault_texts[SP_EGL_FAULT_TEXTS];
     uint32_t nfault_texts;
 
@@ -121,10 +122,12 @@ struct sp_egl {
     char log[8192];
     size_t log_used;
 
-    /* only for the owner thread, except `issued` and `running` */
+    /* Only the owner thread accesses the members from `display` on. Other threads may read `issued`
+     * and `running` too. */
     void *display, *context;
     struct sp_egl_job *last_run;
-    /* the job that `running` describes; other threads read it under the device's lock */
+    /* the job whose progress is in `running`; other threads read this member under the device's
+     * lock */
     _Atomic(struct sp_egl_job *) issued;
     struct sp_running running;
     uint64_t runs;
@@ -135,7 +138,7 @@ struct sp_egl {
     struct sp_egl_stamp *stamps;
     uint32_t program;
     uint32_t dirty; /* bits of the memory barrier that is still due for writes of dispatches */
-    uint64_t barriers; /* number of barriers between dispatches so far, plus one */
+    uint64_t barriers; /* 1 + number of memory barriers that were issued between dispatches */
     struct sp_egl_binding bound[SP_EGL_BINDINGS];
     uint32_t zeros;
     uint32_t *idle_queries;

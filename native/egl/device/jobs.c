@@ -23,7 +23,8 @@ static const uint64_t FLOOD_NS = 100000000;
 
 int sp_egl_jobs_room(struct sp_egl *dev)
 {
-    /* a relaxed read may be late, but the limit on memory need not be exact */
+    /* A relaxed read may return an older count. That does no harm: the limit on jobs in flight only
+     * bounds memory and need not be exact. */
     uint64_t ahead = atomic_load_explicit(&dev->enqueued, memory_order_relaxed);
     return ahead > MOST_ENQUEUED ? sp_timeline_wait(&dev->published, ahead - MOST_ENQUEUED, FLOOD_NS, 0) : 0;
 }
@@ -62,7 +63,8 @@ uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last)
         if (q->common.ledger.times || job->rc)
             sp_ledger_note(&q->common.ledger, job->value, job->start_ns, job->end_ns, job->rc);
         count++;
-        /* The last of consecutive jobs of a queue signals for all, so that a waiter wakes once. */
+        /* If consecutive jobs have the same queue, only the last of them signals the timeline. So a
+         * waiting thread wakes once, not after each job. */
         if (next && next->q == q)
             continue;
         sp_timeline_signal(&q->timeline, job->value);
@@ -88,8 +90,8 @@ static struct sp_egl_job *used_job(struct sp_egl *dev)
     return job;
 }
 
-/* Prefetches the job that the next launch will write to. The core of the owner thread has read that
- * job last. */
+/* Prefetches the job that the next launch will write to, because its cache lines are probably in
+ * the owner thread's core. */
 static void fetch_next_job(const struct sp_egl *dev)
 {
     const char *at = (const char *)dev->oldest;

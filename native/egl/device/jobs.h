@@ -37,7 +37,7 @@ void sp_egl_job_append(struct sp_egl *dev, struct sp_egl_job *job);
 /* Publishes the end of all jobs up to `last`. Returns the number of queues that were freed. For
  * each freed queue the owner thread drops one reference to the device. */
 uint64_t sp_egl_publish(struct sp_egl *dev, struct sp_egl_job *last);
-/* Frees a queue that has no references and no jobs in flight. Returns 1 if the queue was freed,
+/* Frees the queue if it has no references and no jobs in flight. Returns 1 if the queue was freed,
  * otherwise 0. The caller holds the device's lock. After a result of 1 the caller drops one
  * reference to the device. */
 int sp_egl_queue_gone(struct sp_egl_queue *q);

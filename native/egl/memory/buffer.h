@@ -3,8 +3,8 @@
 #define SP_EGL_BUFFER_H
 #include "egl/device/device.h"
 
-/* An address has bit SP_EGL_TAG_BIT set, the buffer's index from bit SP_EGL_INDEX_BIT on, and the
- * offset below. */
+/* A buffer address has bit SP_EGL_TAG_BIT set. The buffer's index begins at bit SP_EGL_INDEX_BIT.
+ * The bits below SP_EGL_INDEX_BIT are the offset in the buffer in bytes. */
 enum { SP_EGL_TAG_BIT = 62, SP_EGL_INDEX_BIT = 40 };
 
 struct sp_egl_buffer {
@@ -22,9 +22,8 @@ struct sp_egl_buffer {
     _Atomic(void *) shadow;
     int is_file;          /* 1 if the shadow is a mapped file */
     char apart[SP_EGL_APART];
-    /* The value of the device's counter `runs` when `shadow` was last copied to the buffer. While
-     * the counter has this value, the buffer needs no new copy. Only the owner thread uses this
-     * member. */
+    /* Value of the device's counter `runs` when `shadow` was last copied to the buffer. `shadow` is
+     * copied again only if `runs` has another value now. Only the owner thread uses this member. */
     uint64_t touched;
     /* Value of the device's counter `barriers` when a dispatch last used the buffer. Only the owner
      * thread uses this member. */

@@ -183,8 +183,8 @@ int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t 
     struct sp_egl_buffer *b = take(dev, c, memory, capacity, &a->fresh);
     pthread_mutex_unlock(&dev->lock);
     int rc = b ? 0 : -ENOMEM;
-    /* No submission in flight uses a pooled buffer, so the caller can zero it without the owner
-     * thread. */
+    /* No submission in flight uses a buffer of the pool. So the calling thread can zero its mapped
+     * memory without the owner thread. */
     if (b && !a->fresh && b->mapping) {
         memset(b->mapping, 0, nbytes);
         free(a);

@@ -93,9 +93,9 @@ void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)
         return;
     if (dev->ntouched == SP_EGL_BINDINGS) {
         sp_egl_untouch(dev);
-        /* sp_egl_untouch has just copied every buffer that this job has used back to its shadow. So
-         * the next use of such a buffer must copy the shadow to the buffer again. It does, because
-         * the buffer's `touched` differs from the new value of `runs`. */
+        /* sp_egl_untouch has just copied every buffer that this job has used back to its shadow.
+         * The next use of such a buffer must copy the shadow to the buffer again. A new value of
+         * `runs` has this effect, because the buffer's `touched` then differs from it. */
         dev->runs++;
     }
     b->touched = dev->runs;

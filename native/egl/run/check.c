@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most pieces of one grid. A grid above the device's limit is cut along each axis. More pieces than
- * this would take too long. */
+/* Largest number of pieces into which a grid may be cut; more would take too long. A grid
+ * is cut along each axis on which it exceeds the device's limit. */
 static const uint64_t MOST_PIECES = 1 << 18;
 
 static int check_grid(const struct sp_egl *dev, const struct sp_egl_kernel *k, const struct sp_cmd_dispatch *d)
@@ -32,7 +32,7 @@ static int check_pointer(const struct sp_egl *dev, uint64_t address, uint64_t co
     uint64_t offset;
     int rc;
     if (address == 0)
-        return 0; /* sp_signature_check has checked whether the argument may be null */
+        return 0; /* null is allowed here: sp_signature_check has checked that */
     const struct sp_egl_buffer *b = sp_egl_find(dev, address, covered == UINT64_MAX ? 0 : covered, &offset, &rc);
     if (!b)
         return rc;

@@ -28,8 +28,8 @@ struct sp_egl_kernel {
     uint8_t used[SP_MAX_ARGS];        /* 1 if the shader has a storage block at binding k */
     char apart[SP_EGL_APART];
     struct sp_egl_scalar scalars[SP_MAX_ARGS];
-    /* 1 once the uniforms hold the values of `scalars` and `null`. Only the owner thread uses this
-     * field and the next two. */
+    /* 1 once the GL uniforms hold the values that `scalars` and `null` record. Only the owner
+     * thread uses `is_set`, `null` and `offset`. */
     uint32_t is_set;
     uint32_t null;      /* the value that sp_null was last set to */
     uint32_t offset[3]; /* the value that sp_group_offset was last set to */
