@@ -56,8 +56,8 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
         grain = sp_l2_find(tlb->l2, e->line);
     if (tlb->write_around && e->remote && !grain && !(access & SP_VM_PACKET))
         sp_l2_bus(tlb->l2, write ? SP_BUS_WRITTEN : SP_BUS_DATA, SP_VM_GRAIN);
-    /* Makes SDMA look the bytes up in GL2 again at each later read: GL2 may soon hold bytes that it
-     * lacks now. */
+    /* SDMA has write_around: its reads do not fill GL2. This TLB entry gets no right to read, so
+     * that each later read searches GL2 again, which may hold the bytes by then. */
     if (tlb->write_around) e->rights = write ? SP_VM_WRITE : 0;
     if (grain) {
         e->dirty = grain->dirty;
