@@ -1,4 +1,3 @@
-/* Declares the function of open.c that ends a device. */
 #ifndef SP_EGL_OPEN_H
 #define SP_EGL_OPEN_H
 #include "egl/device/device.h"

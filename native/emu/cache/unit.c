@@ -1,7 +1,6 @@
-/* The caches above GL2, and the stores of waves. A read copies a whole piece of 1 KiB.
- *
- * Stores go through to GL2. They change the copies in the caches of the storing CU and its shader
- * array. Copies of other units stay unchanged. */
+/* The caches above GL2, and the stores of waves. A read copies a whole grain (1 KiB of memory) into
+ * a cache. Stores go through to GL2. They also change the copies in the caches of the storing CU
+ * and of its shader array. Copies in the caches of other CUs and shader arrays stay unchanged. */
 #include "unit.h"
 
 #include <errno.h>

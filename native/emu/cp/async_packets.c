@@ -38,7 +38,7 @@ struct sp_late {
      * executed yet. ended: this packet has ended, so it precedes every packet that starts later. */
     uint32_t used, waiting, ended;
     uint32_t now;                  /* index in `at` of the packet being executed; PLACES: none */
-    uint32_t dispatches;           /* 1: the packet being executed is a dispatch that was started */
+    uint32_t dispatches;           /* 1: the packet being executed has started a dispatch */
     uint64_t number, random;
 };
 
@@ -258,8 +258,8 @@ static int is_write(const struct sp_cp *cp)
 }
 
 /* Executes at once a packet that the command processor performs itself. A random draw decides
- * whether all pending started packets run before it. If the packet reads the GPU clock, only those
- * run before it that must. */
+ * whether all pending started packets run before it; before an ATOMIC_MEM they always do. If the
+ * packet reads the GPU clock, only those run before it that must. */
 static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;

@@ -79,12 +79,11 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* Decodes TMPRING_SIZE. WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is the
- * total of the chip. The chip divides it among its shader engines, so it must be a multiple of
- * their number (ROCr asserts that, FillComputeTmpRingSize). On gfx11 WAVES is for each engine.
- *
- * The waves of a group are on one compute unit, so one engine must have slots for all of them.
- * Otherwise the launcher waits for ever. */
+/* Decodes TMPRING_SIZE. The unit of WAVESIZE is 1024 bytes on gfx10, 256 bytes on gfx11. On gfx10
+ * WAVES is the number of waves with scratch on the whole chip. The chip divides it among its shader
+ * engines, so it must be a multiple of their number (ROCr asserts that, FillComputeTmpRingSize). On
+ * gfx11 WAVES is the number for each engine. All waves of a group run on one shader engine, so the
+ * engine's number must be at least the waves of a group. Otherwise the hardware waits for ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;

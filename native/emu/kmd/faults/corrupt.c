@@ -1,5 +1,5 @@
-/* Injects a wrong result: changes one of the dwords that a job has changed. The memory that the job
- * may write is copied before the job runs and compared after its end. */
+/* The injection that makes a job's result wrong. It copies the memory that the job may write before
+ * the job runs, finds the changed dwords after its end, and xors one of them with a mask. */
 #include "faults.h"
 
 #include <string.h>

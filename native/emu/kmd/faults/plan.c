@@ -46,8 +46,8 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    /* This function does not count a planned corruption. run.c counts it in planned_done when it
-     * has really changed a dword of the job. */
+    /* run.c counts a planned corruption in planned_done, once it has really changed a dword. All
+     * other actions are counted here. */
     if (what->action != SP_EMU_DO_CORRUPT)
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);
