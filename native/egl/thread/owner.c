@@ -156,10 +156,10 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 }
 
 /* Returns the next job, or NULL to close the batch. If there is no job yet, it waits a little for
- * one, because larger batches are cheaper: each batch costs a GL fence, and publishing its end
- * disturbs callers that launch. It does not wait if a caller waits for the batch, or if the last
- * job must be the last of its batch (`apart`). It spins while it waits, or sleeps briefly if other
- * threads need the core. */
+ * one, because larger batches are cheaper. Each batch costs a GL fence, and publishing its end
+ * disturbs callers that launch. It does not wait if a caller waits for the batch, or if the batch
+ * is a list of commands, which has a fence of its own (`apart`). It spins while it waits, or sleeps
+ * briefly if other threads need the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);

@@ -80,10 +80,11 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
 }
 
 /* Decodes TMPRING_SIZE. The unit of WAVESIZE is 1024 bytes on gfx10, 256 bytes on gfx11. On gfx10
- * WAVES is the number of waves with scratch on the whole chip. The chip divides it among its shader
+ * WAVES is the limit of waves with scratch on the whole chip. The chip divides it among its shader
  * engines, so it must be a multiple of their number (ROCr asserts that, FillComputeTmpRingSize). On
- * gfx11 WAVES is the number for each engine. All waves of a group run on one shader engine, so the
- * engine's number must be at least the waves of a group. Otherwise the hardware waits for ever. */
+ * gfx11 WAVES is the limit for each engine. All waves of a group run on one shader engine. So the
+ * engine's limit must not be below the number of waves in a group: otherwise the hardware waits for
+ * ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;
