@@ -12,7 +12,7 @@ struct sp_emu_chip {
     /* minor number of gfx_version: 3 of gfx10.3; 5 of gfx11.5 (RDNA3.5), which has more
      * instructions */
     uint32_t minor;
-    uint32_t num_se;     /* shader engines */
+    uint32_t num_se;     /* number of shader engines */
     uint32_t num_cu;
     uint32_t counter_khz; /* frequency of the GPU clock */
     struct sp_emu_flaw_of {
@@ -41,7 +41,7 @@ struct sp_emu_exec {
     uint32_t lenient;      /* bits of enum sp_emu_lenient; 0: strict */
     /* register GB_ADDR_CONFIG: pipes and packers, which determine the swizzling of images */
     uint32_t gb_addr_config;
-    /* host threads that run groups; with 1 the order of groups is always the same */
+    /* number of host threads that run groups; with 1 the order of groups is always the same */
     uint32_t threads;
     /* time of CLOCK_MONOTONIC when the job must end; 0: never. Checked every few thousand
      * instructions */
@@ -56,7 +56,8 @@ struct sp_emu_exec {
     struct sp_watch *watch;
     struct sp_late *late;  /* packets that have been started but have not ended (emu/cp/async_packets.c) */
     uint64_t seed;         /* decides the order in which the started packets of `late` end */
-    void (*trace)(void *self, const char *line); /* NULL: tracing is off */
+    /* receives each line of the trace; NULL: tracing is off */
+    void (*trace)(void *self, const char *line);
     void *trace_self;
     /* records of the accesses of the dispatch's waves (emu/race); the next dispatch reuses the
      * struct */

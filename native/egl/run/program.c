@@ -76,7 +76,7 @@ static int link(struct sp_egl *dev, const struct load_request *l, uint32_t progr
             return -ENOEXEC;
         sp_glAttachShader(program, shader);
         sp_glLinkProgram(program);
-        /* marks the shader for deletion together with the program */
+        /* GL deletes the shader later, together with the program */
         sp_glDeleteShader(shader);
     }
     sp_glGetProgramiv(program, GL_LINK_STATUS, &ok);
@@ -194,7 +194,7 @@ int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t n
     if (rc == -ENOEXEC)
         snprintf(why, why_nbytes, "%s", l->why);
     if (rc == -ENODEV)
-        free(k); /* the owner thread never got the request */
+        free(k); /* the owner thread will never run the request, so nothing else frees `k` */
     if (rc == 0) {
         atomic_fetch_add(&sp_live()->kernels, 1);
         sp_egl_hold(dev);
@@ -212,11 +212,13 @@ void sp_egl_unload(struct sp_egl_kernel *k)
     atomic_fetch_sub(&sp_live()->kernels, 1);
     struct sp_egl *dev = k->dev;
     struct unload_request *u = calloc(1, sizeof *u);
-    if (u) { /* if memory for a request is short, the GL program stays until the context ends */
+    if (u) { /* if calloc failed, nobody deletes the GL program before the context ends */
         u->k = k;
         u->r.run = run_unload;
         if (sp_egl_request(dev, &u->r, 0) == -ENODEV)
-            free(k); /* the context and the program no longer exist */
+            /* the owner thread has ended and will not free `k`; the GL program ended with its
+             * context */
+            free(k);
     }
     sp_egl_let_go(dev);
 }

@@ -88,7 +88,7 @@ static uint32_t bind_pointers(struct sp_egl *dev, const struct sp_egl_kernel *k,
         uint64_t bytes = covered < have ? covered : have;
         sp_egl_touch(dev, b);
         used[count++] = b;
-        /* The size is whole 32-bit words, because shaders access no smaller units. */
+        /* rounds the bound size up to a multiple of 4, because shaders access whole 32-bit words */
         bind(dev, i, b->name, offset, bytes ? (bytes + 3) & ~(uint64_t)3 : 4);
     }
     order(dev, used, count);
@@ -296,7 +296,8 @@ static int run_one(struct sp_egl *dev, const struct sp_cmd *head)
         return fill(dev, record);
     case SP_CMD_TIMESTAMP:
         return stamp(dev, ((const struct sp_cmd_timestamp *)record)->slot);
-    /* WAIT and BARRIER need no call: the context runs all jobs in the order of submission */
+    /* the commands WAIT and BARRIER need no GL call: the context runs all jobs in the order of
+     * submission */
     default:
         return 0;
     }

@@ -1,4 +1,4 @@
-/* Declares the function of open.c that ends a device. */
+/* How a device ends: by stopping its owner thread, which owns the GL context. */
 #ifndef SP_EGL_OPEN_H
 #define SP_EGL_OPEN_H
 #include "egl/device/device.h"

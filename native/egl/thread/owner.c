@@ -30,9 +30,10 @@ enum { MOST_JOBS = 256, NAPS = 5 };
 /* a batch is closed when its jobs have taken this many ns to issue */
 static const uint64_t BATCH_NS = 1000000;
 static const uint64_t HOLD_NS = 10000; /* time in ns that an open batch waits for one more job */
-/* longest time in ns of one poll of a fence, before the owner thread looks for new jobs again */
+/* limit in ns for one wait on a GL fence; then the owner thread checks for new jobs */
 static const uint64_t POLL_NS = 100000;
-/* longest nap of the owner thread in ns, on machines without a spare core */
+/* limit in ns for one nap (a short sleep) of the owner thread; it naps if other threads need the
+ * core */
 static const uint64_t NAP_NS = 200000;
 static const uint64_t SLEEP_NS = 1000000000u;
 
@@ -145,18 +146,20 @@ static void rest(struct sp_egl *dev, uint32_t how, uint64_t timeout_ns)
 {
     uint32_t seen = atomic_load(&dev->work);
     atomic_store(&dev->rests, how);
-    /* The owner thread and a caller that adds work both use sequentially consistent accesses. So
-     * either the owner thread sees the work, or the caller sees in `rests` that the owner thread
-     * sleeps or naps. */
+    /* No wake-up is lost. The owner thread first writes `rests`, then checks for work; a caller
+     * first adds work, then reads `rests`. All these accesses are sequentially consistent. So
+     * either the owner thread sees the work, or the caller sees that it must wake the owner
+     * thread. */
     if (!has_work(dev) && !(dev->batch_jobs && atomic_load(&dev->waiters)))
         sp_futex_wait(&dev->work, seen, timeout_ns);
     atomic_store(&dev->rests, SP_EGL_AWAKE);
 }
 
-/* Returns the next job, or NULL to close the batch. A fence costs more than a small job, and
- * publishing the end of a batch disturbs callers that launch. So an open batch waits a little for
- * another job, unless a caller waits for the batch or no job may join the batch. The owner thread
- * waits by spinning, or by a nap if other threads need the core. */
+/* Returns the next job, or NULL to close the batch. If there is no job yet, it waits a little for
+ * one, because larger batches are cheaper. Each batch costs a GL fence, and publishing its end
+ * disturbs callers that launch. It does not wait if a caller waits for the batch, or if the batch
+ * is a list of commands, which has a fence of its own (`apart`). It spins while it waits, or sleeps
+ * briefly if other threads need the core. */
 static struct sp_egl_job *next_job(struct sp_egl *dev)
 {
     struct sp_egl_job *job = atomic_load_explicit(&dev->last_run->next, memory_order_acquire);

@@ -14,9 +14,9 @@
 
 typedef int check_fn(const struct sp_egl *dev, const void *records, size_t nbytes);
 
-/* Appends a job of `records` if `check` accepts them. A `check` of NULL accepts all. With `more`,
- * the first record is a copy to the device: the data of `more` is stored after the records and
- * becomes the source of that copy. */
+/* Appends a job with the command records `records` if `check` accepts them; a `check` of NULL
+ * accepts all. If `more` is not NULL, the first record is a copy to the device, and `more` is its
+ * source: the job stores these bytes after its records. */
 static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbytes, uint64_t epoch, check_fn *check,
                        const void *more, size_t more_nbytes)
 {

@@ -17,7 +17,7 @@ struct sp_l2 {
     uint32_t epoch, jobs, grains, spares;
     uint32_t generation[SP_CACHES_ABOVE]; /* atomic */
     struct sp_l2_grain *bucket[BUCKETS];
-    struct sp_l2_grain *written; /* cached pieces of memory that may have dirty bytes */
+    struct sp_l2_grain *written; /* list of the grains that may have dirty bytes */
     struct sp_l2_grain *spare;
     struct sp_emu_caches counts;
 };
@@ -63,8 +63,8 @@ static struct sp_l2_grain **place(struct sp_l2 *l2, uint64_t line)
     return at;
 }
 
-/* Fetches the clean bytes of a cached piece of memory again; dirty bytes stay. The function uses
- * compare-and-exchange, because agents may write at the same time. */
+/* Fetches the clean bytes of a grain again; dirty bytes stay. The function uses
+ * compare-and-exchange, because agents may write to the grain at the same time. */
 static void fetch_again(struct sp_l2_grain *grain)
 {
     uint32_t *now = (uint32_t *)(void *)grain->now;
@@ -230,9 +230,9 @@ static void forget(struct sp_l2 *l2, uint64_t first, uint64_t end)
         if (*place(l2, line)) drop(l2, place(l2, line));
 }
 
-/* Ends a job: writes dirty bytes back. If no job is left, the list `written` is emptied, and all
- * cached pieces of memory are freed if there are more than GRAINS_KEPT. This cannot happen earlier,
- * because the TLBs of running jobs point to the pieces. */
+/* Ends a job: writes dirty bytes back. If no job is left, it empties the list `written`, and drops
+ * all grains if there are more than GRAINS_KEPT. It cannot do so earlier, because the TLBs of
+ * running jobs point to grains. */
 void sp_l2_job_ends(struct sp_l2 *l2)
 {
     pthread_mutex_lock(&l2->lock);

@@ -1,7 +1,6 @@
-/* The caches above GL2, and the stores of waves. A read copies a whole piece of 1 KiB.
- *
- * Stores go through to GL2. They change the copies in the caches of the storing CU and its shader
- * array. Copies of other units stay unchanged. */
+/* The caches above GL2, and the stores of waves. A read copies a whole grain (1 KiB of memory) into
+ * a cache. Stores go through to GL2. They also change the copies in the caches of the storing CU
+ * and of its shader array. Copies in the caches of other CUs and shader arrays stay unchanged. */
 #include "unit.h"
 
 #include <errno.h>
@@ -56,8 +55,8 @@ uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t
         grain = sp_l2_find(tlb->l2, e->line);
     if (tlb->write_around && e->remote && !grain && !(access & SP_VM_PACKET))
         sp_l2_bus(tlb->l2, write ? SP_BUS_WRITTEN : SP_BUS_DATA, SP_VM_GRAIN);
-    /* Makes SDMA look the bytes up in GL2 again at each later read: GL2 may soon hold bytes that it
-     * lacks now. */
+    /* SDMA has write_around: its reads do not fill GL2. This TLB entry gets no right to read, so
+     * that each later read searches GL2 again, which may hold the bytes by then. */
     if (tlb->write_around) e->rights = write ? SP_VM_WRITE : 0;
     if (grain) {
         e->dirty = grain->dirty;

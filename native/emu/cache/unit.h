@@ -8,8 +8,8 @@
 
 enum { SP_WGPS = 2, SP_CUS = 4 };
 
-/* A copy of a piece of memory (SP_VM_GRAIN bytes) in a cache. There is one copy for each entry of
- * the TLB, so that a copy and the entry that points to it are replaced together. */
+/* A copy of a grain (SP_VM_GRAIN bytes of memory) in a cache above GL2. There is one copy for each
+ * entry of the TLB, so that a copy and the entry that points to it are replaced together. */
 struct sp_copy {
     uint64_t line;
     uint32_t epoch; /* epoch of its struct sp_domain when the copy was made; 0: the copy is empty */
@@ -21,18 +21,20 @@ struct sp_domain {
     struct sp_copy *copy[SP_VM_TLB];
 };
 struct sp_wgp {
-    /* each WGP has a GL1 of its own, as if it were in a separate shader array */
+    /* scalar cache, instruction cache, GL1. The GL1 is not shared, as if each WGP were the only one
+     * of its shader array. */
     struct sp_domain scalar, code, gl1;
 };
 struct sp_cu {
     struct sp_emu_tlb tlb;
     struct sp_domain l0;
     struct sp_wgp *wgp;
-    uint32_t empty; /* 1: the CU's TLB must be emptied before use */
+    uint32_t empty; /* 1: before its next use, the CU's TLB must be emptied */
 };
 /* The caches for the groups of one host thread. */
 struct sp_caches {
-    /* number of card-wide invalidations of each kind that these caches have carried out */
+    /* seen[kind]: value of sp_l2_generation(kind) at the last check; a higher value now means that
+     * the caches of this kind must be invalidated */
     uint32_t seen[SP_CACHES_ABOVE];
     struct sp_wgp wgp[SP_WGPS];
     struct sp_cu cu[SP_CUS];
@@ -47,39 +49,41 @@ void sp_caches_free(struct sp_emu_exec *x);
 struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,
                                  const struct sp_emu_view *view, struct sp_emu_fault *fault);
 
-/* Completes a TLB entry whose `host` is an address in memory: makes it point to the caches. Returns
- * the host address for `access` at `va`. */
+/* Changes a TLB entry whose `host` is an address in memory: makes `host` point to the cached copy
+ * of that memory instead. Returns the host address to use for `access` at `va`. */
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access);
-/* Returns the bytes that a read with SP_VM_PAST_L0, SP_VM_DEVICE or SP_VM_SCALAR sees at `va`.
- * `host` is the place of these bytes in GL2. Copies in the bypassed caches are evicted (MISS_EVICT
- * of LLVM's SIMemoryLegalizer), so that no later plain load sees older bytes. */
+/* Returns the address of the bytes that a read with SP_VM_PAST_L0, SP_VM_DEVICE or SP_VM_SCALAR
+ * sees at `va`. `host` is their address in GL2. Such a read bypasses caches and evicts their
+ * copies of these bytes (MISS_EVICT of LLVM's SIMemoryLegalizer). So no later plain load sees
+ * older bytes. */
 const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *host, uint32_t access);
-/* Invalidates those caches of one wave that `gcr` names: L0, scalar cache, instruction cache,
- * GL1. */
+/* Invalidates caches that the waves of this TLB's CU use. Bits of `gcr` (SP_GCR_*) select them: L0,
+ * scalar cache, instruction cache, GL1. */
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr);
-/* For code.c: sp_cache_grain returns the piece of memory in GL2 that the TLB entry `e` points to.
- * sp_cache_entry returns the TLB entry of an address, or NULL. */
+/* sp_cache_grain returns the grain of GL2 (1 KiB) to which the TLB entry `e` points. sp_cache_entry
+ * returns the TLB entry of an address, or NULL. */
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e);
 const struct sp_emu_entry *sp_cache_entry(const struct sp_emu_tlb *tlb, uint64_t va);
-/* Returns the valid copy, in the cache `d`, of the piece of memory with number `line`, or NULL. */
+/* Returns the bytes of grain `line` in the cache `d`, or NULL if `d` has no valid copy of it. */
 uint8_t *sp_copy_in(const struct sp_domain *d, uint64_t page, uint64_t line);
-/* Returns the copy, in the cache `d`, of the piece of memory with number `line`. If there is none,
- * makes it from the bytes at `from`. Returns `from` itself if memory is short. */
+/* Returns the bytes of grain `line` (1 KiB of memory) in the cache `d`. If `d` has no valid copy,
+ * fills one from the bytes at `from`. Returns `from` itself if malloc fails. */
 uint8_t *sp_copy_of(struct sp_domain *d, uint64_t page, uint64_t line, uint8_t *from);
 /* A stale read, as a fault describes it. */
 struct sp_stale {
-    /* name of the cache with the old bytes, and of the missing invalidation */
+    /* `cache`: name of the cache that holds the old bytes. `lacks`: the invalidation that the
+     * driver has left out. */
     const char *cache, *lacks;
     uint64_t va;
     uint32_t held, now;
 };
-/* sp_cache_old checks the bytes `got` that were just read at `va`. sp_cache_code checks the word of
- * code at `va`, after sp_emu_at has looked it up. Both return true and fill the struct sp_stale if
- * the bytes are stale. */
+/* sp_cache_old checks whether the bytes `got`, just read at `va`, are stale. sp_cache_code checks
+ * the dword of code at `va`; call sp_emu_at for `va` first. If the bytes are stale, both return
+ * true and fill the struct sp_stale. */
 bool sp_cache_old(const struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access, struct sp_stale *old);
 bool sp_cache_code(struct sp_emu_tlb *tlb, uint64_t va, struct sp_stale *stale);
 /* Reads packets of an IB from memory. Bytes that agents have written come from GL2. */
 int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
-/* Writes an aligned word that was just stored in GL2 through to memory. */
+/* Writes an aligned value of `nbytes` from GL2 to memory. Call it right after storing the value. */
 void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes);
 #endif

@@ -19,26 +19,26 @@
 
 enum { PLACES = 12, UNDER_WAY_MOST = 8, PLACES_ALL = (1 << PLACES) - 1 };
 
-/* A place in the list of started packets, with the packet that it holds. The place becomes free
- * when the packet has ended and no pending packet needs the log of its accesses. */
+/* An entry of the list sp_late.at of started packets; comments call the entry's index its place.
+ * The entry becomes free when its packet has ended and no pending packet needs the log of its
+ * accesses. */
 struct late {
     struct sp_log log;
     const struct sp_packet *desc;
     uint64_t va;
-    uint32_t ndw, *p; /* a copy of the packet: number of dwords, and the dwords */
+    uint32_t ndw, *p; /* copy of the packet: its number of dwords, and its dwords */
     struct sp_emu_dispatch d;
-    uint32_t with;  /* a bit for each place whose packet may run at the same time as this one */
-    uint32_t after; /* a bit for each place whose packet must be executed before this one */
+    uint32_t with;  /* bit i: the packet in sp_late.at[i] may run at the same time as this one */
+    uint32_t after; /* bit i: the packet in sp_late.at[i] must be executed before this one */
 };
 
 struct sp_late {
     struct late at[PLACES];
-    /* Masks with one bit for each place. used: the place holds a packet. waiting: the packet is not
-     * executed yet. ended: the packet counts as ended, so any packet that starts later comes after
-     * it. */
+    /* Masks in which bit i is about at[i]. used: at[i] holds a packet. waiting: this packet is not
+     * executed yet. ended: this packet has ended, so it precedes every packet that starts later. */
     uint32_t used, waiting, ended;
-    uint32_t now;                  /* the present packet is at[now]; PLACES: there is none */
-    uint32_t dispatches;           /* 1 if the present packet started waves */
+    uint32_t now;                  /* index in `at` of the packet being executed; PLACES: none */
+    uint32_t dispatches;           /* 1: the packet being executed has started a dispatch */
     uint64_t number, random;
 };
 
@@ -93,8 +93,8 @@ void sp_async_forget(struct sp_emu_exec *x)
     end(late, late->used);
 }
 
-/* Begins to check the accesses of the packet at `place` against those of packets that may run at
- * the same time. If `beside` is 1, the accesses are also recorded in the log of the packet. A
+/* Begins to check the accesses of the packet in the list entry at[place] against those of packets
+ * that may run at the same time. If `beside` is 1, it also records them in the packet's log. A
  * packet needs no log if no other packet may run at the same time. Dispatches with scratch are not
  * logged either (emu/order/README.md). */
 static void watch(struct sp_cp *cp, uint32_t place, int beside)
@@ -135,9 +135,9 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
     return watched(cp, rc);
 }
 
-/* Executes the packets at the places in `wanted` (one bit per place) and, by chance, other packets
- * of the list that may run now. `alone`: no later packet can run at the same time as those in
- * `wanted`. */
+/* Executes the started packets at[i] for which bit i of `wanted` is set. A random draw decides
+ * which other started packets, of those that may run now, are executed too. `alone`: no later
+ * packet can run at the same time as the wanted ones. */
 static int go(struct sp_cp *cp, uint32_t wanted, int alone)
 {
     struct sp_late *late = cp->x->late;
@@ -200,10 +200,10 @@ static enum role role_of(const struct sp_cp *cp, enum sp_ended_by *kind)
     }
 }
 
-/* Returns a bit for each place whose packet must be executed before the packet at cp->p. `kind`:
- * the event by which later packets wait for the end of the packet at cp->p. Stores of the command
- * processor keep their order. RELEASE_MEM comes after all earlier packets. A copy with RAW_WAIT
- * comes after earlier copies. */
+/* Returns a mask: bit i is set if the started packet at[i] must be executed before the packet at
+ * cp->p. `kind` is the event by which later packets wait for the packet at cp->p. The command
+ * processor's stores keep their order. RELEASE_MEM is executed after all earlier packets, a copy
+ * with RAW_WAIT after earlier copies. */
 static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
 {
     const struct sp_late *late = cp->x->late;
@@ -214,9 +214,9 @@ static uint32_t comes_after(const struct sp_cp *cp, enum sp_ended_by kind)
     return 0;
 }
 
-/* Puts the packet at cp->p into a free place of the list of packets under way (cp->x->late).
- * Returns the index of the place, or -errno. If too many packets are under way, the oldest one ends
- * first. */
+/* Puts the packet at cp->p into a free entry of the list of started packets, cp->x->late->at.
+ * Returns the index of the entry, or -errno. If too many packets are under way, the oldest one is
+ * ended first. */
 static int take_place(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -257,9 +257,9 @@ static int is_write(const struct sp_cp *cp)
     return cp->desc->code == PM4_WRITE_DATA || cp->desc->code == PM4_COPY_DATA;
 }
 
-/* Executes at once a packet that the command processor performs itself. Chance decides whether
- * started packets run before this one. A packet that copies the clock runs before them, as early as
- * possible. */
+/* Executes at once a packet that the command processor performs itself. A random draw decides
+ * whether all pending started packets run before it; before an ATOMIC_MEM they always do. If the
+ * packet reads the GPU clock, only those run before it that must. */
 static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
 {
     struct sp_late *late = cp->x->late;
@@ -283,7 +283,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     return rc;
 }
 
-/* Waits until the packets at the places in `of` (one bit per place) have ended. */
+/* Executes and ends the started packets at[i] for which bit i of `of` is set. */
 static int wait_for(struct sp_cp *cp, uint32_t of)
 {
     int rc = go(cp, of, 1);
@@ -291,8 +291,9 @@ static int wait_for(struct sp_cp *cp, uint32_t of)
     return rc;
 }
 
-/* Returns a bit for each place whose packet ends with the RELEASE_MEM at place `release`: that
- * RELEASE_MEM and all earlier packets. */
+/* Returns a mask of list entries: the RELEASE_MEM in at[release], and all packets under way that
+ * were started before it. Whoever has waited for the RELEASE_MEM knows that all of these have
+ * ended. */
 static uint32_t up_to(const struct sp_late *late, uint32_t release)
 {
     uint32_t found = 0;
@@ -300,9 +301,9 @@ static uint32_t up_to(const struct sp_late *late, uint32_t release)
     return found & under_way(late);
 }
 
-/* Returns the place of a RELEASE_MEM among the places in `of` (one bit per place), or PLACES if
- * there is none. It is the newest RELEASE_MEM that writes at `va`. With `va` NULL, it is the newest
- * one that a pixel wait sync waits for. */
+/* Searches the list entries in the mask `of` for the newest RELEASE_MEM that writes at `*va`. With
+ * `va` NULL, it searches for the newest one with the field PWS_ENABLE (pixel wait sync). Returns
+ * its index in `at`, or PLACES if there is none. */
 static uint32_t release_of(const struct sp_late *late, uint32_t of, const uint64_t *va)
 {
     uint32_t found = PLACES;

@@ -11,10 +11,10 @@ int sp_async_packet(struct sp_cp *cp);
 int sp_async_end(struct sp_cp *cp, int followed);
 /* Starts a dispatch that has passed its checks. */
 int sp_async_dispatch(struct sp_cp *cp, const struct sp_emu_dispatch *d);
-/* Executes all started packets that are not executed yet. Call it while the command processor waits
- * for a value in memory. */
+/* Executes all started packets that are not executed yet. The command processor calls this function
+ * while it waits for a value in memory. */
 int sp_async_run_ready(struct sp_cp *cp);
-/* Call it when a wait is satisfied by the value at `va`. Ends the RELEASE_MEM that wrote the value,
- * and all packets before it. */
+/* Call this function when the value at `va` has satisfied a wait. If a RELEASE_MEM wrote the value,
+ * it and all packets before it count as ended from now on. */
 void sp_async_wait_met(struct sp_cp *cp, uint64_t va);
 #endif

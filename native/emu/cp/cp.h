@@ -18,12 +18,12 @@ struct sp_emu_hwq {
     uint32_t uconfig[0x4000]; /* UCONFIG registers, by dword offset from 0xC000 */
     uint32_t context[0x400]; /* context registers, by dword offset from 0xA000; GFX only */
     uint32_t sh_set[0x400 / 32];  /* a bit for each SH register that the job's own IBs have programmed */
-    /* a bit for each SH register that preamble IBs of the same context have programmed */
+    /* a bit for each SH register that preamble IBs of the context `owner` have programmed */
     uint32_t sh_kept[0x400 / 32];
     uint64_t owner;               /* identifies the context of the last job; 0: none */
-    uint64_t base;                /* the address that SET_BASE with index 1 has set */
+    uint64_t base;                /* address from the last SET_BASE packet with BASE_INDEX 1 */
 };
-/* Fills the registers with values other than 0, such as a foreign process may have left. */
+/* Fills all registers with values other than 0, as if another process had used the queue before. */
 void sp_emu_hwq_reset(struct sp_emu_hwq *q, uint32_t ip);
 /* Begins a job. `owner` identifies the context (never 0). For a new owner, all registers hold
  * foreign values, as after a reset. For the same owner, values from preamble IBs stay valid,
@@ -39,9 +39,9 @@ struct sp_emu_ib {
 /* Runs one IB. Returns 0, or -ECANCELED if *x->cancel was set, or -EFAULT or -ETIME with x->fault
  * filled. */
 int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_emu_exec *x);
-/* Call it after the last IB of a job. `rc` is the result of that IB. Executes the packets that the
- * job has started and that are not executed yet. If another job follows (`followed`), these packets
- * count as under way until sp_async_forget. */
+/* Ends a job after its last IB, whose result is `rc`. Executes the packets that the job has started
+ * and that are not executed yet. With `followed`, another job of the queue may begin now. Then
+ * these packets count as under way until sp_async_forget is called. */
 int sp_emu_cp_end(struct sp_emu_hwq *q, struct sp_emu_exec *x, int rc, int followed);
 void sp_async_forget(struct sp_emu_exec *x);
 void sp_async_free(struct sp_emu_exec *x);

@@ -1,5 +1,5 @@
-/* State that the command processor's files share: the present packet, its faults, time, and
- * memory. */
+/* What the files of the command processor and SDMA share: the state of the packet being executed,
+ * and functions for faults, time, memory and registers. */
 #ifndef SP_EMU_CP_ENGINE_H
 #define SP_EMU_CP_ENGINE_H
 #include "cp.h"
@@ -12,7 +12,7 @@ enum { SP_CP_PACKET_MAX = 0x4001 };
 struct sp_cp {
     struct sp_emu_hwq *q;
     struct sp_emu_exec *x;
-    const struct sp_packet *desc; /* the packet's row of a table */
+    const struct sp_packet *desc; /* declaration of the packet's fields, from a packet table */
     uint64_t va;                  /* address of the packet */
     uint64_t next;                /* address of the next packet; handlers may change it */
     /* address after the IB's last packet; a chained IB changes `next` and `end` */
@@ -33,8 +33,8 @@ int sp_cp_name_fault(struct sp_cp *cp, int rc);
 /* Checks the dwords that every packet of this kind has: reserved bits are 0, addresses are aligned
  * and have 48 bits. The bits and addresses are those that the packet's declaration names. */
 int sp_cp_check(struct sp_cp *cp);
-/* Returns -ECANCELED or -ETIME if the job must stop, else 0. Reads the clock only once in many
- * calls, or if `now` is set. */
+/* Returns -ECANCELED or -ETIME if the job must stop, else 0. Most calls do not read the clock. A
+ * call with `now` set always reads it. */
 int sp_cp_tick(struct sp_cp *cp, int now);
 /* Waits a little between two polls. Returns what sp_cp_tick returns. */
 int sp_cp_pause(struct sp_cp *cp);
@@ -47,13 +47,13 @@ static inline int sp_cp_lenient(const struct sp_cp *cp, uint32_t bit)
     return (cp->x->lenient & bit) != 0;
 }
 
-/* The functions from here to sp_cp_wait access memory. Each returns 0, or -errno with the fault
- * filled. */
+/* The functions from sp_cp_load to sp_cp_wait access memory. Each returns 0, or -errno after it has
+ * filled cp->x->fault. */
 /* Loads `nbytes` (4 or 8) at an aligned address, atomically. */
 int sp_cp_load(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
-/* sp_cp_use loads a value that decides something, so unwritten memory is a fault. sp_cp_poll does
- * what sp_cp_use does, but emu/order does not see the read: another packet or job may be about to
- * write the value. */
+/* Both load a value that selects a branch or an address, so reading unwritten memory is a fault.
+ * Only sp_cp_use reports the read to emu/order, which checks for conflicts. sp_cp_poll is for a
+ * value that another packet or job is expected to write at the same time. */
 int sp_cp_poll(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 /* Checks that the dwords `got`, which were read at the aligned address `va`, do not come from
@@ -61,7 +61,7 @@ int sp_cp_use(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t *value);
 int sp_cp_written(struct sp_cp *cp, uint64_t va, const void *got, uint32_t nbytes);
 int sp_cp_store(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value);
 int sp_cp_copy(struct sp_cp *cp, uint64_t dst, uint64_t src, uint64_t nbytes);
-/* `dst` and `nbytes` are multiples of 4 */
+/* Fills `nbytes` at `dst` with copies of `dword`. `dst` and `nbytes` must be multiples of 4. */
 int sp_cp_fill(struct sp_cp *cp, uint64_t dst, uint32_t dword, uint64_t nbytes);
 /* Checks that `nbytes` at `va` are readable, without reading them. */
 int sp_cp_touch(struct sp_cp *cp, uint64_t va, uint64_t nbytes);
@@ -78,8 +78,8 @@ int sp_cp_write_absolute(struct sp_cp *cp, uint64_t dword, uint32_t value);
 int sp_cp_read_absolute(struct sp_cp *cp, uint64_t dword, uint32_t *value);
 int sp_cp_programmed(const struct sp_cp *cp, uint32_t sh_offset);
 
-/* Executes the present packet. The following functions execute one kind of packet each, in the
- * order of their files. */
+/* sp_cp_execute executes the packet cp->desc by calling one of the functions below it. Each of
+ * these executes one kind of packet. */
 int sp_cp_execute(struct sp_cp *cp);
 int sp_cp_set_run(struct sp_cp *cp, enum sp_space space);
 int sp_cp_set_pairs(struct sp_cp *cp, enum sp_space space);
@@ -91,7 +91,7 @@ int sp_cp_copy_data(struct sp_cp *cp);
 int sp_cp_dma_data(struct sp_cp *cp);
 int sp_cp_atomic_mem(struct sp_cp *cp);
 int sp_cp_acquire_mem(struct sp_cp *cp);
-void sp_cp_gcr(struct sp_cp *cp, uint32_t gcr_cntl); /* performs the actions of a GCR_CNTL */
+void sp_cp_gcr(struct sp_cp *cp, uint32_t gcr_cntl); /* performs the cache actions of a GCR_CNTL */
 int sp_cp_release_mem(struct sp_cp *cp);
 int sp_cp_event_write(struct sp_cp *cp);
 int sp_cp_wait_mem(struct sp_cp *cp);

@@ -79,12 +79,12 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     return 0;
 }
 
-/* Decodes TMPRING_SIZE. WAVESIZE counts 1024 bytes on gfx10, 256 on gfx11. On gfx10 WAVES is the
- * total of the chip. The chip divides it among its shader engines, so it must be a multiple of
- * their number (ROCr asserts that, FillComputeTmpRingSize). On gfx11 WAVES is for each engine.
- *
- * The waves of a group are on one compute unit, so one engine must have slots for all of them.
- * Otherwise the launcher waits for ever. */
+/* Decodes TMPRING_SIZE. The unit of WAVESIZE is 1024 bytes on gfx10, 256 bytes on gfx11. On gfx10
+ * WAVES is the limit of waves with scratch on the whole chip. The chip divides it among its shader
+ * engines, so it must be a multiple of their number (ROCr asserts that, FillComputeTmpRingSize). On
+ * gfx11 WAVES is the limit for each engine. All waves of a group run on one shader engine. So the
+ * engine's limit must not be below the number of waves in a group: otherwise the hardware waits for
+ * ever. */
 static int decode_scratch(struct sp_cp *cp, const struct sp_cp_launch *l, struct sp_emu_dispatch *d)
 {
     int gfx11 = cp->x->chip->generation >= 11;

@@ -6,15 +6,15 @@
 #include "emu/run/dispatch.h"
 
 struct sp_cp_launch {
-    /* Dimensions in the DISPATCH packet: in each, the groups have the ids start[i] to
-     * groups[i] - 1. If the initiator has USE_THREAD_DIMENSIONS, numbers of threads until
-     * sp_cp_launch_decode converts them. */
+    /* Dimensions in the DISPATCH packet. In dimension i, the groups have the ids start[i] to
+     * groups[i] - 1. If `initiator` has USE_THREAD_DIMENSIONS, groups[i] counts threads until
+     * sp_cp_launch_decode converts it. */
     uint32_t groups[3];
     uint32_t start[3];
     /* NUM_THREAD_FULL of the registers COMPUTE_NUM_THREAD_X to _Z: threads of a group */
     uint32_t group_size[3];
-    /* NUM_THREAD_PARTIAL of the registers COMPUTE_NUM_THREAD_X to _Z: size of the last group if the
-     * initiator has PARTIAL_TG_EN */
+    /* NUM_THREAD_PARTIAL of the registers COMPUTE_NUM_THREAD_X to _Z: threads of the last group in
+     * each dimension. Used only if `initiator` has the bit PARTIAL_TG_EN. */
     uint32_t partial_size[3];
     uint32_t initiator;       /* COMPUTE_DISPATCH_INITIATOR */
     uint32_t rsrc1, rsrc2, rsrc3;

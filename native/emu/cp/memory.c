@@ -1,4 +1,5 @@
-/* Memory accesses of the engines: atomic words, copies page by page, waits for a value. */
+/* Memory accesses of the command processor and SDMA: atomic loads and stores of 4 or 8 bytes,
+ * copies page by page, waits for a value. */
 #include "async_packets.h"
 #include "emu/cache/unit.h"
 #include "emu/order/log.h"
@@ -9,7 +10,8 @@
 
 enum { TICK_BYTES = 1 << 20 };
 
-/* Returns the host address of an aligned word, which does not cross a page. */
+/* Returns the host address of `nbytes` (4 or 8) at `va`. `va` is aligned, so they are in one
+ * page. */
 static uint8_t *word_at(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint32_t access)
 {
     if (va % nbytes != 0) {
@@ -130,8 +132,8 @@ static int compares(uint32_t function, uint64_t value, uint64_t reference)
     }
 }
 
-/* Adds a reason to the fault text of a timeout, if GL2 still holds the awaited word as it was
- * before the CPU wrote it. */
+/* Adds the reason to the fault text of a wait that timed out, if the value read is stale: GL2 still
+ * holds the old value, and the CPU has written a new one to memory. */
 static void name_old(struct sp_cp *cp, uint64_t va, uint32_t nbytes, uint64_t value)
 {
     struct sp_emu_fault *fault = &cp->x->fault;

@@ -64,7 +64,8 @@ static int indirect_buffer(struct sp_cp *cp)
         sp_cp_trace(cp, "IB ip=%u depth=%u va=%llx ndw=%u", cp->q->ip, cp->depth, (unsigned long long)va, ndw);
         cp->next = va; /* the rest of this IB is never read */
         cp->end = va + 4ull * ndw;
-        return sp_cp_tick(cp, 1); /* ends IBs that are chained in a circle */
+        /* checks the deadline, because IBs that are chained in a circle never end by themselves */
+        return sp_cp_tick(cp, 1);
     }
     if (cp->depth >= IB_DEPTH_MAX)
         return sp_cp_fault(cp, SP_FAULT_IB, "nested deeper than %u", IB_DEPTH_MAX);

@@ -46,8 +46,8 @@ int sp_cp_programmed(const struct sp_cp *cp, uint32_t offset)
     return (cp->q->sh_set[offset / 32] | cp->q->sh_kept[offset / 32]) >> offset % 32 & 1;
 }
 
-/* Returns 1 for graphics context registers, all of which may be written: they belong to the user by
- * design, and compute does not depend on them. */
+/* Returns 1 if every register of `space` may be written. This holds for graphics context registers:
+ * they are meant for user space, and compute does not depend on them. */
 static int is_free(const struct sp_cp *cp, enum sp_space space)
 {
     return space == SP_SPACE_CONTEXT || sp_cp_lenient(cp, SP_LENIENT_REGISTER);

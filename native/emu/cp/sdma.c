@@ -18,15 +18,17 @@ struct span {
 
 struct sdma {
     struct sp_cp cp;
-    struct span span[OPEN_MAX]; /* ranges touched by copies and fills since the last ordering packet */
+    /* ranges that copies and fills have read or written since the last packet of another kind */
+    struct span span[OPEN_MAX];
     uint32_t open;
     struct late {
-        uint64_t dst, src, nbytes; /* the operands of the copy; nbytes 0: no copy is delayed */
+        /* operands of the delayed copy; nbytes 0: there is no delayed copy */
+        uint64_t dst, src, nbytes;
     } late; /* with SP_FLAW_OVERTAKE: a delayed copy, which is executed after the next copy */
 };
 
-/* Returns an open span (one touched since the last ordering packet) that conflicts with an access,
- * or NULL. A read conflicts with writes, a write with reads and writes. */
+/* Returns a range of s->span that overlaps the access `with`, if at least one of the two is a
+ * write. Returns NULL if there is none. */
 static const struct span *conflict(const struct sdma *s, struct span with)
 {
     for (uint32_t i = 0; i < s->open; i++)
@@ -46,8 +48,9 @@ static int check_order(struct sdma *s, struct span with)
                        other->written ? "written" : "read");
 }
 
-/* Adds a range to the open spans: those touched since the last ordering packet. Adjacent ranges,
- * such as the parts of one long copy, become one span. */
+/* Adds a range to s->span: the ranges read or written since the last packet that was no copy or
+ * fill. If the range continues an earlier one, as the parts of a long copy do, it extends that
+ * entry. */
 static int remember(struct sdma *s, struct span with)
 {
     for (uint32_t i = s->open; i > 0 && i + 2 > s->open; i--)
@@ -63,8 +66,8 @@ static int remember(struct sdma *s, struct span with)
     return 0;
 }
 
-/* Checks a read of `nbytes` at `*src` (unless `src` is NULL) and a write at `dst` against the open
- * spans (those touched since the last ordering packet). */
+/* Checks a read of `nbytes` at `*src` (unless `src` is NULL) and a write of `nbytes` at `dst`. It
+ * is a fault if either conflicts with a copy or fill since the last packet of another kind. */
 static int touch(struct sdma *s, const uint64_t *src, uint64_t dst, uint64_t nbytes)
 {
     struct span to = {dst, dst + nbytes, 1}, from = {0};
@@ -175,7 +178,7 @@ static int execute(struct sdma *s)
     switch (cp->desc->code) {
     case SDMA_COPY_LINEAR: return copy_linear(s);
     case SDMA_CONST_FILL: return const_fill(s);
-    default: s->open = 0; /* every other packet comes after all copies before it */
+    default: s->open = 0; /* a packet of another kind waits for all earlier copies and fills */
     }
     int rc = cp->desc->code == SDMA_NOP ? 0 : run_late(s);
     if (rc != 0)
@@ -226,8 +229,8 @@ static int fetch(struct sp_cp *cp)
     if (rc != 0)
         return rc;
     uint32_t code = sp_get(cp->p, SDMA_NOP_HEADER_OP) |
-                    /* the bits of the opcode and sub-opcode, in the places that the packet tables
-                     * declare */
+                    /* keeps the sub-opcode at its bits in the header: the packet tables list codes
+                     * in that form */
                     (cp->p[0] & sp_place_mask(SDMA_NOP_HEADER_SUB_OP));
     cp->desc = sp_emu_sdma_packet(cp->x->chip->generation, code);
     if (cp->desc == NULL && privileged(code))

@@ -203,7 +203,8 @@ int sp_cp_atomic_mem(struct sp_cp *cp)
         return unmodelled(cp, "command", command);
     for (;;) {
         int rc = atomic_step(cp, op, nbytes, &old);
-        /* if the packet's field COMMAND is 1, CMPSWAP is repeated until its comparison holds */
+        /* returns after one try, unless this is a CMPSWAP with COMMAND 1: it repeats until old ==
+         * compare */
         if (rc != 0 || command == 0 || (op & OP_MASK) != OP_CMPSWAP || old == (nbytes == 8 ? compare : (uint32_t)compare))
             return rc;
         rc = sp_cp_pause(cp);

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The call table of one machine. The struct is small and never freed, because nobody knows when the
- * last device that uses it ends. */
+/* The table of functions (struct sp_kmd_ops) through which devices call one machine. The struct is
+ * small and never freed, because nobody knows when the last device that uses it ends. */
 struct kmd_ops {
     struct sp_kmd_ops table;
     struct kmd_machine *machine; /* atomic; NULL after the end of the machine */

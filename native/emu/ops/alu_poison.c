@@ -8,10 +8,11 @@
 #include "table.h"
 #include "emu/wave/operand.h"
 
-/* RUNS: how often an instruction is run. REGISTERS: how many VGPRs it can read and write in all. */
+/* RUNS: number of trial runs of an instruction. REGISTERS: largest number of VGPRs that one
+ * instruction reads and writes together. */
 enum { RUNS = 4, REGISTERS = 16 };
 
-/* A copy of everything that an instruction may read and write. */
+/* A copy of the wave's registers that an instruction may read or write. */
 struct image {
     uint32_t s[SP_SGPRS], scc;
     uint64_t next;
@@ -19,8 +20,8 @@ struct image {
 };
 struct trial {
     struct sp_wave *w;
-    /* `by_lane`: the instruction reads one lane of an undefined VGPR, or only copies the VGPR.
-     * `merge`: `by_lane`, and some lanes of this VGPR are defined. */
+    /* `by_lane`: the instruction only copies an undefined VGPR, or reads one lane of it. `merge`:
+     * as `by_lane`, and some lanes of this VGPR are defined. */
     bool by_lane, merge;
     uint32_t count;
     uint8_t reg[REGISTERS];
@@ -116,8 +117,8 @@ static bool settle_scalars(struct trial *t, uint8_t why)
 }
 
 /* Marks the VGPR lanes whose bits differed between the trial runs as undefined. In general they
- * become poison. But if an instruction copies a register that also has defined lanes, the copy of a
- * never-written lane counts as never written. */
+ * become poison. Exception: the instruction copies a VGPR of which some lanes are defined. Then the
+ * copies of its never-written lanes count as never written. */
 static void settle_vectors(struct trial *t, uint8_t why)
 {
     struct sp_wave *w = t->w;
@@ -208,8 +209,8 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {
         w->scc = t.before.scc;
     } else if (t.differs.scc & 1) {
-        /* SCC differs between the trial runs. If no SGPR differs, the instruction is a compare, and
-         * a compare needs defined values. */
+        /* SCC differs between the trial runs. If no SGPR differs, SCC is the instruction's only
+         * result: it is a compare. Undefined operands of a compare are a fault. */
         if (!scalar) return sp_wave_decides(w, i, reg);
         w->scc |= SP_SCC_UNDEFINED;
     }

@@ -14,7 +14,8 @@
 struct resource {
     uint64_t base;
     uint32_t stride, records;
-    uint32_t index_stride; /* number of lanes in a swizzled block */
+    /* number of lanes whose data are interleaved in one block of a swizzled buffer */
+    uint32_t index_stride;
     uint32_t oob;
     bool swizzled, adds_tid;
 };

@@ -6,8 +6,8 @@
 
 /* Computes the lanes' addresses. Returns a mask of the lanes in range for `nbytes`. */
 uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va);
-/* Reports an instruction's accesses to race/, except those to the wave's own scratch. Returns 0, or
- * w->stop if the wave must stop. */
+/* Reports an instruction's accesses to the race check (emu/race), except those to the wave's own
+ * scratch. Returns 0, or w->stop if the wave must stop. */
 int sp_buffer_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);
 /* Returns the distance in bytes between the dwords of one access. Swizzling interleaves the dwords
  * of several lanes. */

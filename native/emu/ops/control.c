@@ -159,7 +159,7 @@ enum { MSG_DEALLOC_VGPRS = 3 };
 HEAD(S_SENDMSG)
 {
     uint32_t message = (uint32_t)i->offset & (w->generation == 11 ? 0xFF : 0xF);
-    /* no other message is modelled; interrupts have no receiver */
+    /* only DEALLOC_VGPRS of gfx11 is modelled; any other message is a fault */
     if (message == MSG_DEALLOC_VGPRS && w->generation == 11) return dealloc_vgprs(w, i);
     return sp_wave_fault(w, SP_FAULT_RESERVED, "S_SENDMSG %u: a message that compute does not send", message);
 }
@@ -232,7 +232,8 @@ static int read_hwreg(struct sp_wave *w, uint32_t id, uint32_t *value)
     }
 }
 
-/* Returns the bit of flat_scratch_undefined that stands for a hardware register, or 0. */
+/* Returns the bit of w->flat_scratch_undefined for one half of FLAT_SCRATCH: 1 for FLAT_SCR_LO, 2
+ * for FLAT_SCR_HI. Returns 0 for any other hardware register. */
 static uint32_t scratch_half(uint32_t id)
 {
     return id == HW_FLAT_SCR_LO ? 1 : id == HW_FLAT_SCR_HI ? 2 : 0;

@@ -30,8 +30,8 @@ SP_INLINE int lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane
     const struct sp_group *g = w->group;
     if (SP_UNLIKELY((uint64_t)at + nbytes > g->lds_bytes)) return out_of_range(w, i, lane, at, nbytes);
     sp_move(to, g->lds + at, nbytes);
-    /* The bytes read may be poison if one of their dwords is SP_POISON, or if the access covers
-     * only a part of a dword. Only then the slower check was_written is made. */
+    /* Only bytes that may be poison need the slow check was_written. They may be poison if one of
+     * their dwords equals SP_POISON, or if the access covers only a part of a dword. */
     bool look = (at | nbytes) % 4 != 0;
     for (uint32_t k = 0; k + 4 <= nbytes; k += 4) look |= ((const uint32_t *)to)[k / 4] == SP_POISON;
     if (SP_UNLIKELY(look)) was_written(w, at, nbytes);
@@ -94,8 +94,8 @@ int sp_ds_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind ki
     return sp_race_lds(w, i, kind, &a, true);
 }
 
-/* The last step of a load that read unwritten dwords: writes the results, and marks the registers
- * that received such dwords as poison. */
+/* Ends a load that read at least one unwritten dword of LDS. Writes the loaded values to the
+ * registers, and marks as poison those that received an unwritten dword. */
 SP_RARE int poisoned(struct sp_wave *w, const struct sp_inst *i, const uint32_t *at, uint32_t offset, uint32_t nbytes,
                     uint32_t (*r)[SP_LANES])
 {
@@ -340,9 +340,9 @@ HEAD(DS_PERMUTE_B32)
     return put(w, i, i->src[1], r, 0);
 }
 
-/* With OFFSET bit 15, each lane of a quad reads the lane that two bits of OFFSET select. Otherwise
- * lane l of a group of 32 reads lane (l & and | or) ^ xor; each of the three masks has five
- * bits. */
+/* If bit 15 of OFFSET is set, each lane reads a lane of its own quad, which two bits of OFFSET
+ * select. Otherwise lane l of 32 lanes reads lane ((l & AND) | OR) ^ XOR. AND, OR and XOR are masks
+ * of five bits each in OFFSET. */
 HEAD(DS_SWIZZLE_B32)
 {
     uint32_t r[SP_LANES], k = (uint32_t)i->offset & 0xFFFF;

@@ -8,8 +8,8 @@ bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);
 /* Ends a load: writes the results r[0] to r[dwords - 1] to consecutive registers, from the
  * instruction's `dst` on. The registers become valid after their s_waitcnt. */
 void sp_ds_loaded(struct sp_wave *w, const struct sp_inst *i, uint32_t (*r)[SP_LANES], uint32_t dwords);
-/* The registers whose values a store writes to LDS, and the number of bits by which each value is
- * shifted right first. sp_ds_raced reports the active lanes' accesses to the race check (emu/race),
+/* struct sp_ds_data: the VGPRs `from` whose values a store writes to LDS, each shifted right by
+ * `shift` bits first. sp_ds_raced reports the active lanes' accesses to the race check (emu/race),
  * if the dispatch is checked for races. Lane l accesses LDS at at[l] + offset. `data` is NULL
  * unless the access is a store. */
 struct sp_ds_data {

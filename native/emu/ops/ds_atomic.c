@@ -1,5 +1,5 @@
-/* LDS instructions: atomics, exchanges and counters. Each wave of a group runs alone, lane after
- * lane, so plain accesses suffice. */
+/* LDS instructions: atomics, exchanges and counters. The waves of a group run one at a time, and
+ * their lanes one after another. So the host needs no atomic instructions for them. */
 #include "ds.h"
 #include "families.h"
 
@@ -101,7 +101,8 @@ HEAD(DS_STOREXCHG_2ADDR_RTN_B64) { return exchange2(w, i, 8, 1); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B32) { return exchange2(w, i, 4, 64); }
 HEAD(DS_STOREXCHG_2ADDR_STRIDE64_RTN_B64) { return exchange2(w, i, 8, 64); }
 
-/* Stores each dword whose new value has bit 31 set, but stores it with bit 31 cleared. */
+/* For each of the two dwords, bit 31 of the data says whether to store. If it is 1, bits 30 to 0 of
+ * the data are stored, with bit 31 as 0. */
 HEAD(DS_CONDXCHG32_RTN_B64)
 {
     uint32_t r[2][SP_LANES];
@@ -121,8 +122,9 @@ HEAD(DS_CONDXCHG32_RTN_B64)
     return 0;
 }
 
-/* Adds `by` to the counter at M0 + offset: the number of active lanes, or minus that number. All
- * active lanes get the old value. M0 holds the pointer (LLVM's SelectDSAppendConsume). */
+/* Adds `by` to the counter at LDS address M0[15:0] + offset. `by` is the number of active lanes for
+ * DS_APPEND, and minus that number for DS_CONSUME. All active lanes get the old value. M0 is the
+ * base address as in LLVM's SelectDSAppendConsume. */
 static int count_lanes(struct sp_wave *w, const struct sp_inst *i, uint32_t by)
 {
     uint32_t r[1][SP_LANES], old = 0, at = (sp_s32(w, i, SP_SRC_M0) & 0xFFFF) + ((uint32_t)i->offset & 0xFFFF);

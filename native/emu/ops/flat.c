@@ -86,7 +86,8 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
     if (!host) return NULL;
     if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    /* emu/order must see every access, so `r` does not keep the page for later accesses */
+    /* emu/order must see every access. So `r` must not store this page: later accesses would use it
+     * directly. */
     if (sp_emu_is_watched(tlb))
         return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
     r->page = va - in;
@@ -94,8 +95,8 @@ uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
     return host;
 }
 
-/* Returns true if all lanes read one contiguous piece of one page, in the order of lanes. `*host`
- * receives its address. */
+/* Returns true if all lanes together read one contiguous range within one page, in the order of
+ * lanes. `*host` receives the host address of the range. */
 SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)
 {
     uint64_t first = va[0], odd = 0;
@@ -311,7 +312,7 @@ static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op,
         if (lane_atomic(w, i, l, va[l], op, nbytes, data, &old)) return SP_WAVE_FAULT;
         sp_atomic_keep(&a, l, old);
     }
-    told.lanes = w->exec & ~told.lanes; /* lanes of the access that are not in LDS */
+    told.lanes = w->exec & ~told.lanes; /* lanes whose addresses are in memory, not in LDS */
     if (w->race && i->glc) sp_race_acquires(w, &told);
     w->vs_issued += !i->glc;
     sp_atomic_return(w, i, &a, i->dst, i->segment == SEGMENT_FLAT ? SP_PEND_FLAT : SP_PEND_VM);

@@ -1,5 +1,5 @@
-/* Injects a wrong result: changes one of the dwords that a job has changed. The memory that the job
- * may write is copied before the job runs and compared after its end. */
+/* The injection that makes a job's result wrong. It copies the memory that the job may write before
+ * the job runs, finds the changed dwords after its end, and xors one of them with a mask. */
 #include "faults.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@ enum { MOST_NBYTES = 64 << 20 };
 
 struct range {
     const struct kmd_bo *bo;
-    /* offset and size of the range in the BO, and its offset in the copy */
+    /* in bytes: `offset` and `nbytes` give the range in the BO; `at` is where kmd_before.copy has
+     * its bytes */
     uint64_t offset, nbytes, at;
 };
 
@@ -31,7 +32,8 @@ static bool may_write(const struct kmd_job *job, const struct kmd_mapping *m)
 static void add(struct kmd_before *before, const struct kmd_mapping *m, uint64_t *total)
 {
     struct range r = {m->bo, m->offset, (m->end - m->first) * KMD_PAGE, *total};
-    /* copies only the beginning of a range that is too large */
+    /* all copied ranges together have at most MOST_NBYTES, so the rest of a longer range is not
+     * copied */
     if (r.nbytes > MOST_NBYTES - *total)
         r.nbytes = MOST_NBYTES - *total;
     before->range[before->count++] = r;
@@ -90,7 +92,8 @@ bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed)
     uint32_t *at = NULL;
     if (!before)
         return false;
-    /* this call of `changed` only counts: it subtracts the number of changed dwords from `left` */
+    /* No dword has index UINT64_MAX, so this call finds none. It subtracts the number of changed
+     * dwords from `left`. */
     changed(before, &left);
     if (left != none) {
         uint64_t index = kmd_random_of(&seed, none - left);

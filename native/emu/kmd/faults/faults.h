@@ -3,7 +3,7 @@
 #define SP_EMU_KMD_FAULTS_H
 #include "emu/kmd/state/state.h"
 
-/* plan.c: adds a planned injection. Returns 0 or -ENOMEM. */
+/* Adds a planned injection to a card. Returns 0 or -ENOMEM. */
 int kmd_plan_add(struct kmd_card *card, const struct sp_emu_planned *planned);
 /* kmd_plan_ioctl performs the actions that are planned for this ioctl. Returns -errno if the ioctl
  * must fail, 0 to run it. kmd_plan_job marks a new job with the actions that are planned for it. */
@@ -15,11 +15,12 @@ void kmd_plan_drop(struct kmd_card *card);
 /* corrupt.c: copies the memory that a job may write, before the job runs. Returns NULL if memory is
  * short. */
 struct kmd_before *kmd_before_job(const struct kmd_job *job);
-/* Xors one of the dwords that have changed since kmd_before_job, and frees `before`. Returns false
- * if no dword has changed. */
+/* Chooses by `seed` one of the dwords that have changed since kmd_before_job, and xors it with
+ * `mask`. Frees `before`. Returns false if no dword has changed. */
 bool kmd_corrupt(struct kmd_before *before, uint32_t mask, uint64_t seed);
 
-/* plant.c: starts the thread of the flaw SP_FLAW_BIT, a stuck data bit. */
+/* Starts the thread that imitates the flaw SP_FLAW_BIT: one data bit of each BO always becomes
+ * 1. */
 int kmd_stuck_start(struct kmd_card *card);
 /* Stops the thread of the flaw SP_FLAW_BIT and waits for its end. Set the machine's `closing`
  * before the call, and do not hold the machine's lock. */

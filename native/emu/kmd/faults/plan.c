@@ -1,5 +1,6 @@
-/* Planned injections. Each plan counts the ioctls or jobs that it is for. It acts from number
- * `what.at` on, `what.count` times (0: always). */
+/* Planned injections. Each struct kmd_plan counts the ioctls or jobs of the kind that it is for,
+ * from 1. It acts on those with the numbers `what.at` to `what.at + what.count - 1`. If
+ * `what.count` is 0, it acts on all from `what.at` on. */
 #include "faults.h"
 
 struct kmd_plan {
@@ -45,8 +46,8 @@ static bool is_over(const struct kmd_plan *plan)
 static void note(struct kmd_card *card, const struct sp_emu_planned *what)
 {
     static const char *const name[SP_EMU_ACTIONS] = {"?", "fail", "reset", "unplug", "hang", "fault", "slow", "corrupt"};
-    /* A planned corruption is not done yet: run.c counts it in planned_done, once a job has changed
-     * a dword that can be corrupted. */
+    /* run.c counts a planned corruption in planned_done, once it has really changed a dword. All
+     * other actions are counted here. */
     if (what->action != SP_EMU_DO_CORRUPT)
         card->planned_done[what->action]++;
     kmd_trace(card->machine, "planned card=%u %s %llu", card->index, name[what->action], (unsigned long long)what->value);

@@ -61,8 +61,8 @@ void kmd_reset(struct kmd_card *card, bool vram_lost)
     }
     if (card->l2)
         sp_l2_reset(card->l2, vram_lost);
-    /* If VRAM is not lost, the kernel driver submits running jobs again. Here running jobs go
-     * on. */
+    /* If VRAM is not lost, running jobs go on here. The real kernel driver submits them to the
+     * hardware again. */
     reset_rings(card, vram_lost);
 }
 

@@ -181,7 +181,8 @@ static int prepare(struct kmd_cs *cs)
     int rc = sync_to_others(cs);
     if (rc < 0 || (rc = wait_for_room(cs)) < 0)
         return rc;
-    if (is_lost(cs->ctx)) /* the context may have been lost during the waits */
+    /* checks again, because a reset may have come while sync_to_others or wait_for_room waited */
+    if (is_lost(cs->ctx))
         return -ECANCELED;
     job->fence = kmd_fence_new(machine);
     job->wait = cs->waits ? kmd_fence_join(machine, cs->wait, cs->waits) : NULL;
@@ -213,7 +214,8 @@ static int submit(struct kmd_cs *cs, uint64_t *seq)
             kmd_ctx_put(entity->ctx);
     }
     if (rc < 0) {
-        /* a syncobj may already have the fence, and other threads may wait for it */
+        /* signals the fence with the error: a syncobj may already have it, and threads may wait for
+         * it */
         if (job->fence)
             kmd_fence_signal(job->fence, rc);
         return rc;

@@ -47,8 +47,8 @@ static int promise(struct kmd_cs *cs, uint32_t handle, uint64_t point)
     return 0;
 }
 
-/* Records the syncobjs that the job's end signals. A submission may have only one chunk with
- * them. */
+/* Records the syncobjs that the job's end signals. A submission may have only one chunk that lists
+ * such syncobjs. */
 static int promise_all(struct kmd_cs *cs, bool timeline, const void *data, size_t count)
 {
     const struct drm_amdgpu_cs_chunk_syncobj *at = data;

@@ -36,11 +36,11 @@ struct kmd_ring_state { /* the state that only a ring's thread uses, so it needs
     struct sp_watch watch;
 };
 
-/* Executes the EMIT_MEM_SYNC of a job once, if the job asks for it. Call the function at the job's
- * submission with `queued`, and again at the job's beginning. At the submission it acts only if the
- * job waits for nothing but earlier jobs of its queue. */
+/* Executes the EMIT_MEM_SYNC of a job once, if the job asks for it. Call this function twice: at
+ * the job's submission with `queued` true, and at the job's beginning with `queued` false. The
+ * first call executes it only if the job waits for nothing but earlier jobs of its queue. */
 void kmd_job_mem_sync(struct kmd_job *job, bool queued);
-/* run.c: runs a job, with the machine unlocked. Returns the job's error, whose reason is in
- * state->exec.fault. */
+/* Runs a job. Do not hold the machine's lock during the call. Returns 0 or the job's error;
+ * state->exec.fault has the reason. */
 int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_job *job);
 #endif

@@ -15,10 +15,10 @@ struct account {
     /* id of the job's queue, unique among all contexts; 0: this struct belongs to no job */
     uint64_t queue;
     uint64_t before; /* a bit for each struct account whose job precedes this job */
-    /* Number of submissions to the machine so far: `pushed` at the job's submission, `ended` at its
-     * end. */
+    /* kmd_accounts.pushes (submissions to the machine so far): `pushed` is its value at the job's
+     * submission, `ended` its value at the job's end */
     uint64_t pushed, ended;
-    int blind;              /* 1: the job has begun without logging its accesses */
+    int blind;              /* 1: the job has begun, and its accesses are not logged */
     /* checks the accesses of the thread that runs the job; NULL: no thread runs it */
     struct sp_watch *watch;
 };
@@ -55,9 +55,9 @@ static void tidy(struct kmd_accounts *all)
     }
 }
 
-/* `jobs` is a mask of accounts (struct account, one per job), made at submission number `pushed`.
- * Returns the bits of those accounts that still belong to the same jobs: they were neither freed
- * nor reused. */
+/* `jobs` is a mask of indices of all->at: bit i stands for the job of account i. It was made when
+ * all->pushes was `pushed`. Returns the mask without those accounts that have been freed or given
+ * to another job since. */
 static uint64_t without_reused(const struct kmd_accounts *all, uint64_t jobs, uint64_t pushed)
 {
     for (uint32_t i = 0; i < ACCOUNTS; i++)
@@ -79,7 +79,7 @@ void kmd_order_push(struct kmd_job *job)
     tidy(all);
     for (uint32_t i = 0; i < ACCOUNTS && !job->account; i++)
         job->account = all->at[i].queue ? 0 : i + 1;
-    if (!job->account) /* too many jobs at once: this job is not checked */
+    if (!job->account) /* all accounts are in use: the accesses of this job are not checked */
         return;
     struct account *a = account_of(job);
     static const char *const names[] = {"gfx", "compute", "sdma"};
@@ -88,11 +88,10 @@ void kmd_order_push(struct kmd_job *job)
     a->ended = 0;
     a->queue = entity->ctx->serial << 16 | entity->ip << 8 | entity->index;
     a->before = job->wait && !job->wait->signalled ? job->wait->jobs : 0;
-    /* `queue`: a bit for each earlier job of this job's queue. The fence gets these bits, because a
-     * job that waits for this job's fence comes after the earlier jobs too. a->before does not get
-     * them, because this job may begin before the earlier jobs end. But a->before gets the jobs
-     * that the previous job of the queue has waited for, because they ended before the previous job
-     * began. */
+    /* `queue` is a mask of the earlier jobs of this job's queue. The fence's mask gets these bits:
+     * whoever waits for the fence also waits for the earlier jobs. a->before does not get them:
+     * this job may begin before the earlier jobs end. But a->before gets the jobs for which the
+     * previous job of the queue waited: they ended before the previous job began. */
     uint64_t queue = 0;
     const struct account *last = entity->last ? account_of(entity->last) : NULL;
     if (last) {
@@ -106,8 +105,8 @@ void kmd_order_push(struct kmd_job *job)
     job->fence->jobs = a->before | bit_of(job) | queue;
 }
 
-/* Returns true if both jobs could run at the same time, and the job of `other` logs its
- * accesses. */
+/* Returns true if the jobs of the accounts `mine` and `other` may run at the same time, and the
+ * accesses of `other` are logged. */
 static int may_meet(const struct account *mine, const struct account *other, const struct kmd_accounts *all)
 {
     return other->queue && other->queue != mine->queue && !other->blind && !(mine->before >> (other - all->at) & 1) &&

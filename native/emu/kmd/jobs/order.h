@@ -5,17 +5,18 @@
 
 #include "emu/order/log.h"
 
-/* Call it when a job is submitted, before its fence becomes visible. The job comes after the jobs
- * whose fences it waits for. */
+/* Records that a job is submitted. Call this function before the job's fence becomes visible. The
+ * jobs whose fences the job waits for precede it. */
 void kmd_order_push(struct kmd_job *job);
-/* Call it when a job begins: `watch` will check the job's accesses against those of concurrent
- * jobs. Returns 1 if packets of the ring's last job may still be under way, because this job did
- * not have to wait for them. */
+/* Call this function when a job begins. It prepares `watch` to check the job's accesses against
+ * those of concurrent jobs. Returns 1 if packets of the previous job on `ring` may still be under
+ * way, because nothing made this job wait for them. */
 int kmd_order_begin(const struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch);
-/* Call it when the job's packets have been executed. Returns 1 if `watch` has found a
- * conflict: this job and an unordered job touched the same memory. */
+/* Call this function when the job's packets have been executed. Returns 1 if `watch` has found a
+ * conflict: this job and a job without order to it touched the same memory. */
 int kmd_order_executed(struct kmd_ring *ring, const struct kmd_job *job, struct sp_watch *watch);
-/* Call it when the job's end becomes visible. Jobs submitted from now on come after this job. */
+/* Call this function when the job's end becomes visible. This job precedes every job that is
+ * submitted after this call. */
 void kmd_order_end(struct kmd_job *job);
 void kmd_order_free(struct kmd_machine *machine);
 #endif

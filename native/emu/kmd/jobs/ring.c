@@ -33,7 +33,8 @@ static int attach(struct kmd_ring *ring, struct kmd_entity *entity)
     return 0;
 }
 
-/* Returns the error of a job that must not run any more, or 0. */
+/* Returns the error if a waiting job must not start, because its card is gone, its context was
+ * blamed for a hang, or VRAM was lost. Otherwise returns 0. */
 static int error_of(const struct kmd_job *job)
 {
     const struct kmd_ctx *ctx = job->entity->ctx;
@@ -96,8 +97,8 @@ static void run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     error = ring->cancel ? -ECANCELED : kmd_job_run(ring, state, job);
     if (!error)
         delay_randomly(ring);
-    /* As in the kernel driver (amdgpu_ib_schedule), the job's number is first stored where its
-     * FENCE chunk says. Then the interrupt comes, and the kernel driver's own fence signals. */
+    /* stores the job's number where its FENCE chunk says. As in the kernel driver
+     * (amdgpu_ib_schedule), this comes before the interrupt and before job->fence signals. */
     if (!error && !ring->cancel && job->fence_bo && !sp_emu_flaw(&card->chip.core, SP_FLAW_FENCE)) {
         tell(card, job);
         delay_randomly(ring);
@@ -146,7 +147,8 @@ static int start(struct kmd_ring *ring)
     return 0;
 }
 
-/* Gives the card's injections to a job that is being submitted, whichever ring it runs on. */
+/* Moves the injections that tests have set on the card (hang_next, fault_next, plans) to the job
+ * that is being submitted, whichever ring it runs on. */
 static void take_injections(struct kmd_card *card, struct kmd_job *job)
 {
     job->recovery = card->machine->options.recovery;

@@ -1,10 +1,11 @@
-/* A flawed address line: some pages of a BO show the contents of other pages. */
+/* The flaw SP_FLAW_LINE, a broken address line of the card's memory: some pages of a BO show the
+ * contents of other pages. */
 #define _GNU_SOURCE /* for MAP_FIXED over a mapping of the memfd */
 #include "memory.h"
 
 #include <sys/mman.h>
 
-/* limit: pages after the first MOST_PAGES of a mapping are not checked */
+/* only the first MOST_PAGES pages of a mapping get this flaw */
 enum { MOST_PAGES = 1 << 14 };
 
 /* Imitates a card with a broken address line (SP_FLAW_LINE): one bit of each offset in a BO is

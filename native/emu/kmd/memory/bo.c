@@ -130,8 +130,8 @@ int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bo
         free(bo);
         return -ENOMEM;
     }
-    /* A userptr has no memory in the memfd. Its offset is only the number by which the caches
-     * identify its memory. */
+    /* A userptr has no memory in the memfd. It gets an offset nevertheless, because the caches
+     * identify memory by its offset. */
     bo->offset = card->machine->next_offset;
     card->machine->next_offset += nbytes + KMD_PAGE;
     card->machine->live.bos++;

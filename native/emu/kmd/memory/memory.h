@@ -3,7 +3,6 @@
 #define SP_EMU_KMD_MEMORY_H
 #include "emu/kmd/state/state.h"
 
-/* bo.c and gem.c: functions of BOs. */
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
 int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
 void kmd_bo_get(struct kmd_bo *bo);
@@ -20,8 +19,9 @@ int kmd_userptr_check(const struct kmd_bo *bo);
  * time that a planted flaw sets for each. Returns as kmd_userptr_check does. Real cards walk every
  * page too, whatever the job touches (amdgpu_cs_parser_bos). */
 int kmd_userptr_walk(const struct kmd_bo *bo);
-/* alias.c: applies a flawed address line to a mapping. `at` is the address where [offset, offset +
- * nbytes) of the memfd is mapped. */
+/* Imitates a broken address line of the card's memory (SP_FLAW_LINE), if the card has this flaw:
+ * replaces some pages of a mapping by others. `at` is the address where [offset, offset + nbytes)
+ * of the memfd is mapped. */
 void kmd_alias(const struct kmd_bo *bo, uint8_t *at, uint64_t offset, uint64_t nbytes);
 
 /* space.c */

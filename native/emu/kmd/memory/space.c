@@ -111,7 +111,8 @@ void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index)
     drop_mapping(vm, &gone);
 }
 
-/* Unmaps the pages [first, end). A mapping that reaches beyond the range keeps its outer parts. */
+/* Unmaps the pages [first, end). If a mapping also has pages outside this range, those stay
+ * mapped. */
 int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
 {
     uint32_t i = kmd_vm_find(vm, first);
@@ -119,8 +120,8 @@ int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end)
         struct kmd_mapping *m = &vm->map[i], tail = *m;
         tail.offset += (end - m->first) * KMD_PAGE;
         tail.first = end;
-        /* the range is in the middle of a mapping; only this case needs memory for another
-         * mapping */
+        /* [first, end) is in the middle of this mapping, so two mappings remain: only this case
+         * allocates memory */
         if (m->first < first && m->end > end) {
             int rc = insert_at(vm, i + 1, &tail);
             if (rc < 0)

@@ -97,7 +97,8 @@ static const struct kmd_chip chips[] = {
         .info = {
             GFX11(1536, 6144), ENGINES(6, 2, 8), BACKENDS(24, 0xffffff, 24), CLOCKS(500, 2371, 96, 1249),
             .device_id = 0x744c, .external_rev = 1, .pci_rev = 0xc8, .family = AMDGPU_FAMILY_GC_11_0_0,
-            /* columns 2 and 3 of rows 0 and 1 are the arrays of shader engines 4 and 5 */
+            /* row i is shader engine i, with its two arrays in columns 0 and 1. Engines 4 and 5
+             * have no row: they are in columns 2 and 3 of rows 0 and 1. */
             .cu_bitmap = {{0xff, 0xff, 0xff, 0xff}, {0xff, 0xff, 0xff, 0xff}, {0xff, 0xff}, {0xff, 0xff}},
             .vram_type = AMDGPU_VRAM_TYPE_GDDR6, .vram_bit_width = 384, .mall_size = UINT64_C(96) << 20,
         },

@@ -36,8 +36,8 @@ static void engine_off(struct drm_amdgpu_info_device *info, uint32_t engine)
     info->enabled_rb_pipes_mask &= ~(((1U << backends) - 1) << engine * backends);
 }
 
-/* Turns off shader engines until only `left` of them are on. The second engine is turned off first,
- * the first engine last. */
+/* Turns off shader engines until only `left` of them are on. Engine 0 is turned off last, engine 1
+ * first. */
 void kmd_harvest_engines(struct drm_amdgpu_info_device *info, uint32_t left)
 {
     for (uint32_t e = FIRST_OFF; kmd_engines(info) > left; e++)

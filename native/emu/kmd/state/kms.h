@@ -10,8 +10,8 @@ enum kmd_kms {
     KMD_KMS_STABLE_PSTATE = 45, /* new in CTX: GET_STABLE_PSTATE, SET_STABLE_PSTATE */
     KMD_KMS_NOALLOC = 47,       /* new flags: GEM_CREATE_DISCARDABLE, VM_PAGE_NOALLOC */
     KMD_KMS_DISCOVERY = 48,     /* new in HW_IP_INFO: ip_discovery_version, which was padding */
-    /* new in DEV_INFO: min_engine_clock, min_memory_clock. New sensors: clocks of the peak
-     * p-state. */
+    /* new in DEV_INFO: min_engine_clock, min_memory_clock; new in INFO SENSOR: PEAK_PSTATE_GFX_SCLK
+     * and PEAK_PSTATE_GFX_MCLK */
     KMD_KMS_MIN_CLOCKS = 50,
     KMD_KMS_PCIE = 51,          /* new in DEV_INFO: pcie_gen, pcie_num_lanes, which were padding */
     /* new in DEV_INFO: the fields tcp_cache_size to enabled_rb_pipes_mask_hi, and the flag

@@ -20,7 +20,7 @@ enum { KMD_PAGE = SP_VM_PAGE, KMD_ENTITY_JOBS = 32, KMD_COMPUTE_ENTITIES = 4, KM
 struct kmd_idr {
     void **slot;
     uint32_t capacity;
-    uint32_t next; /* no slot below this index is free */
+    uint32_t next; /* slot[0] to slot[next - 1] are all in use */
 };
 
 struct kmd_fence {
@@ -81,12 +81,13 @@ struct kmd_mapping {
     uint64_t offset;     /* offset of page `first` in the BO, in bytes */
     uint32_t rights; /* SP_VM_* */
     bool prt;
-    /* no cache of the card holds the pages, because of the MTYPE or the BO's flags */
+    /* true: no cache of the card may hold the pages, because of the mapping's MTYPE or the BO's
+     * flags */
     bool uncached;
 };
 
-/* A snapshot of an address space. Each job holds a reference. A space that a job holds is copied
- * before a change. */
+/* An address space. Each job holds a reference to the one that it was submitted with. Whoever wants
+ * to change a space that a job holds makes a copy and changes the copy. */
 struct sp_emu_vm {
     uint32_t refs;
     uint32_t count, capacity;
@@ -103,8 +104,10 @@ struct kmd_syncobj {
     uint32_t refs;
     bool timeline; /* true if a point was added since the fence was last replaced */
     uint32_t count, capacity;
-    struct kmd_point *point; /* a binary syncobj has no point, or one with value 0 */
-    uint64_t reached;        /* value of the last point that was dropped because it had signalled */
+    /* points of a timeline, by value; for a binary syncobj: none, or one with value 0 */
+    struct kmd_point *point;
+    /* value of the highest signalled point that was removed from `point` */
+    uint64_t reached;
     struct kmd_machine *machine;
 };
 
@@ -149,12 +152,12 @@ struct kmd_job {
     struct sp_emu_view view;
     struct sp_emu_ib *ib;
     uint32_t ibs;
-    uint64_t ragged_va; /* address of an IB whose ib_bytes are not whole dwords */
-    uint32_t ragged_nbytes; /* ib_bytes of an IB, if they are not whole dwords; 0: no such IB */
+    uint64_t ragged_va; /* address of an IB whose ib_bytes is not a multiple of 4 */
+    uint32_t ragged_nbytes; /* ib_bytes of the IB at ragged_va; 0: all IBs have a multiple of 4 */
     struct kmd_bo *fence_bo;
     uint32_t fence_offset;
     uint32_t vram_lost_counter; /* the card's vram_lost_counter when the job was submitted */
-    /* number of the job's account, its record of accesses (jobs/order.c); 0: none */
+    /* 1 + index of the struct account (jobs/order.c) that records the job's accesses; 0: none */
     uint32_t account;
     bool synced; /* true if the job's EMIT_MEM_SYNC has been executed */
     bool hang;
@@ -167,7 +170,8 @@ struct kmd_job {
     uint64_t corrupt_seed;
 };
 
-struct kmd_ring { /* a hardware ring, with a thread that starts with the first job */
+/* a hardware ring and the thread that runs its jobs; the first job starts the thread */
+struct kmd_ring {
     struct kmd_card *card;
     uint32_t ip, index;
     bool started;
@@ -176,7 +180,7 @@ struct kmd_ring { /* a hardware ring, with a thread that starts with the first j
     uint32_t load; /* jobs */
     struct kmd_job *running;
     uint32_t cancel;    /* atomic: the running job must stop */
-    /* a reset has happened: the registers in `hwq` are reset before the next job */
+    /* true after a reset: the ring's thread must reset state->hwq before the next job */
     bool registers_lost;
     struct kmd_entity **entity; /* entities that have jobs on this ring */
     uint32_t entities, capacity;
@@ -228,7 +232,7 @@ struct kmd_file { /* one open of a render node */
     struct kmd_card *card;
     struct kmd_idr bos, ctxs, lists, syncobjs;
     struct sp_emu_vm *vm;
-    struct kmd_uses uses; /* uses of the address space: each job that runs in it adds one */
+    struct kmd_uses uses; /* jobs that run in `vm`: each adds a struct kmd_use */
 };
 
 enum kmd_token_kind { KMD_DMABUF = 1, KMD_SYNCOBJ_FD, KMD_SYNC_FILE };
@@ -324,7 +328,7 @@ int kmd_idr_add(struct kmd_idr *idr, void *object, uint32_t *id);
 void *kmd_idr_get(const struct kmd_idr *idr, uint32_t id);
 void *kmd_idr_remove(struct kmd_idr *idr, uint32_t id);
 
-/* user.c: the caller's memory, which may be unmapped. */
+/* Functions of user.c. They access the caller's memory, which may be unmapped. */
 /* Checks that the two system calls which reach the caller's memory are allowed. Returns -errno if
  * seccomp forbids them. Call it once, when a machine is opened: a failure in an ioctl would look
  * like a bad address of the caller. */
@@ -344,8 +348,8 @@ uint64_t kmd_now(void);
 uint32_t kmd_generation(void);
 uint64_t kmd_random(struct kmd_machine *machine, uint64_t below);
 uint64_t kmd_random_of(uint64_t *state, uint64_t below);
-/* kmd_enter locks a machine, kmd_leave unlocks it. Every call from outside uses them, so that the
- * machine is not freed during the call. */
+/* kmd_enter locks a machine, kmd_leave unlocks it. Every call into the emulator from a driver or
+ * test uses them, so that the machine is not freed during the call. */
 void kmd_enter(struct kmd_machine *machine);
 void kmd_leave(struct kmd_machine *machine);
 /* Waits for any change of fences and syncobjs. Returns -ETIME at the deadline; -ENODEV if the
@@ -355,7 +359,7 @@ int kmd_wait_change(struct kmd_machine *machine, const struct kmd_card *card, ui
  * negative one means to wait for ever. */
 uint64_t kmd_deadline(uint64_t timeout);
 
-/* trace.c: the trace, which has a lock of its own. */
+/* Functions of trace.c: lines about ioctls and packets. The trace has its own lock. */
 struct kmd_trace *kmd_trace_new(void);
 void kmd_trace_free(struct kmd_trace *trace);
 void kmd_trace(struct kmd_machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -10,8 +10,8 @@ enum { LINES = 4096, LINE_NBYTES = 240 };
 
 struct kmd_trace {
     pthread_mutex_t lock;
-    /* number of the oldest line that is still in `line`, and of the line that will be written next;
-     * the trace's first line has number 0 */
+    /* lines are counted from 0. `first`: number of the oldest line not yet overwritten or read.
+     * `end`: number of the next line to write. */
     uint64_t first, end;
     char line[LINES][LINE_NBYTES];
 };

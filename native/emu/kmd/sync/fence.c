@@ -30,7 +30,8 @@ void kmd_fence_put(struct kmd_fence *fence)
     fence->next = NULL;
     while ((fence = dead)) {
         dead = fence->next;
-        /* the fence was never signalled, so no fence that depends on it will ever signal */
+        /* drops the references to joined fences. `dependents` is not 0 only if `fence` never
+         * signalled, so these joined fences will never signal either. */
         for (uint32_t i = 0; i < fence->dependents; i++) {
             struct kmd_fence *joined = fence->dependent[i];
             if (--joined->refs == 0) {
@@ -90,7 +91,7 @@ void kmd_fence_signal(struct kmd_fence *fence, int error)
     settle(fence, error);
     kmd_tell_sync_files(machine);
     pthread_cond_broadcast(&machine->changed);
-    /* wakes jobs on any card that wait for the fence */
+    /* wakes the ring threads of all cards: a job of any card may wait for this fence */
     for (uint32_t i = 0; i < machine->cards; i++)
         pthread_cond_broadcast(&machine->card[i].work);
 }
@@ -125,9 +126,9 @@ struct kmd_fence *kmd_fence_join(struct kmd_machine *machine, struct kmd_fence *
         if (fence)
             joined->jobs |= fence->jobs;
         if (fence && !fence->signalled && depend(fence, joined) < 0) {
-            /* Out of memory. `missing` counts the fences that `joined` still waits for. It is made
-             * too large by one here, so that `joined` never signals. The fences that hold
-             * references to `joined` free it when they signal. */
+            /* Out of memory. Some of `fences` already hold references to `joined` and will free it
+             * when they signal. `missing` (fences that `joined` waits for) is made 1 too large, so
+             * that `joined` never signals. */
             joined->missing++;
             kmd_fence_put(joined);
             return NULL;

@@ -57,7 +57,7 @@ static int push_point(struct kmd_syncobj *syncobj, uint64_t value, struct kmd_fe
 
 int kmd_syncobj_set(struct kmd_syncobj *syncobj, struct kmd_fence *fence)
 {
-    /* keeps the fence alive: a point that is dropped now may hold the last other reference to it */
+    /* takes a reference first: a point that forget_points removes may hold the only other one */
     kmd_fence_get(fence);
     forget_points(syncobj);
     if (!fence)

@@ -4,7 +4,9 @@
 
 struct wait {
     struct kmd_syncobj **syncobj; /* syncobjs to wait for; the array holds a reference to each */
-    uint64_t *point;              /* points to wait for; NULL: all syncobjs are binary */
+    /* point[i]: point of syncobj[i] to wait for; NULL: no points are given, as for binary
+     * syncobjs */
+    uint64_t *point;
     uint32_t count;
     uint32_t flags;
     uint64_t deadline;
