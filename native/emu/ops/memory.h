@@ -12,8 +12,8 @@
  * share a page. */
 struct sp_reach {
     struct sp_wave *w;
-    /* address of the first byte of the page, or of the 1 KiB that a TLB entry stands for; 1: no
-     * page was looked up yet */
+    /* address of the first byte of the memory that the TLB entry of the last access stands for (a
+     * page or 1 KiB); 1: there was no access yet */
     uint64_t page;
     uint64_t mask; /* mask of the address bits within the page */
     uint8_t *host;
@@ -182,7 +182,7 @@ int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, u
  * registers of the data first, then those of the comparison value. */
 struct sp_atomic_lanes {
     const uint32_t *from[4];
-    uint32_t each, dwords; /* number of dwords of one value, and of all operands */
+    uint32_t each, dwords; /* dwords of one operand; dwords of all operands together */
     uint32_t old[2][SP_LANES];
 };
 

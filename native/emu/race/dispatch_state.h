@@ -14,7 +14,7 @@ struct sp_races {
     uint32_t threads, pages;
     /* 1 if there was no room for a release or acquire: all accesses count as ordered then */
     uint32_t full;
-    uint64_t when;        /* number of releases so far; threads access it atomically */
+    uint64_t when;        /* number of releases that the dispatch has recorded; accessed atomically */
     struct sp_release *release[SP_ORDER_BUCKETS];
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];
