@@ -7,7 +7,7 @@
 static inline float sp_half_to_float(uint32_t h)
 {
     uint32_t magnitude = (h & 0x7FFF) << 13;
-    float f = sp_f32(magnitude) * 0x1p112f; /* rebiases the exponent; a denormal half becomes a normal float */
+    float f = sp_f32(magnitude) * 0x1p112f; /* also makes a denormal half a normal float */
     uint32_t bits = magnitude >= 0x0F800000u ? magnitude | 0x7F800000u : sp_u32(f);
     return sp_f32(bits | (h & 0x8000) << 16);
 }

@@ -34,8 +34,8 @@ uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwor
 /* Returns the number of the origin of poison that a load found at `at`. If memory was written after
  * a cache fetched it, the stale cache is the origin. */
 uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
-/* Call it for a load of texels. Marks all registers of the lanes `undefined` as poison. The origin
- * is the texel of the first such lane. */
+/* Call it for a load of texels. Marks the loaded registers as poison in the lanes `undefined`. The
+ * origin of this poison is the texel of the first such lane. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
 /* Call it for a store of register `src` and the following ones, which hold undefined values. Marks
  * the stored dwords as poison in memory. */

@@ -25,8 +25,9 @@ static inline bool sp_who_other(uint64_t a, uint64_t b)
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
-/* Accesses that a wave had not waited for when it arrived at its last barrier. One counter (such as
- * vscnt) counts them. Their numbers in that counter go from `from` + 1 to `to`, modulo 256. */
+/* The accesses of one counter (such as VSCNT) that a wave had not waited for when it arrived at its
+ * last barrier. The counter numbers accesses modulo 256; these have the numbers from + 1 to
+ * `to`. */
 struct sp_race_open {
     uint32_t from, to;
 };

@@ -25,7 +25,8 @@ static struct sp_race_page *find(struct sp_races *races, uint64_t page)
     return p;
 }
 
-/* Returns the page of `va`. NULL: no room, so races there are not found. */
+/* Returns the page that holds the race records for `va`. NULL: there is no room for a new page, so
+ * races at `va` are not found. */
 struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va)
 {
     uint64_t page = va >> SP_VM_GRAIN_BITS;

@@ -114,8 +114,8 @@ void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race
     pthread_mutex_unlock(&races->lock);
 }
 
-/* Returns true if a release by `who` also releases the access `before`. It does so if the access is
- * an earlier one of the same wave, or is before the last barrier of the wave's group. */
+/* Returns true if a release by the wave of `who` makes the earlier access `before` visible too. It
+ * does so if `before` is by the same wave, or precedes the last barrier of the wave's group. */
 static bool covers(uint64_t who, uint64_t before)
 {
     if (sp_who_group(who) != sp_who_group(before)) return false;

@@ -188,8 +188,8 @@ static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t b
     k->line = number;
     if (k->lds) {
         struct sp_line *line = &k->r->lds[number % SP_RACE_LDS_LINES];
-        /* a barrier has separated all accesses that left marks in this line from the present
-         * access, so the marks are dropped */
+        /* all accesses recorded in this line precede a barrier that the present access follows, so
+         * their records are dropped */
         if (line->epoch + 1 < k->r->lds_epoch) {
             memset(&line->all, 0, sizeof line->all);
             line->apart = 0;

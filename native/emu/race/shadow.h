@@ -15,8 +15,8 @@ enum { SP_MARK_ATOMIC = 1, SP_MARK_MAYBE = 2, SP_MARK_STORES = 4, SP_MARK_SEQ = 
 struct sp_mark {
     uint64_t who;
     uint32_t how;
-    /* in a mark of a whole line: the dwords that were accessed; in a mark of a dword: its bytes that
-     * were accessed; 0: the mark records no access */
+    /* in a mark of a whole line: mask of the accessed dwords; in a mark of a dword: mask of its
+     * accessed bytes; 0: the mark records no access */
     uint32_t mask;
 };
 struct sp_marks {
@@ -68,7 +68,8 @@ void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
  * `*late` to true if a barrier is between the two, but the earlier wave arrived there without
  * having waited for its access. */
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
-/* Orders an access that is or may be atomic after the write whose value it has read. */
+/* Records that an access which is or may be atomic comes after the write whose value it has
+ * read. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
 /* Another host thread may have recorded the store of mark `m`, but not yet written its data to
  * memory. Waits until that thread reports another access or leaves the group of `m`, at most 0.1 s

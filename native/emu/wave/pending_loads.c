@@ -39,8 +39,8 @@ static void drop(struct sp_wave *w, uint32_t n)
 static void add(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count, uint64_t undefined, uint8_t why)
 {
     if (!count || reg == SP_SRC_NULL) return;
-    /* On hardware the wave would have waited before it issued so many loads, because the counters
-     * of loads saturate much earlier. So the oldest load counts as completed. */
+    /* The list of pending loads is full. Counters of loads saturate at fewer loads, so hardware
+     * would have made the wave wait before. Here the oldest load counts as completed. */
     if (w->pending_count == SP_PENDING) {
         arrived(w, &w->pending[0]);
         drop(w, 0);

@@ -134,7 +134,8 @@ static void dpp8(struct sp_wave *w, const struct sp_inst *i, const uint32_t *fro
     }
 }
 
-/* Returns the part of a value that SDWA selects: 0-3 a byte, 4-5 a word, 6 the dword. */
+/* Returns the part of a value that SDWA selects by `sel`: 0 to 3 a byte, 4 or 5 a word, 6 the whole
+ * dword. */
 static uint32_t sdwa_select(uint32_t value, uint32_t sel, bool sign)
 {
     if (sel < 4) {

@@ -47,8 +47,8 @@ struct sp_pending {
 enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
     uint64_t pc, at; /* address of the instruction, and the address or register that it read */
-    /* If `from` is SP_FROM_CACHE: name of the cache that held old bytes, and name of the invalidation
-     * that the program lacks. */
+    /* if `from` is SP_FROM_CACHE: name of the cache that held old bytes, and name of the
+     * invalidation that the program lacks */
     const char *cache, *lacks;
     uint16_t op;
     uint8_t from;
@@ -113,8 +113,8 @@ struct sp_wave {
     /* if an instruction stopped with SP_WAVE_POISON: 1 if it reads one lane or only copies. For
      * such an instruction, lanes that were never written count as undefined. */
     uint32_t poison_by_lane;
-    /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
-     * such operands */
+    /* 1 while alu_poison.c runs an instruction with several values in place of its undefined
+     * operands; otherwise, in strict mode, reading such an operand stops the instruction */
     uint32_t spreading;
     /* Number of used elements of `origin`, which say where poison came from. Element 0 counts too,
      * and stands for no origin. 0: no register holds poison, and `why` and `poison` are not

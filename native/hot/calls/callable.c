@@ -42,8 +42,8 @@ static size_t parameter_index(const struct hot_callable *c, const PyObject *name
     return i;
 }
 
-/* Sorts the arguments of a call into `values`, by parameter. Returns 0 if the arguments do not fit
- * the parameters. */
+/* Stores the arguments of a call in `values`, in the order of the parameters. Returns 0 if the
+ * arguments do not fit the parameters. */
 static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names, PyObject **values)
 {
     if (nargs > c->npositional)

@@ -66,8 +66,7 @@ static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
     return m->levels;
 }
 
-/* Returns the coordinate that is in every second bit of an offset in the mip tail, from bit `low`
- * on. */
+/* Collects every second bit of an offset in the mip tail, from bit `low` on, in one number. */
 static uint32_t every_other(uint32_t offset, uint32_t low)
 {
     uint32_t found = 0;
