@@ -140,8 +140,8 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
-/* Returns what V_DIV_FMAS with VCC set would give if it rounded only once. `result` is a * b + c,
- * multiplied by the factor `scale`, which makes up for V_DIV_SCALE.
+/* Returns what V_DIV_FMAS with VCC set would give if it rounded only once. `result` is a * b + c
+ * multiplied by `scale`, which undoes the scaling of V_DIV_SCALE.
  *
  * `sum` is a * b + c rounded, and `lost` is the error of this rounding. A denormal `result` was
  * rounded a second time. If `sum` was half-way between two results, the second rounding went to the

@@ -115,8 +115,8 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     if (inf[0] || inf[1]) return special(kind, packed, inf[0] && inf[1] ? NAN_INVALID : inf[1] ? 1u << 31 | INF : INF);
     if (!(terms[0].digits | terms[1].digits | terms[2].digits)) return 0;
     grid = max_of(grid, top - 26);
-    /* `sum` is the sum of the three terms in units of 2^grid, relative to the sign of `c`
-     * (terms[0]). A term with the sign of `c` is added as it is. A term with the other sign is
+    /* `sum` is the sum of the three terms in units of 2^grid, negated if `c` (terms[0]) is
+     * negative. So a term with the sign of `c` is added as it is. A term with the other sign is
      * added as its one's complement. */
     int64_t sum = 0;
     for (unsigned k = 0; k < 3; k++) {

@@ -51,8 +51,8 @@ struct sp_race_wave {
      * the wave's stores */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
-    /* `turn`: how often the wave has stored for the first time after a release, since its last
-     * barrier; a part of sp_race_who(). `released`: 1 if the wave has released and not stored
+    /* `turn`: number of releases of the wave since its last barrier that a later store of the wave
+     * has followed; a part of sp_race_who(). `released`: 1 if the wave has released and not stored
      * since. */
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
@@ -102,7 +102,7 @@ void sp_race_data(const struct sp_race_lanes *a, uint32_t lane, uint8_t *to);
 struct sp_race_pair {
     enum sp_race_kind kind;
     const char *space; /* "LDS" or "memory" */
-    uint64_t at, pc;   /* address of the clash; pc of the earlier access's instruction */
+    uint64_t at, pc;   /* address of the bytes that both accesses touch; pc of the earlier access */
     uint64_t group;    /* number of the group of the earlier access */
     uint32_t wave, wrote, lane;
     /* what would have put the two accesses in order, as text: for example "release and acquire" */

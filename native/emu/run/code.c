@@ -168,8 +168,8 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    /* If only another thread has run the instruction at `pc`, this thread has not decoded it. Then
-     * sp_code_fill decodes it, at the address in w->pc. */
+    /* If only another thread has run the instruction at `pc`, this thread has not decoded it yet.
+     * Then sp_code_fill, which takes the address from w->pc, decodes it now. */
     w->pc = pc;
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;

@@ -90,10 +90,10 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Sets two items of a key for `value`. items[at] is the dtype of a numpy array, else None. items[at
- * + 1] is the shape of a numpy array, or the value itself if it is None, a str or a bool. For any
- * other value, items[at + 1] is the result of the Python function `other` for the value, and *asked
- * becomes 1. Returns 0 with an exception if that fails. */
+/* Sets two items of a key for `value`: the ones at `at` and after it. The first is the dtype of a
+ * numpy array, else None. The second is the shape of a numpy array, or the value itself if it is
+ * None, a str or a bool. For any other value, the second is the result of the Python function
+ * `other` for the value, and *asked becomes 1. Returns 0 with an exception if that fails. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

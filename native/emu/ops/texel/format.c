@@ -92,8 +92,8 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     if (x > 65536) return infinity;
     int exponent;
     frexp(x, &exponent);
-    /* denormals have no exponent of their own: they are counted in the last bit of the smallest
-     * normal number, whose exponent is -14 */
+    /* denormals are multiples of the last bit of the smallest normal number, whose exponent is
+     * -14 */
     exponent = exponent < -13 ? -14 : exponent - 1;
     uint32_t raw = (uint32_t)rint(ldexp(x, (int)digits - exponent)) + ((uint32_t)(exponent + 14) << digits);
     return raw < infinity ? raw : infinity;

@@ -41,9 +41,9 @@ static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
 }
 
 /* Sets the equation of each offset bit. For bits within the micro block, `micro` names the
- * coordinate bits. Each higher offset bit is the lowest coordinate bit of an axis that no lower
- * offset bit uses. The axes take turns: y, x in thin blocks; y, x, z in thick blocks. `order`
- * receives the axis and the bit number for each of these higher bits. */
+ * coordinate bits. Each higher offset bit is one coordinate bit: the lowest bit of x, y or z that
+ * no lower offset bit uses yet. The axes take turns: y, x in thin blocks; y, x, z in thick blocks.
+ * `order` receives the axis and the bit number for each of these higher bits. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
