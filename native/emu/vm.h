@@ -21,13 +21,15 @@ enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
  * With caches (emu/cache) they are the 1 KiB that a cache fetches at once (SP_VM_GRAIN_BITS). */
 enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
 
-/* Marks of a page, and SP_POISON, the value of each dword of unwritten memory: a NaN that is
- * neither text nor a small number. Copies by caches, agents and the CPU keep the value.
+/* Marks of a page (SP_MARK_*), and SP_POISON. SP_POISON is the value of each dword of unwritten
+ * memory: a NaN that is neither text nor a small number. Copies of a dword keep that value.
  *
- * A program may write the same value, so a dword is poison only if its page has the mark
- * SP_MARK_POISON. A page gets that mark for ever when poison is stored to it, in GL2 or in memory.
- * So every holder of a copy finds the mark. A page gets the mark SP_MARK_AGENT before an agent of a
- * card writes to it. If a page without that mark changes, the CPU has written it. */
+ * A program may also write this value itself. So a dword is poison only if it has the value, and
+ * its page has the mark SP_MARK_POISON. A page gets that mark when poison is stored to it, in GL2
+ * or in memory, and never loses it.
+ *
+ * A page gets the mark SP_MARK_AGENT before an agent of a card writes to it. If a page without that
+ * mark changes, the CPU has written it. */
 enum { SP_MARK_POISON = 1, SP_MARK_AGENT = 2 };
 #define SP_POISON UINT32_C(0xFFAB5EED)
 #define SP_NO_POISON UINT64_MAX
@@ -86,7 +88,8 @@ struct sp_emu_tlb {
      * accesses pass through GL2 only. */
     struct sp_cu *cu;
     uint32_t name_stale;   /* 1: a stale read is a fault */
-    /* checks accesses against concurrent packets and jobs (emu/order); NULL: nothing does */
+    /* compares each access with the logs of concurrent packets and jobs (emu/order); NULL: accesses
+     * are not compared */
     struct sp_watch *watch;
     uint32_t write_around; /* 1 for SDMA: it reads bytes that GL2 holds, but brings none into GL2 */
     uint32_t filled[SP_VM_TLB / 32]; /* a bit for each nonempty entry of SP_TLB_READ */
@@ -120,7 +123,8 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
-/* emu/order: sp_order_note logs an access to bytes of one page that was just looked up. */
+/* Kinds of accesses to memory. sp_order_note (emu/order) logs an access of kind `touch` to `nbytes`
+ * bytes at `va`. They must be in one page, which was just looked up. */
 enum sp_touch { SP_READS, SP_WRITES, SP_ATOMIC, SP_TOUCHES };
 void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch);
 /* Returns 1 if sp_emu_saw must check each read. If sp_emu_saw returns -EFAULT, the value that was

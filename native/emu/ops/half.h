@@ -7,7 +7,7 @@
 static inline float sp_half_to_float(uint32_t h)
 {
     uint32_t magnitude = (h & 0x7FFF) << 13;
-    float f = sp_f32(magnitude) * 0x1p112f; /* denormals become normal */
+    float f = sp_f32(magnitude) * 0x1p112f; /* also makes a denormal half a normal float */
     uint32_t bits = magnitude >= 0x0F800000u ? magnitude | 0x7F800000u : sp_u32(f);
     return sp_f32(bits | (h & 0x8000) << 16);
 }
@@ -20,7 +20,7 @@ static inline uint32_t sp_half_from_double(double x, uint32_t rounding)
     if (magnitude > UINT64_C(0x7FF0000000000000)) return sign | 0x7E00 | (uint32_t)(magnitude >> 42 & 0x3FF);
     if (magnitude == UINT64_C(0x7FF0000000000000)) return sign | 0x7C00;
     int exponent = (int)(magnitude >> 52) - 1023;
-    if (exponent > 15) exponent = 16; /* the number overflows, whatever its mantissa */
+    if (exponent > 15) exponent = 16; /* 15 is the largest exponent of a finite half */
     int unit = (exponent < -14 ? -14 : exponent) - 10;
     double scaled = exponent == 16 ? 2047.75 : sp_f64(magnitude) * sp_f64((uint64_t)(1023 - unit) << 52);
     uint32_t digits = (uint32_t)scaled;
@@ -53,9 +53,9 @@ static inline const uint32_t *sp_src16_as(struct sp_wave *w, const struct sp_ins
 }
 
 /* Returns src[k] as 16-bit values in 32-bit lanes; op_sel selects the half of a register. sp_src16
- * is for integer instructions: for them an inline constant such as 2.0 is a 32-bit float.
- * sp_src16_float is for float instructions, for which it is a half (LLVM, AMDGPUBaseInfo.cpp,
- * getInlineEncodingV216). */
+ * is for integer instructions. They read an inline constant such as 2.0 as a 32-bit float.
+ * sp_src16_float is for float instructions. They read the same constant as a half (LLVM,
+ * AMDGPUBaseInfo.cpp, getInlineEncodingV216). */
 static inline const uint32_t *sp_src16(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint32_t *t)
 {
     return sp_src16_as(w, i, k, t, SP_B32);

@@ -99,14 +99,14 @@ static inline double sp_fract(double a, double most)
     return r == 0 ? 0.0 : r < most ? r : most;
 }
 
-/* Limits of V_DIV_SCALE for a format. sp_div_power returns the exponent of the power of two by
- * which V_DIV_SCALE multiplies its operand. It decides by the encoded exponents, `ed` of the
- * denominator and `en` of the numerator. *vcc becomes 1 if V_DIV_FMAS must undo the scaling. AMD's
- * pseudocode tests for denormal quotients instead; the tests here are those of cards (gfx1100 and
- * gfx1201, by division.h of ROCm's rocjitsu). */
+/* Limits of V_DIV_SCALE for a format. sp_div_power returns an exponent: V_DIV_SCALE multiplies its
+ * operand by 2 to that power. Its inputs are the encoded exponents of the denominator (`ed`) and of
+ * the numerator (`en`). *vcc becomes 1 if V_DIV_FMAS must undo the scaling. AMD's pseudocode tests
+ * for denormal quotients instead. Cards behave as here (gfx1100 and gfx1201, by division.h of
+ * ROCm's rocjitsu). */
 struct sp_div_limits {
     int apart;     /* least difference of the operands' exponents at which *vcc is 1 */
-    int power;     /* operands are scaled by 2**power */
+    int power;     /* V_DIV_SCALE multiplies by 2**power, 2**-power or 1 */
     int huge_from; /* least exponent of a denominator whose reciprocal is denormal */
     /* greatest exponent of a numerator that is too small to keep all its digits in the division */
     int tiny_to;
@@ -140,16 +140,15 @@ static inline double sp_div_scale64(double s0, double s1, double s2, uint32_t *v
     return s1 == 0 || s2 == 0 ? sp_f64(UINT64_C(0xFFF8000000000000)) : ldexp(s0, power);
 }
 
-/* Corrects the result of V_DIV_FMAS with VCC set, as if it had been rounded only once. The result
- * is a * b + c times the factor that V_DIV_SCALE left out. The size of c tells which factor that
- * is.
+/* Returns what V_DIV_FMAS with VCC set would give if it rounded only once. `result` is a * b + c
+ * multiplied by `scale`, which undoes the scaling of V_DIV_SCALE.
  *
  * `sum` is a * b + c rounded, and `lost` is the error of this rounding. A denormal `result` was
  * rounded a second time. If `sum` was half-way between two results, the second rounding went to the
- * even one. Then `lost` decides: if it points to the other side, the other result is right. */
+ * even one. If `lost` points to the other of the two results, that one is right. */
 static inline double sp_rounded_once(double result, double sum, double lost, double unit, double scale)
 {
-    /* the difference is exact, because both numbers are multiples of sum's last bit */
+    /* this subtraction is exact, because both numbers are multiples of sum's last bit */
     double left = sum - result / scale;
     if (fabs(left) != unit / scale / 2 || lost == 0 || (left > 0) != (lost > 0)) return result;
     return result + (left > 0 ? unit : -unit);
@@ -186,8 +185,8 @@ static inline float sp_div_fixup32(float s0, float s1, float s2)
     if (s1 == 0 || fabsf(s2) == INFINITY) return sp_f32(sign | 0x7F800000u);
     if (fabsf(s1) == INFINITY || s2 == 0) return sp_f32(sign);
     if (sp_exponent32(s2) - sp_exponent32(s1) < -150) return sp_f32(sign);
-    /* s0 is a NaN because the instructions that computed it met infinities: the true quotient
-     * overflows */
+    /* s1 and s2 are finite numbers here. If s0 is a NaN all the same, an intermediate result was
+     * infinite, so the true quotient overflows to an infinity. */
     if (s0 != s0) return sp_f32(sign | 0x7F800000u);
     return sp_f32(sign | (sp_u32(s0) & 0x7FFFFFFFu));
 }

@@ -94,9 +94,9 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
                              .minus = c >> 31}};
     bool is_nan = false, wrong = false, inf[2] = {false, false};
     int grid = NOTHING, top = top_of(terms[0]);
-    /* The sum counts multiples of 2^grid. `grid` follows from `top`, the largest exponent of the
-     * terms. For halves, `top` is at least -14 (the exponent of the least normal half), even if the
-     * accumulator is denormal. */
+    /* The terms are added as multiples of 2^grid. The largest exponent of a term, `top`, determines
+     * `grid`. For a result in half precision, `top` is at least -14, the exponent of the least
+     * normal half. */
     if (packed && kind == F16) top = max_of(top, -14);
     for (unsigned k = 0; k < 2; k++) {
         bool minus = fa[k].minus != fb[k].minus;
@@ -115,8 +115,9 @@ static uint32_t dot2(enum kind kind, bool packed, uint32_t a, uint32_t b, uint32
     if (inf[0] || inf[1]) return special(kind, packed, inf[0] && inf[1] ? NAN_INVALID : inf[1] ? 1u << 31 | INF : INF);
     if (!(terms[0].digits | terms[1].digits | terms[2].digits)) return 0;
     grid = max_of(grid, top - 26);
-    /* `sum` counts units of 2^grid, and is positive if the total has the sign of `c`. A term of the
-     * other sign is added as its one's complement. */
+    /* `sum` is the sum of the three terms in units of 2^grid, negated if `c` (terms[0]) is
+     * negative. So a term with the sign of `c` is added as it is. A term with the other sign is
+     * added as its one's complement. */
     int64_t sum = 0;
     for (unsigned k = 0; k < 3; k++) {
         int shift = terms[k].unit - grid;
@@ -151,7 +152,8 @@ static uint32_t widen(enum kind kind, uint32_t bits)
     return kind == BF16 ? bits << 16 : sp_u32(sp_half_to_float(bits));
 }
 
-/* Returns an inline constant of 16 bits. For bfloat16 it is the upper half of the float. */
+/* Returns an inline constant of 16 bits. A float constant such as 2.0 in bfloat16 is the upper half
+ * of the 32-bit float. */
 static uint32_t constant(struct sp_wave *w, const struct sp_inst *i, uint32_t code, enum kind kind)
 {
     bool is_float = code >= 240 && code <= 248;

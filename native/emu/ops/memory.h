@@ -12,8 +12,8 @@
  * share a page. */
 struct sp_reach {
     struct sp_wave *w;
-    /* address of the first byte of the page, or of the 1 KiB that a TLB entry stands for; 1: no
-     * page was looked up yet */
+    /* address of the first byte of the memory that the TLB entry of the last access stands for (a
+     * page or 1 KiB); 1: there was no access yet */
     uint64_t page;
     uint64_t mask; /* mask of the address bits within the page */
     uint8_t *host;
@@ -148,8 +148,8 @@ SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst
     return w->v[code & 255];
 }
 
-/* The next functions access the group's LDS. Each returns 0, or w->stop. sp_lds_use reads values
- * that decide, so unwritten bytes are a fault. */
+/* sp_lds_read and the functions after it access the group's LDS. Each returns 0, or w->stop if the
+ * wave must stop. sp_lds_use reads values that decide, so unwritten bytes are a fault. */
 int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
 int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
@@ -182,7 +182,7 @@ int sp_atomic_place(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, u
  * registers of the data first, then those of the comparison value. */
 struct sp_atomic_lanes {
     const uint32_t *from[4];
-    uint32_t each, dwords; /* number of dwords of one value, and of all operands */
+    uint32_t each, dwords; /* dwords of one operand; dwords of all operands together */
     uint32_t old[2][SP_LANES];
 };
 

@@ -18,7 +18,8 @@ struct sp_touched {
     uint32_t nbytes;      /* bytes that the instruction accesses for one lane */
     const uint64_t *va;
     uint64_t lanes, step;
-    /* for MEMORY: address of this wave's scratch if the access uses a scratch descriptor, else 0 */
+    /* if `place` is MEMORY and the access uses a scratch descriptor: address of this wave's
+     * scratch; else 0 */
     uint64_t slot;
 };
 
@@ -26,15 +27,15 @@ struct sp_touched {
  * and the following ones. Marks as poison those of them that received poison. */
 int sp_poison_loaded(struct sp_wave *w, const struct sp_inst *i, enum sp_pending_kind kind, uint32_t dst, uint32_t dwords,
                      const struct sp_touched *touched);
-/* Finds the lanes whose dword k is poison, for each k. Returns the number of the poison's origin
- * (struct sp_origin); 0: none is poison. */
+/* Sets undefined[k] to the mask of the lanes whose dword k is poison, for each k < dwords. Returns
+ * the number of the poison's origin (struct sp_origin), or 0 if nothing is poison. */
 uint8_t sp_poison_find(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, const struct sp_touched *touched,
                        uint64_t *undefined);
 /* Returns the number of the origin of poison that a load found at `at`. If memory was written after
  * a cache fetched it, the stale cache is the origin. */
 uint8_t sp_poison_origin(struct sp_wave *w, const struct sp_inst *i, enum sp_from from, uint64_t at, uint32_t access);
-/* Call it for a load of texels. Marks all registers of the lanes `undefined` as poison. The origin
- * is the texel of the first such lane. */
+/* Call it for a load of texels. Marks the loaded registers as poison in the lanes `undefined`. The
+ * origin of this poison is the texel of the first such lane. */
 void sp_texels_begin(struct sp_wave *w, const struct sp_inst *i, uint32_t dwords, uint64_t undefined, const uint64_t *va);
 /* Call it for a store of register `src` and the following ones, which hold undefined values. Marks
  * the stored dwords as poison in memory. */

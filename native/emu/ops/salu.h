@@ -1,5 +1,6 @@
-/* Common code of the scalar instructions in sop1.c and sop2.c. Each line of their lists gives an
- * instruction's result (r) and SCC. Instructions with the suffix _KEEP leave SCC unchanged. */
+/* Common code of the scalar instructions in sop1.c and sop2.c. The RESULT macros store an
+ * instruction's result, `r`, and set SCC by an expression that may use `r`. Those with the suffix
+ * _KEEP leave SCC unchanged. */
 #ifndef SP_EMU_OPS_SALU_H
 #define SP_EMU_OPS_SALU_H
 #include "emu/wave/operand.h"

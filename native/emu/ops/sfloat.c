@@ -33,8 +33,8 @@ static int put_f16(struct sp_wave *w, const struct sp_inst *i, double x)
     return (int)w->stop;
 }
 
-/* X(name, type, conversion of the result, number of sources beyond the first, expression of a, b,
- * c) */
+/* X(name, C type of the sources, format of sources and result, expression of the sources a and
+ * b) */
 #define ONE(X)                                                                                                        \
     X(S_CEIL_F32, float, f32, ceilf(a)) X(S_FLOOR_F32, float, f32, floorf(a)) X(S_TRUNC_F32, float, f32, truncf(a))   \
     X(S_RNDNE_F32, float, f32, __builtin_roundevenf(a)) X(S_CEIL_F16, double, f16, ceil(a))                           \

@@ -126,7 +126,7 @@ HEAD(S_BITREPLICATE_B64_B32)
     }
 BITSET(DEFINE_BITSET)
 
-/* --- EXEC: e is its old value, a the source --- */
+/* --- save and change EXEC: e is the old value of EXEC, a the source --- */
 #define SAVEEXEC(X)                                                                                                   \
     X(S_AND_SAVEEXEC, a &e)                                                                                           \
     X(S_OR_SAVEEXEC, a | e)                                                                                           \

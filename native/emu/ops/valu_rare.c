@@ -9,7 +9,7 @@
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 #define EACH(l) for (uint32_t l = 0; l < w->lanes; l++)
 
-/* --- sums of absolute differences: src1's 4 bytes and 4 of src0, at byte offsets 0 to 3 --- */
+/* --- sums of absolute differences: 4 bytes of src1 against 4 of the bytes of src0 --- */
 
 static uint32_t sum_at(uint64_t a, uint32_t b, uint32_t position, bool masked)
 {

@@ -60,8 +60,8 @@ static void grow(struct sp_log *log)
     *log = more;
 }
 
-/* Returns the log's entry for a line, a new one if there is none. NULL: no room, so accesses to the
- * line are not logged. */
+/* Returns the log's entry for the block of 1 KiB with the number `line`; makes the entry if there
+ * is none. NULL: the log is full, so accesses to this block are not logged. */
 static struct sp_touched_grain *enter(struct sp_log *log, uint64_t line)
 {
     if (2 * log->count >= log->room) grow(log);

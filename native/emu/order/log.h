@@ -18,8 +18,9 @@ struct sp_log {
 };
 void sp_log_clear(struct sp_log *log);
 
-/* What an executing thread watches: its own log, and the logs of unordered packets and jobs. A
- * watch has two rows: one for packets of the thread's queue, one for jobs. */
+/* The logs that concern a thread that executes a packet or job: its own log, and those of packets
+ * and jobs that no order separates from it. row[SP_WATCH_PACKETS] has logs of packets of the
+ * thread's queue, row[SP_WATCH_JOBS] logs of jobs. */
 enum { SP_WATCH_PACKETS, SP_WATCH_JOBS, SP_WATCHES, SP_WATCH_OTHERS = 32 };
 struct sp_watch {
     struct {
@@ -30,23 +31,24 @@ struct sp_watch {
     uint64_t va;     /* address of the conflict that was found first */
     char found[224]; /* text of the conflict that was found first; empty if there is none */
 };
-/* Call it when the watch's thread begins a job: `job` is the log that then records the job's
- * accesses. With NULL nothing is recorded, and the logs of all other jobs are removed from the
- * watch. While the job runs, other threads may add logs of their jobs to the watch
- * (sp_watch_add). */
+/* Call it when the watch's thread begins a job. `job` is the log in which the thread's accesses are
+ * then recorded. If `job` is NULL, the job is not logged, and the logs of all other jobs are
+ * removed from the watch. While the job runs, other threads may add the logs of their jobs to the
+ * watch (sp_watch_add). */
 void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
 void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
-/* Makes the log of a packet record further accesses. NULL: this packet is not logged, because no
- * other packet can run at the same time or because the packet uses scratch. */
+/* Makes `packet`, the log of the packet that the thread now executes, record the thread's accesses.
+ * With NULL the packet is not logged, because no other packet can run at the same time or because
+ * the packet uses scratch. */
 void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
 /* Turns the conflict that was found first into a fault. Returns -EFAULT. */
 int sp_watch_fault(struct sp_emu_exec *x);
-/* Call it when the thread has read a value that another job wrote for it. The thread's later
- * accesses come after that job's earlier ones. Which job wrote the value is not known, so the watch
- * forgets all other jobs. */
+/* Call it when the watch's thread has read a value that another job wrote as a signal for it. The
+ * thread's later accesses then come after that job's earlier ones. It is not known which job wrote
+ * the value. So the logs of all other jobs are removed from the watch. */
 void sp_watch_wait_met(struct sp_watch *watch);
-/* Call it when the thread writes a value that other jobs or the CPU wait for. What they access
- * after the wait cannot conflict with what the thread accessed before the write. So the log of the
- * thread's job is emptied. */
+/* Call it when the watch's thread writes a value that other jobs or the CPU wait for. Accesses that
+ * they make after the wait cannot conflict with accesses that the thread made before the write. So
+ * the log of the thread's job is emptied. */
 void sp_watch_signalled(struct sp_watch *watch);
 #endif

@@ -12,9 +12,10 @@ struct sp_races {
     pthread_mutex_t lock; /* guards the members of this struct, but not the contents of the pages */
     struct sp_arena arena;
     uint32_t threads, pages;
-    /* 1 if there was no room for a release or acquire: all accesses count as ordered then */
+    /* 1 if memory was too short to record a release or acquire: from then on all accesses count as
+     * ordered */
     uint32_t full;
-    uint64_t when;        /* number of releases so far; threads access it atomically */
+    uint64_t when;        /* number of releases recorded so far; threads access it atomically */
     struct sp_release *release[SP_ORDER_BUCKETS];
     struct sp_place_of_releases *place[SP_ORDER_BUCKETS];
     struct sp_acquire *acquire[SP_ORDER_BUCKETS];

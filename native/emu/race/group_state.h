@@ -5,9 +5,10 @@
 
 enum { SP_RACE_WAVES = 64, SP_RACE_NEAR = 256, SP_RACE_PENDING = 64, SP_RACE_LDS_LINES = 512 };
 
-/* Identity of an access, in one number `who`. From the top: group + 1 in the upper half, number of
- * barriers that the wave has passed, `turn`, and number of the wave. `turn` grows when a wave that
- * has released stores again; a barrier resets it. 0: no access. */
+/* An access is identified by one 64-bit number, `who`; 0 is no access. Its fields, from the highest
+ * bits: the number of the group + 1 (the upper half), the number of barriers that the wave has
+ * passed, `turn`, and the number of the wave. `turn` increases at the wave's first store after a
+ * release, and becomes 0 at a barrier. */
 enum { SP_WHO_TURN = 6, SP_WHO_TURNS = 63, SP_WHO_BARRIERS = 12, SP_WHO_GROUP = 32 };
 static inline uint32_t sp_who_group(uint64_t who) { return (uint32_t)(who >> SP_WHO_GROUP); }
 static inline uint32_t sp_who_wave(uint64_t who) { return (uint32_t)who & (SP_RACE_WAVES - 1); }
@@ -24,8 +25,9 @@ static inline bool sp_who_other(uint64_t a, uint64_t b)
 static inline uint32_t sp_race_pc(const struct sp_wave *w) { return (uint32_t)(w->pc >> 2) & 0xFFFFF; }
 uint64_t sp_race_pc_of(const struct sp_wave *w, uint32_t low);
 
-/* Accesses that a wave had not waited for when it arrived at its last barrier. One counter (such as
- * vscnt) counts them. Their numbers in that counter go from `from` + 1 to `to`, modulo 256. */
+/* The accesses of one counter (such as VSCNT) that a wave had not waited for when it arrived at its
+ * last barrier. The counter numbers accesses modulo 256; these have the numbers from + 1 to
+ * `to`. */
 struct sp_race_open {
     uint32_t from, to;
 };
@@ -42,16 +44,16 @@ struct sp_race_seen {
 struct sp_race_wave {
     /* accesses that the wave had not waited for when it arrived at its last barrier */
     struct sp_race_open lds, loads, stores;
-    /* a bit for each wave whose LDS accesses since the group's last barrier precede those of this
-     * wave; returning atomics have put them in this order */
+    /* mask of the group's waves that come before this one: all that they did in LDS since the
+     * group's last barrier precedes this wave's next access. Returning atomics make this order. */
     uint64_t after;
-    /* number, as vscnt counts, of the wave's last store that other waves can see (not to
-     * scratch) */
+    /* number of the wave's last store that other waves can see (not to scratch), as VSCNT counts
+     * the wave's stores */
     uint32_t stored;
     uint32_t synced;  /* 1 if the wave has used an atomic, or a load that may be atomic */
-    /* `turn`: number of times that the wave has stored again after a release, since the last
-     * barrier; a part of sp_race_who(). `released`: 1 if the wave has released since its last
-     * store. */
+    /* `turn`: number of releases of the wave since its last barrier that a later store of the wave
+     * has followed; a part of sp_race_who(). `released`: 1 if the wave has released and not stored
+     * since. */
     uint32_t turn, released;
     uint32_t lds_synced; /* 1 if the wave has used a returning atomic of LDS */
     uint32_t seen_count;
@@ -66,13 +68,15 @@ struct sp_race_group {
     const char *(*name_at)(struct sp_wave *w, uint64_t pc);
     uint32_t first[3], count[2], wgp_mode;
     uint32_t barriers;  /* number of barriers that the present group has passed */
-    /* Number of the present group + 1, as in the upper half of sp_race_who(). Threads access
-     * `group` and `told` atomically. */
+    /* Number of the group that this thread runs now, + 1: the upper half of sp_race_who(). Threads
+     * access this member atomically. */
     uint64_t group;
-    uint64_t told;      /* number of accesses to memory that this thread has reported */
+    /* number of memory accesses that this thread has reported; threads access it atomically */
+    uint64_t told;
     uint32_t lds_epoch; /* increases by one at a barrier, and by two from group to group */
-    /* 1 if a wave arrived at a barrier with accesses that it had not waited for. `open`: at the
-     * last barrier that the group has passed; `arrivals_open`: at the next one. */
+    /* 1 if a wave of the group arrived at a barrier before it had waited for all its accesses.
+     * `open` is for the last barrier that the group has passed. `arrivals_open` is for the barrier
+     * at which waves of the group arrive next. */
     uint32_t arrivals_open, open;
     uint32_t stored;    /* 1 if the present group has stored to memory */
     struct sp_line *lds; /* records of the accesses to 64 KiB of LDS, line by line */
@@ -93,12 +97,12 @@ static inline uint64_t sp_race_who(const struct sp_wave *w)
     return r->group << SP_WHO_GROUP | (uint32_t)(r->barriers << SP_WHO_BARRIERS) | r->wave[w->id].turn << SP_WHO_TURN | w->id;
 }
 
-/* names.c: copies the data that a lane stores, at most 16 bytes. */
+/* Copies the data that a lane stores to `to`: a->nbytes bytes, at most 16. Defined in names.c. */
 void sp_race_data(const struct sp_race_lanes *a, uint32_t lane, uint8_t *to);
 struct sp_race_pair {
     enum sp_race_kind kind;
     const char *space; /* "LDS" or "memory" */
-    uint64_t at, pc;   /* address of the access, and pc of the earlier access */
+    uint64_t at, pc;   /* address of the bytes that both accesses touch; pc of the earlier access */
     uint64_t group;    /* number of the group of the earlier access */
     uint32_t wave, wrote, lane;
     /* what would have put the two accesses in order, as text: for example "release and acquire" */
@@ -108,12 +112,13 @@ int sp_race_found(struct sp_wave *w, const struct sp_inst *i, const struct sp_ra
 /* Returns 0, or a fault if two lanes of a store write different values to the same bytes. */
 int sp_race_clash(struct sp_wave *w, const struct sp_inst *i, const struct sp_race_lanes *a, const char *space);
 
-/* order.c: the order by releases and acquires. sp_order_now returns the number of releases. */
+/* sp_order_now returns the number of releases that the dispatch has recorded so far. This function
+ * and the next ones are in order.c. */
 uint64_t sp_order_now(const struct sp_races *races);
 /* Records a release by the wave of `who`: a write at `va` after all accesses of the wave so far. */
 void sp_order_release(struct sp_races *races, uint64_t va, uint64_t who);
-/* Records acquires of the wave of `who`: one at the address of each of the `count` values in
- * `seen`, which the wave's atomics have read. */
+/* Records acquires by one wave, whose identity (sp_race_who) is `who`. `seen` lists the `count`
+ * atomic values that the wave has read. The wave acquires at the address of each of them. */
 void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race_seen *seen, uint32_t count);
 /* `before` and `now` are identities of accesses, as sp_race_who() returns them. Returns true if the
  * accesses of `before` precede those of `now`. */

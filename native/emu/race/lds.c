@@ -8,9 +8,9 @@ bool sp_lds_unordered(const struct sp_look *k, const struct sp_mark *m, bool *la
     return *late || (passed == 0 && !(k->r->wave[k->w->id].after >> wave & 1));
 }
 
-/* Orders a returning atomic after the last write at its address, which is an atomic or a store that
- * releases. The wave of the atomic then follows the writing wave, and all waves which that wave
- * follows. */
+/* Call it for a returning atomic whose address was last written by `write`: an atomic, or a store
+ * that releases. The atomic's wave then comes after the wave of `write`, and after all waves before
+ * that one. */
 void sp_lds_saw(struct sp_look *k, const struct sp_mark *write)
 {
     uint32_t wave = sp_who_wave(write->who);

@@ -25,7 +25,8 @@ static struct sp_race_page *find(struct sp_races *races, uint64_t page)
     return p;
 }
 
-/* Returns the page of `va`. NULL: no room, so races there are not found. */
+/* Returns the page that holds the race records for `va`. NULL: there is no room for a new page, so
+ * races at `va` are not found. */
 struct sp_race_page *sp_race_page_of(struct sp_race_group *r, uint64_t va)
 {
     uint64_t page = va >> SP_VM_GRAIN_BITS;
@@ -66,7 +67,8 @@ bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool 
     if (sp_who_group(m->who) == sp_who_group(k->now.who)) {
         uint32_t passed = sp_who_barriers(k->now.who) - sp_who_barriers(m->who);
         const struct sp_race_wave *other = &k->r->wave[sp_who_wave(m->who)];
-        /* in CU mode the waves of a group share one L0, which keeps the order of their accesses */
+        /* an access that the earlier wave had not waited for at the barrier is unordered only in
+         * WGP mode: in CU mode one L0 serves the group, and keeps the order of its accesses */
         *late = passed == 1 && k->r->wgp_mode &&
                 sp_race_is_open(m->how & SP_MARK_STORES ? &other->stores : &other->loads, m->how >> SP_MARK_SEQ & 255);
         if (passed && !*late) return false;
@@ -79,10 +81,11 @@ static void saw(struct sp_race_wave *me, const struct sp_race_group *r, uint64_t
     me->seen[me->seen_count++ % SP_RACE_PENDING] = (struct sp_race_seen){va, sp_order_now(r->all), who};
 }
 
-/* Records an order that an access sets up by reading the value of the last write, `write`. If the
- * access is a load that may be atomic, its address goes into the wave's list `seen`: `write` may be
- * a release, and the load its acquire. If the access is an atomic after a plain store, the store's
- * release is recorded now, because the atomic replaces the store's mark. */
+/* Records that an access has read the value of the last write, `write`, and so may come after it.
+ * If the access is a load that may be atomic, its address goes into the wave's list `seen`, because
+ * the pair may be a release and an acquire. If the access is an atomic, and `write` a plain store,
+ * the store is recorded as a release now, because the mark of the atomic replaces the mark of the
+ * store. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords)
 {
     bool atomic = write->how & SP_MARK_ATOMIC;

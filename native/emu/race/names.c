@@ -53,8 +53,8 @@ static bool differ(const struct sp_race_lanes *a, uint32_t l, uint32_t m)
     return memcmp(one + away, two, a->nbytes - away) != 0;
 }
 
-/* Returns a lane that stores a different value to a byte that an earlier lane also stores, or
- * -1. */
+/* Looks for two lanes of a store that write different values to the same byte. Returns the
+ * higher-numbered of the two lanes, or -1 if there are none. */
 static int lanes_clash(const struct sp_race_lanes *a)
 {
     for (uint64_t left = a->lanes; left; left &= left - 1) {

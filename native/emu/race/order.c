@@ -1,8 +1,9 @@
-/* The order between groups: releases and acquires of atomic values. An acquire at an address comes
- * after every earlier release at that address. The acquiring wave then also comes after all earlier
- * accesses of the releasing wave. It comes after the accesses of that wave's group before the
- * group's last barrier, too. Accesses that a wave makes between a release and the wave's next store
- * count as done before the release. */
+/* The order between the accesses of different groups. Releases and acquires of atomic values make
+ * it. An acquire at an address comes after every earlier release at that address. All later
+ * accesses of the acquiring wave then come after two sets of accesses: those that the releasing
+ * wave made before the release, and those that its group made before the group's last barrier. An
+ * access that a wave makes between a release and the wave's next store counts as made before the
+ * release. */
 #include "group_state.h"
 #include "dispatch_state.h"
 
@@ -95,8 +96,8 @@ static void acquire(struct sp_races *races, uint64_t who, const struct sp_race_s
     struct sp_acquire **to = acquires_of(races, who), *a = *to;
     if (!place || !place->newest) return;
     while (a && (a->va != seen->va || a->who != who)) a = a->chain;
-    /* This wave has already recorded an acquire of the newest release at this address: it polls in
-     * a loop. */
+    /* This wave polls the address in a loop, and has already recorded an acquire of the newest
+     * release there. */
     if (a && a->when >= place->newest->when) return;
     if (!(a = sp_arena_get(&races->arena, sizeof *a))) {
         races->full = 1;
@@ -113,8 +114,8 @@ void sp_order_acquire(struct sp_races *races, uint64_t who, const struct sp_race
     pthread_mutex_unlock(&races->lock);
 }
 
-/* Returns true if a release by `who` also releases the access `before`. It does so if the access is
- * an earlier one of the same wave, or is before the last barrier of the wave's group. */
+/* Returns true if a release by the wave of `who` makes the earlier access `before` visible too. It
+ * does so if `before` is by the same wave, or precedes the last barrier of the wave's group. */
 static bool covers(uint64_t who, uint64_t before)
 {
     if (sp_who_group(who) != sp_who_group(before)) return false;

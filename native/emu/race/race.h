@@ -42,9 +42,9 @@ int sp_race_memory(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind
 /* Checks accesses to LDS; `va` has offsets in LDS. `counted`: lgkmcnt counts the access as a DS
  * instruction. */
 int sp_race_lds(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a, bool counted);
-/* Records that the atomics of these lanes have returned old values. Earlier releases at their
- * addresses precede the wave's accesses after its next invalidation of caches
- * (sp_race_invalidated). */
+/* Records that the atomics of the lanes `a` have returned old values. All accesses of the wave
+ * after its next invalidation of caches (sp_race_invalidated) then come after earlier releases at
+ * the addresses of these atomics. */
 void sp_race_acquires(struct sp_wave *w, const struct sp_race_lanes *a);
 void sp_race_invalidated(struct sp_wave *w);
 #endif

@@ -77,8 +77,8 @@ static int meets(struct sp_look *k, const struct sp_mark *m, bool wrote, uint32_
     return 0;
 }
 
-/* Checks the present access against all recorded accesses (`to`) to a memory line. If `dword` is
- * not negative, `to` has those to this dword of the line. */
+/* Checks the present access against the recorded accesses in `to`. They are those to a memory line
+ * or, if `dword` is not negative, those to that dword of the line. */
 static int meet(struct sp_look *k, struct sp_marks *to, uint32_t mask, int dword)
 {
     uint32_t both = to->write.mask & mask;
@@ -155,8 +155,8 @@ static int each_dword(struct sp_look *k, struct sp_line *line, uint32_t dwords, 
     for (; dwords; dwords &= dwords - 1) {
         uint32_t d = (uint32_t)__builtin_ctz(dwords);
         struct sp_marks *to = &line->dword[d];
-        /* A repeated load by the same wave is no new race. If another wave has accessed the dword
-         * after the first load, that access was checked against the load. */
+        /* This wave has loaded the same bytes before, so a second load of them needs no check. A
+         * later access by another wave was checked against the first load. */
         if (k->kind == SP_RACE_LOAD && to->read.who == now.who && !(bytes & ~to->read.mask)) continue;
         if (k->kind == SP_RACE_LOAD && (!to->write.mask || in_order(k, &to->write))) {
             /* no race: there is no write yet, or the last write precedes this load */
@@ -188,8 +188,8 @@ static int touch(struct sp_look *k, uint64_t number, uint32_t dwords, uint32_t b
     k->line = number;
     if (k->lds) {
         struct sp_line *line = &k->r->lds[number % SP_RACE_LDS_LINES];
-        /* a barrier has separated all accesses that left marks in this line from the present
-         * access, so the marks are dropped */
+        /* all accesses recorded in this line precede a barrier that the present access follows, so
+         * their records are dropped */
         if (line->epoch + 1 < k->r->lds_epoch) {
             memset(&line->all, 0, sizeof line->all);
             line->apart = 0;
@@ -242,8 +242,9 @@ static int gather(struct sp_look *k, uint64_t va, uint32_t nbytes)
     return n < nbytes ? gather(k, va + n, nbytes - n) : 0;
 }
 
-/* Checks accesses of one whole dword per lane: collects the dwords that the lanes touch in each
- * line, then checks line by line. The function `gather` would have to be called for each lane. */
+/* Checks accesses of one whole dword per lane. Collects a mask of the touched dwords of each memory
+ * line, then checks each line once. The function `gather` does the same for accesses of any width,
+ * but needs a call for each lane. */
 static int gather_dwords(struct sp_look *k)
 {
     const uint64_t *at = k->a->va;

@@ -15,7 +15,9 @@ enum { SP_MARK_ATOMIC = 1, SP_MARK_MAYBE = 2, SP_MARK_STORES = 4, SP_MARK_SEQ = 
 struct sp_mark {
     uint64_t who;
     uint32_t how;
-    uint32_t mask; /* in a line: which dwords; in a dword: which bytes; 0: no access */
+    /* in a mark of a whole line: mask of the accessed dwords; in a mark of a dword: mask of its
+     * accessed bytes; 0: the mark records no access */
+    uint32_t mask;
 };
 struct sp_marks {
     /* `read` is the last read; `other` is the last read by another wave than that of `read` */
@@ -27,8 +29,8 @@ struct sp_marks {
 struct sp_line {
     struct sp_marks all;
     struct sp_marks *dword; /* SP_LINE_DWORDS elements */
-    /* 1: each dword of the line has its own marks, in `dword`; 0: `all` has the marks of the
-     * line */
+    /* 1: each dword of this memory line has marks (records of accesses) of its own, in `dword`; 0:
+     * `all` has the marks of the whole line */
     uint32_t apart;
     uint32_t epoch;         /* for LDS: the value of lds_epoch at the last access */
 };
@@ -66,11 +68,12 @@ void sp_race_unlock(const struct sp_race_group *r, struct sp_race_page *p);
  * `*late` to true if a barrier is between the two, but the earlier wave arrived there without
  * having waited for its access. */
 bool sp_memory_unordered(const struct sp_look *k, const struct sp_mark *m, bool *late);
-/* Orders an access that is or may be atomic after the write whose value it has read. */
+/* Records that an access which is or may be atomic comes after the write whose value it has
+ * read. */
 void sp_memory_saw(struct sp_look *k, const struct sp_mark *write, uint32_t dwords);
-/* Waits for host threads that may have recorded the store of mark `m` but not yet written it to
- * memory. The wait for a thread ends when the thread reports another access or leaves the group of
- * `m`, or after 0.1 s. */
+/* Another host thread may have recorded the store of mark `m`, but not yet written its data to
+ * memory. Waits until that thread reports another access or leaves the group of `m`, at most 0.1 s
+ * for each thread. */
 void sp_memory_settle(const struct sp_look *k, const struct sp_mark *m);
 /* Returns the host address that a store will change, or NULL. For a load the result only says
  * whether there is memory. */

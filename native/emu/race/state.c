@@ -42,7 +42,7 @@ struct sp_race_group *sp_race_group_begin(struct sp_races *races, uint32_t threa
     if (!r && (r = calloc(1, sizeof *r))) __atomic_store_n(&races->groups[thread], r, __ATOMIC_RELEASE);
     if (!r) return NULL;
     if (!r->lds && !(r->lds = calloc(SP_RACE_LDS_LINES, sizeof *r->lds))) return NULL;
-    /* the marks of LDS accesses in `dword` belonged to the previous dispatch */
+    /* `dword` points to records of the previous dispatch, whose memory is reused */
     for (uint32_t n = 0; n < SP_RACE_LDS_LINES; n++) r->lds[n].dword = NULL;
     r->all = races;
     r->name_at = name_at;

@@ -105,7 +105,7 @@ static int check_registers(struct sp_wave *w, const struct sp_inst *inst)
 {
     const uint16_t codes[] = {inst->dst, inst->src[0], inst->src[1], inst->src[2]};
     const uint8_t counts[] = {inst->dst_ndw, inst->src_ndw[0], inst->src_ndw[1], inst->src_ndw[2]};
-    /* C and D of a WMMA have half as many registers in a wave64 */
+    /* in a wave64 the operands C and D of a WMMA have half as many VGPRs as in a wave32 */
     bool matrix = inst->format == SP_FORMAT_VOP3P && inst->dst_ndw == 8;
     for (unsigned k = 0; k < 4; k++) {
         uint32_t halved = matrix && w->lanes == 64 && (k == 0 || k == 3);
@@ -168,8 +168,8 @@ const char *sp_code_name(struct sp_wave *w, uint64_t pc)
     struct sp_code_page *page = sp_code_page(w->code, pc);
     struct sp_slot *slot = page ? &page->slot[pc % SP_VM_PAGE / 4] : NULL;
     uint64_t now = w->pc;
-    /* This thread may not have decoded the instruction at `pc`, because only another thread has run
-     * it. Then sp_code_fill decodes it here. It takes the address from w->pc. */
+    /* If only another thread has run the instruction at `pc`, this thread has not decoded it yet.
+     * Then sp_code_fill, which takes the address from w->pc, decodes it now. */
     w->pc = pc;
     int rc = slot && !slot->fn ? sp_code_fill(w, slot) : 0;
     w->pc = now;

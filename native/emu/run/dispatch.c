@@ -42,7 +42,8 @@ struct worker {
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
-    /* in strict mode: one bit per dword of each wave's scratch, set when it is written */
+    /* in strict mode, for each wave of the group: a bitmap with one bit per dword of the wave's
+     * scratch; the bit is set when the dword is written */
     uint64_t *scratch_written[WAVES_MOST];
     pthread_t thread;
 };
@@ -52,9 +53,9 @@ static int no_memory(struct sp_emu_exec *x)
     return sp_emu_fault_set(&x->fault, SP_FAULT_DISPATCH, -EFAULT, "dispatch: no memory for waves");
 }
 
-/* Returns the offset of a wave's scratch slot. The first slots are the last ones in the size that
- * TMPRING_SIZE gives. If the ring's memory is smaller than that, even the first wave accesses
- * memory beyond it, which is a fault. */
+/* Returns the offset of a wave's scratch in the scratch ring. The first wave has the last place of
+ * the ring, whose size TMPRING_SIZE gives. So if a driver gives the ring too little memory, even
+ * the first wave accesses memory beyond it, which is a fault. */
 static uint64_t scratch_offset(const struct worker *k, uint32_t wave)
 {
     const struct sp_emu_dispatch *d = k->launch->d;
@@ -174,7 +175,8 @@ static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fau
     const struct sp_emu_exec *x = l->x;
     struct timespec t;
     if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
-    /* if another group has failed, this one may wait in vain for what that group was to write */
+    /* another thread's group has failed: this thread's group may wait for ever for a value that the
+     * failed one was to write */
     if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED;
     if (!x->deadline_ns) return 0;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -340,8 +342,8 @@ int sp_emu_dispatch(const struct sp_emu_dispatch *d, struct sp_emu_exec *x)
     uint32_t started = 0;
     int rc = 0;
     if (sp_emu_flaw(x->chip, SP_FLAW_DISPATCH)) return 0;
-    /* a number of groups that needs more than 64 bits is only limited: such a job reaches its time
-     * limit anyway */
+    /* if the number of groups needs more than 64 bits, UINT64_MAX replaces it: so long a job
+     * reaches its time limit anyway */
     for (int dim = 0; dim < 3; dim++)
         if (__builtin_mul_overflow(l.groups, (uint64_t)(d->end[dim] - d->begin[dim]), &l.groups)) l.groups = UINT64_MAX;
     l.waves_most = (d->size[0] * d->size[1] * d->size[2] + d->lanes - 1) / d->lanes;

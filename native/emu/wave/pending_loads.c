@@ -28,8 +28,8 @@ static void not_arrived(struct sp_wave *w, const struct sp_pending *p)
     }
 }
 
-/* Removes entry n. The order of the others is kept, because an older load of the same register
- * arrives first. */
+/* Removes pending load n, and moves the later ones up. Their order is kept: if two of them load one
+ * register, the older one completes first. */
 static void drop(struct sp_wave *w, uint32_t n)
 {
     w->pending_count--;
@@ -39,8 +39,8 @@ static void drop(struct sp_wave *w, uint32_t n)
 static void add(struct sp_wave *w, enum sp_pending_kind kind, uint32_t reg, uint32_t count, uint64_t undefined, uint8_t why)
 {
     if (!count || reg == SP_SRC_NULL) return;
-    /* On hardware the wave would have waited before it issued so many loads, because the counters
-     * of loads saturate much earlier. So the oldest load counts as completed. */
+    /* The list of pending loads is full. Counters of loads saturate at fewer loads, so hardware
+     * would have made the wave wait before. Here the oldest load counts as completed. */
     if (w->pending_count == SP_PENDING) {
         arrived(w, &w->pending[0]);
         drop(w, 0);
@@ -80,10 +80,11 @@ static bool is_done(const struct sp_wave *w, const struct sp_pending *p, bool vm
     }
 }
 
-/* Completes the loads that a wait for one counter covers: VMCNT (`vm`) or LGKMCNT. Both counters
- * count a FLAT load, so its registers are ready only after a wait for each counter. After the first
- * of the two waits, the load's kind changes to one that only the other counter counts. A register
- * whose halves are loaded separately is ready after the later load. */
+/* Completes the loads for which a wave waits by one counter: VMCNT if `vm`, else LGKMCNT. At most
+ * `at_most` operations of this counter may remain. A FLAT load counts in both counters, so it
+ * completes only after a wait for each of them. After the first wait it gets another kind, which
+ * only the other counter counts. If two loads fill the halves of a register, the register is ready
+ * after the later one. */
 static void wait(struct sp_wave *w, bool vm, uint32_t at_most)
 {
     for (uint32_t n = 0; n < w->pending_count;) {

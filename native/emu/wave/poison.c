@@ -9,7 +9,7 @@ static void begin(struct sp_wave *w)
     if (w->origins) return;
     memset(w->why, 0, sizeof w->why);
     memset(w->poison, 0, sizeof w->poison);
-    w->origins = 1; /* number 0 stands for "no origin" (no struct sp_origin) */
+    w->origins = 1; /* origin[0] is not used: index 0 means that a register has no origin */
 }
 
 /* Records that the instruction at w->pc made a register poison, as a struct sp_origin. Returns that
@@ -41,9 +41,9 @@ void sp_wave_poisoned(struct sp_wave *w, uint32_t reg, uint64_t lanes, uint64_t 
 uint64_t sp_wave_undefined_lanes(const struct sp_wave *w, uint32_t reg)
 {
     uint64_t ready = w->vgpr_ready[reg & 255];
-    /* If some lanes are ready, never-written lanes of the register are no error: compilers merge
-     * values that they do not use. A lane that loaded poison is an error, because the program
-     * loaded the value for use. */
+    /* If no lane of the VGPR is defined, all lanes count as undefined. Otherwise only the lanes
+     * that hold poison do. Lanes that were never written are no error then, because compilers merge
+     * values that they do not use. */
     return ready ? w->origins ? w->poison[reg & 255] & ~ready : 0 : UINT64_MAX;
 }
 

@@ -19,7 +19,8 @@ static uint64_t literal(const struct sp_inst *i, enum sp_width width)
 
 static uint64_t small_float(uint32_t which, enum sp_width width)
 {
-    /* 1/(2 pi) has an exact constant for each format, so it is not converted from the float. */
+    /* 1/(2 pi), constant number 8, has its own nearest value in each format. The double of it is
+     * not made from the float, which would have too few digits. */
     if (width == SP_F64 || width == SP_B64 || width == SP_I64)
         return which == 8 ? UINT64_C(0x3FC45F306DC9C882) : sp_u64((double)SMALL[which]);
     if (width == SP_B16) return SMALL_HALF[which];
@@ -133,7 +134,8 @@ static void dpp8(struct sp_wave *w, const struct sp_inst *i, const uint32_t *fro
     }
 }
 
-/* Returns the part of a value that SDWA selects: 0-3 a byte, 4-5 a word, 6 the dword. */
+/* Returns the part of a value that SDWA selects by `sel`: 0 to 3 a byte, 4 or 5 a word, 6 the whole
+ * dword. */
 static uint32_t sdwa_select(uint32_t value, uint32_t sel, bool sign)
 {
     if (sel < 4) {

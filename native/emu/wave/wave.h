@@ -47,7 +47,9 @@ struct sp_pending {
 enum sp_from { SP_FROM_MEMORY, SP_FROM_LDS, SP_FROM_SCRATCH, SP_FROM_DEALLOC, SP_FROM_REGISTER, SP_FROM_CACHE };
 struct sp_origin {
     uint64_t pc, at; /* address of the instruction, and the address or register that it read */
-    const char *cache, *lacks; /* for SP_FROM_CACHE: the cache with old bytes, and the missing invalidation */
+    /* if `from` is SP_FROM_CACHE: name of the cache that held old bytes, and name of the
+     * invalidation that the program lacks */
+    const char *cache, *lacks;
     uint16_t op;
     uint8_t from;
 };
@@ -105,18 +107,18 @@ struct sp_wave {
     uint32_t vs_issued, scratch_stored;
     /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
     uint32_t poison_seen;
-    /* for SP_WAVE_POISON: the operand code of the undefined operand, and SCC before the
-     * instruction */
+    /* if an instruction stopped with SP_WAVE_POISON: the operand code of the undefined operand, and
+     * the value that SCC had before the instruction */
     uint32_t poison_reg, poison_scc;
-    /* for SP_WAVE_POISON: 1 if the instruction reads one lane or only copies. Then lanes that were
-     * never written count as undefined. */
+    /* if an instruction stopped with SP_WAVE_POISON: 1 if it reads one lane or only copies. For
+     * such an instruction, lanes that were never written count as undefined. */
     uint32_t poison_by_lane;
-    /* 1 while alu_poison.c tries values for undefined operands; only then may an instruction read
-     * such operands */
+    /* 1 while alu_poison.c runs an instruction with several values in place of its undefined
+     * operands; otherwise, in strict mode, reading such an operand stops the instruction */
     uint32_t spreading;
-    /* Number of elements of `origin` (where poison came from) in use, including element 0, which
-     * stands for no origin. If it is 0, no register holds poison, and the members after `v` that
-     * describe poison are invalid. */
+    /* Number of used elements of `origin`, which say where poison came from. Element 0 counts too,
+     * and stands for no origin. 0: no register holds poison, and `why` and `poison` are not
+     * initialised. */
     uint32_t origins;
     /* one bit per dword of this wave's scratch; NULL: no scratch, or not tracked */
     uint64_t *scratch_written;
@@ -134,7 +136,8 @@ struct sp_wave {
     /* for the register of each operand code: index of the element of `origin` that says where its
      * poison came from; 0: the register is undefined because nothing has written it */
     uint8_t why[SP_SRC_VGPR + SP_VGPRS];
-    /* lanes that are not ready because an instruction made them poison */
+    /* for each VGPR: mask of the lanes that hold poison; a lane's bit counts only while vgpr_ready
+     * lacks the lane */
     uint64_t poison[SP_VGPRS];
     uint32_t s_undefined[SP_SGPRS];      /* undefined bits of a poisoned SGPR */
     uint32_t v_undefined[SP_VGPRS][SP_LANES];

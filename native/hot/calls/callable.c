@@ -9,17 +9,17 @@
 #include "row.h"
 #include "table.h"
 
-/* vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and PyVectorcall_NARGS are part of the stable ABI from
- * 3.12 on. In 3.10 and 3.11 the type is in cpython/object.h and the function in cpython/abstract.h.
- * The flag is in object.h, also as _Py_TPFLAGS_HAVE_VECTORCALL. */
+/* Our own vectorcallfunc, Py_TPFLAGS_HAVE_VECTORCALL and offset bit of PyVectorcall_NARGS. CPython
+ * has them in its stable ABI only from 3.12 on. In 3.10 and 3.11 its headers cpython/object.h,
+ * object.h and cpython/abstract.h define them. */
 typedef PyObject *vectorcall_function(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names);
 static const unsigned long HAVE_VECTORCALL = 1UL << 11;
 static const size_t OFFSET_BIT = (size_t)1 << (8 * sizeof(size_t) - 1);
 
 struct hot_callable {
     PyObject_HEAD
-    /* the Python function, which is called with this object as its first argument. In the call
-     * table it is part of the key of each of its calls (`site` of struct hot_key). */
+    /* the Python function of this callable object; its first argument is this object. The keys of
+     * its calls in the call table contain its address (`site` of struct hot_key). */
     PyObject *function;
     /* the call table of a plan; NULL: the table of the device, which is the first argument */
     PyObject *table;
@@ -42,8 +42,8 @@ static size_t parameter_index(const struct hot_callable *c, const PyObject *name
     return i;
 }
 
-/* Sorts the arguments of a call into `values`, by parameter. Returns 0 if the arguments do not fit
- * the parameters. */
+/* Stores the arguments of a call in `values`, in the order of the parameters. Returns 0 if the
+ * arguments do not fit the parameters. */
 static int sort_out(const struct hot_callable *c, PyObject *const *args, size_t nargs, PyObject *names, PyObject **values)
 {
     if (nargs > c->npositional)
@@ -120,8 +120,9 @@ static PyObject *call_vector(PyObject *self, PyObject *const *args, size_t nargs
     return made;
 }
 
-/* _begin(function, table, (names, npositional, defaults)): sets up the object, once. `defaults` is
- * a dict. A table of None stands for the device's table. */
+/* _begin(function, table, (names, npositional, defaults)): the Python method that fills a new
+ * object. `table` is the call table of a plan, or None for the table of the device. `defaults` is a
+ * dict from parameter names to default values. */
 static PyObject *begin(PyObject *self, PyObject *given)
 {
     struct hot_callable *const c = (void *)self;
@@ -179,7 +180,8 @@ static const char *full_name(PyObject *base)
     return bytes ? PyBytes_AsString(bytes) : NULL;
 }
 
-/* direct(class): returns a subclass whose objects are called faster and are otherwise the same. */
+/* direct(class): returns a subclass whose objects CPython calls by its vectorcall protocol, which
+ * is faster. Otherwise they behave as objects of the class. */
 static PyObject *direct(PyObject *module, PyObject *base)
 {
     PyMemberDef members[] = {

@@ -8,8 +8,9 @@ struct hot_class hot_constants;
 
 enum { SEEN = HOT_ROW_MAJOR | HOT_ALIGNED | HOT_WRITEABLE };
 
-/* Returns 1 if a value is certainly neither a pointer of core/ nor an ops.Constant. A search of its
- * base classes would cost more than the rest of the key. */
+/* Returns 1 if a value is None, a str or an int. Such a value is neither a pointer of core/ nor an
+ * ops.Constant. This test spares the key a search of the base classes of the value's type, which
+ * would cost more than the rest of the key. */
 static inline int is_usual(PyObject *value)
 {
     return value == Py_None || PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
@@ -89,10 +90,10 @@ int hot_means(PyObject *kept, PyObject *given)
     return 1;
 }
 
-/* Sets items[at] and items[at + 1], the part of a key that stands for `value`: dtype and shape of a
- * numpy array, else None and the value. For a value of any other type than None, str and bool, the
- * second one is what the Python function `other` returns for it, and *asked becomes 1. Returns 0
- * with an exception. */
+/* Sets two items of a key for `value`: the ones at `at` and after it. The first is the dtype of a
+ * numpy array, else None. The second is the shape of a numpy array, or the value itself if it is
+ * None, a str or a bool. For any other value, the second is the result of the Python function
+ * `other` for the value, and *asked becomes 1. Returns 0 with an exception if that fails. */
 static int put_about(PyObject *items, Py_ssize_t at, PyObject *value, PyObject *other, int *asked)
 {
     const struct hot_ndarray *const a = (const void *)value;

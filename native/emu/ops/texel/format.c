@@ -6,8 +6,8 @@
 #include "format.h"
 #include "emu/ops/half.h"
 
-/* Formats that only images have, from number 0x80 (gfx10) or 0x40 (gfx11) on. A row of 0 bits
- * stands for a format that is not modelled. */
+/* Formats that only images have. The first one has the number 0x80 on gfx10, and 0x40 on gfx11. A
+ * row {{0}, 0} stands for a format that is not modelled. */
 static const struct sp_format_row only_images[] = {
     {{8}, SP_NUMBER_SRGB},
     {{8, 8}, SP_NUMBER_SRGB},
@@ -92,7 +92,8 @@ static uint32_t unsigned_float(double x, uint32_t digits)
     if (x > 65536) return infinity;
     int exponent;
     frexp(x, &exponent);
-    /* the last bit of a denormal has the same value as that of the smallest normal number */
+    /* denormals are multiples of the last bit of the smallest normal number, whose exponent is
+     * -14 */
     exponent = exponent < -13 ? -14 : exponent - 1;
     uint32_t raw = (uint32_t)rint(ldexp(x, (int)digits - exponent)) + ((uint32_t)(exponent + 14) << digits);
     return raw < infinity ? raw : infinity;

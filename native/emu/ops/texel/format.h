@@ -32,8 +32,9 @@ void sp_texel_unselect(uint32_t dst_sel, uint32_t channel[4]);
  * sp_texel_from_d16 does the inverse. */
 uint32_t sp_texel_to_d16(const struct sp_texel_format *f, uint32_t channel);
 uint32_t sp_texel_from_d16(const struct sp_texel_format *f, uint32_t half);
-/* typed.c: writes packed texels to memory, as the last step of a store. `raced` is the function
- * that reports the store to race/. Returns 0, or w->stop if the wave must stop. */
+/* Writes the packed texels of a store to memory, and counts the store. First calls `raced`, which
+ * checks the store for races, if the dispatch is checked for them. Returns 0, or w->stop if the
+ * wave must stop. Defined in typed.c. */
 int sp_texels_store(struct sp_wave *w, const struct sp_inst *i, struct sp_race_lanes *a, uint32_t (*texel)[SP_LANES],
                     int (*raced)(struct sp_wave *, const struct sp_inst *, enum sp_race_kind, const struct sp_race_lanes *));
 #endif

@@ -13,9 +13,8 @@ bool sp_image_place(uint32_t generation, uint32_t gb_addr_config, struct sp_imag
     struct sp_equation *e = &m->equation;
     if (m->mode == 0) return true;
     if (!sp_swizzle_equation(generation, m->mode, m->type == SP_IMAGE_3D, m->texel, gb_addr_config, e)) return false;
-    /* Depth images with several levels are not modelled. Because of HTILE, their mip tail begins at
-     * another level than this file computes: where the mip tail of an image with wider texels would
-     * begin. */
+    /* Depth images with several mip levels are not modelled. Because of HTILE, their mip tail
+     * begins at another level than first_in_tail returns. */
     if ((m->mode & 3) == 0 && m->levels > 1) return false;
     m->block[0] = (e->block - m->texel + 1) / 2;
     m->block[1] = e->block - m->texel - m->block[0];
@@ -67,7 +66,7 @@ static uint32_t first_in_tail(const struct sp_image *m, uint32_t *most)
     return m->levels;
 }
 
-/* Returns every second bit of an offset in the mip tail, from bit `low` on. */
+/* Collects every second bit of an offset in the mip tail, from bit `low` on, in one number. */
 static uint32_t every_other(uint32_t offset, uint32_t low)
 {
     uint32_t found = 0;

@@ -40,9 +40,10 @@ static void add_render(struct sp_equation *e, const char *text, uint32_t skip)
     for (uint32_t bit = PIPES_SHIFT; bit < e->block; bit++) text = add_terms(e, bit, text);
 }
 
-/* Sets the equation of the offset bits within the micro block, as `micro` says. Each bit above them
- * is the next unused bit of one axis. The axes take turns: y, x in thin blocks; y, x, z in thick
- * blocks. `order` receives the axis and the number of these bits. */
+/* Sets the equation of each offset bit. For bits within the micro block, `micro` names the
+ * coordinate bits. Each higher offset bit is one coordinate bit: the lowest bit of x, y or z that
+ * no lower offset bit uses yet. The axes take turns: y, x in thin blocks; y, x, z in thick blocks.
+ * `order` receives the axis and the bit number for each of these higher bits. */
 static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, char order[24][3])
 {
     const char *axes = e->thick ? "YXZ" : "YX";
@@ -59,11 +60,11 @@ static void add_turns(struct sp_equation *e, const char *micro, uint32_t texel, 
     }
 }
 
-/* Adds terms to the pipe bits of an _X mode. `order` lists the coordinate bits above the micro
- * block. Its first entries are in the pipe bits already. The entries after these are added in
- * reverse order: one to each pipe bit in thin blocks, two in thick blocks. In thin blocks each of
- * the last pipe bits (the packer bits) also gets a slice bit; the first of them gets the highest
- * slice bit. */
+/* Combines more coordinate bits with the pipe bits of an _X mode, by exclusive or. `order` lists
+ * the coordinate bits above the micro block. The equation already uses the first of these for the
+ * pipe bits. The following ones are added in reverse order. A pipe bit gets one of them in a thin
+ * block, and two in a thick block. In a thin block each packer bit (the last pipe bits) also gets a
+ * slice bit. The first packer bit gets the highest slice bit. */
 static void add_pipes(struct sp_equation *e, char order[24][3], uint32_t pipes, uint32_t packers)
 {
     uint32_t slices = packers >= 2 ? packers : pipes ? 1 : 0, others = e->thick ? 2 : 1, first = pipes - slices;

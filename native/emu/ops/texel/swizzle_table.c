@@ -1,8 +1,8 @@
-/* Swizzle equations that follow no rule. A text has the words of an equation, one for each bit of
- * the offset from bit 8 on. A word names the coordinate bits that are combined by exclusive or;
- * their numbers are hexadecimal. Five texts, each ended by ';', are for texels of 1, 2, 4, 8 and 16
- * bytes. There are five texts for each configuration of pipes and packers that chips of the
- * generation have.
+/* Swizzle equations of render and depth blocks, which follow no rule. An equation is text: words
+ * separated by spaces, then ';'. There is one word for each bit of the offset from bit 8 on. A word
+ * names the coordinate bits that make this offset bit, combined by exclusive or: an axis and a
+ * hexadecimal bit number each. Chips of one configuration of pipes and packers have five equations:
+ * for texels of 1, 2, 4, 8 and 16 bytes.
  *
  * Each table is one array, because pointers would take a relocation each. Facts from AMD's address
  * library (Mesa src/amd/addrlib, PAL): the swizzle patterns of gfx10 with RB+ and of gfx11. */

@@ -6,8 +6,9 @@
 #include "emu/ops/families.h"
 #include "format.h"
 
-/* Each element stands for four instructions with consecutive opcodes, for one to four components.
- * With `one` (D16_HI or LDS) it stands only for the instruction for one component. */
+/* Each element stands for the four instructions with consecutive opcodes that access one to four
+ * components. If `one` is set (D16_HI or LDS), it stands only for the instruction that accesses one
+ * component. */
 static const struct group {
     uint16_t first;
     uint8_t d16, high, store, one;
@@ -62,7 +63,8 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     return (int)w->stop;
 }
 
-/* Reads the element of one lane, dword by dword. In a swizzled buffer its dwords may be apart. */
+/* Reads the element of one lane, dword by dword: in a swizzled buffer the dwords of an element need
+ * not be adjacent. */
 static int element(struct sp_wave *w, struct access *a, uint32_t lane, uint8_t *bytes)
 {
     uint64_t va = a->va[lane];

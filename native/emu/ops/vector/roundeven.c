@@ -5,7 +5,7 @@
 
 double roundeven(double x)
 {
-    /* the number is whole already, or a NaN: a signalling NaN becomes quiet */
+    /* from 2^52 on every double is a whole number; x + x makes a signalling NaN a quiet one */
     if (!(fabs(x) < 0x1p52))
         return x != x ? x + x : x;
     double below = floor(x), part = x - below; /* exact */
