@@ -1,4 +1,4 @@
-/* The keys of the call table. */
+/* The keys by which the call table finds the row of an earlier call. */
 #ifndef SP_HOT_KEY_H
 #define SP_HOT_KEY_H
 #include "hot/numpy/ndarray.h"
