@@ -76,7 +76,8 @@ struct sp_cmd_timestamp {
 
 /* Progress of a submission that has not ended. */
 struct sp_progress {
-    /* offset of the record that runs; if none has begun, the size of all records */
+    /* offset, among the submission's records, of the record that runs now; if no record has begun,
+     * the size of all records */
     uint64_t running_at;
     uint64_t groups_done; /* number of finished groups of the record that runs */
     /* number of all groups of the record that runs; 0: unknown, or no dispatch */

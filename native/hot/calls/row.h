@@ -23,8 +23,8 @@ struct hot_patch {
  * record already has the address. ops/calls/table.py has the same numbers. */
 enum hot_source { HOT_RESULT = -1, HOT_BLOCK = -2, HOT_FIXED = -3 };
 /* Bits of hot_patch.flags. HOT_IS_WRITTEN: the kernel writes through this pointer. HOT_SAME_PLACE:
- * this operand may begin at the address of the result; any other overlap with the result is
- * refused. HOT_POINTER: the call's argument is a core.Array or Buffer, not a numpy array. */
+ * this operand may begin at the same address as the result. HOT_POINTER: the call's argument is a
+ * core.Array or Buffer, not a numpy array. */
 enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 };
 
 /* A number among the arguments of the call. The kernel reads it from a block of constants. */

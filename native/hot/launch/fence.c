@@ -14,7 +14,8 @@ enum { MOST_S = 10000000 }; /* seconds; core/fence.py handles longer timeouts */
 PyTypeObject *hot_fence_type;
 
 /* The memory of a freed fence, for the next fence. Without it a prepared call takes 5 ns more
- * (against.py). Free-threaded Python does not use it, because threads would need a lock for it. */
+ * (measured by benchmarks/against.py). Free-threaded Python does not use it, because threads would
+ * need a lock for it. */
 static PyObject *spare;
 
 static PyObject *fence_of(PyObject *queue, unsigned long long value)

@@ -3,8 +3,8 @@
 #define SP_HOT_LAUNCH_H
 #include "objects.h"
 
-/* A prepared launch: a submission that Python code has checked, and that the method `go` can send
- * any number of times. */
+/* A prepared launch or list of commands: a submission that Python code has checked, and that the
+ * method `go` can send any number of times. */
 struct hot_prepared {
     PyObject_HEAD
     /* kept: the object that owns the memory of `prepared`. again: a Python function. If the backend

@@ -35,8 +35,8 @@ static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
     return found;
 }
 
-/* A Python object that stands for one allocation of device memory. When it is closed, one atomic
- * store sets `device` to None. Nothing else in it ever changes. */
+/* A Python object that stands for one allocation of device memory. Closing it sets `device` to
+ * None, in one step; nothing else in it ever changes. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
