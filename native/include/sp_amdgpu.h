@@ -145,10 +145,10 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_ARGS = 6,
     SP_AMDGPU_WORDS = 7
 };
-/* The BO list of a submission has SHARED, imported or wrapped memory only if the submission's
- * copies, fills or 64-bit arguments contain an address in that memory. If a kernel loads such an
- * address from other memory, it must get the address as an argument too. Otherwise the kernel
- * driver may have moved the memory, or may not have pinned its pages. */
+/* A submission names SHARED, imported or wrapped memory in its BO list only if one of its copies,
+ * fills or 64-bit arguments contains an address in that memory. So a kernel that loads such an
+ * address from other memory must also get it as an argument. Otherwise the kernel driver may have
+ * moved the memory, or may not have pinned its pages. */
 /* Allocates zeroed memory of a kind. Returns 0 or -errno, such as -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
 /* Makes host memory usable in place; the caller keeps it alive. Returns 0 or -errno. If its pages

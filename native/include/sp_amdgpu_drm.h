@@ -558,8 +558,7 @@ struct drm_amdgpu_info_device {
     uint64_t max_memory_clock;
     uint32_t cu_active_number;
     uint32_t cu_ao_mask;
-    /* Bits of the active CUs. Those of shader engine e, array a are in element [e % 4][a + e / 4 *
-     * 2]. */
+    /* bits of the active CUs; shader engine e, array a has element [e % 4][a + e / 4 * 2] */
     uint32_t cu_bitmap[4][4];
     uint32_t enabled_rb_pipes_mask;
     uint32_t num_rb_pipes;

@@ -85,9 +85,9 @@ int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
-/* Loads a kernel. `scalars` has a letter for each scalar argument: f float, d double, i int32, u
- * uint32, I int64, U uint64. Returns 0. Returns -ENOEXEC with a text in `why`: the driver's log, or
- * how shader and signature differ. Returns -ESTALE if `source` is a saved binary that the driver
+/* Loads a kernel. `scalars` has a letter for each scalar argument: f float, d double, i int32,
+ * u uint32, I int64, U uint64. Returns 0. Returns -ENOEXEC with a text in `why`: the driver's log,
+ * or how shader and signature differ. Returns -ESTALE if `source` is a saved binary that the driver
  * does not accept. */
 int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
                 const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,

@@ -188,8 +188,8 @@ enum sp_emu_flaw {
     SP_FLAW_FREQUENCY, /* DEV_INFO reports `a` as gpu_counter_freq */
     SP_FLAW_VA,        /* GEM_VA refuses addresses below `a` */
     SP_FLAW_DIRTY,     /* new memory is not cleared */
-    /* In each BO in memory domain `a` (AMDGPU_GEM_DOMAIN_*), bit b % 32 of the dword at offset b /
-     * 32 * 4 is stuck at 1. */
+    /* Bit b % 32 of the dword at offset b / 32 * 4 of each BO is stuck at 1, if the BO is in memory
+     * domain `a` (AMDGPU_GEM_DOMAIN_*). */
     SP_FLAW_BIT,
     /* in memory domain `a` (AMDGPU_GEM_DOMAIN_*), address line `b` (12 or more) is stuck at 0 */
     SP_FLAW_LINE,
@@ -304,8 +304,8 @@ struct sp_emu_caches {
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
 /* Adds `times` evictions to those that NUM_EVICTIONS reports for a card. */
 int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
-/* Gives how many pages of userptrs the emulated kernel driver has checked for submissions to this
- * card: all pages of each listed userptr. */
+/* Gives the number of userptr pages that the emulated kernel driver has checked for submissions to
+ * this card. A submission checks all pages of each userptr in its BO list. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 

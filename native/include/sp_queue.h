@@ -60,8 +60,8 @@ uint64_t sp_queue_submitted(const void *queue);
 /* Waits until no launch on this queue is between its check of the epoch and its submission. Then
  * returns the newest submitted timeline value. */
 uint64_t sp_queue_settled(void *queue);
-/* Gives start and end of a submission on a timing queue. Returns 0; -ECHILD in a forked child;
- * -ENOENT if the times were never kept or are no longer kept. */
+/* Gives start and end of a submission on a timing queue (SP_QUEUE_TIMING). Returns 0; -ECHILD in a
+ * forked child; -ENOENT if the times were never recorded or are no longer kept. */
 int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Returns the error with which the reached `value` ended: 0 or -errno. Returns -ECHILD in a forked
  * child. Does not mark the error as reported. */

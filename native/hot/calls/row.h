@@ -30,7 +30,7 @@ enum hot_patch_flags { HOT_IS_WRITTEN = 1, HOT_SAME_PLACE = 2, HOT_POINTER = 4 }
 /* A number among the arguments of the call. The kernel reads it from a block of constants. */
 struct hot_number {
     uint32_t value; /* index of the number among the call's arguments */
-    uint32_t code;  /* format character as in Python's struct module */
+    uint32_t code;  /* type of the number, as a format letter of Python's struct module */
     uint32_t at;    /* byte offset of this number in the block of constants */
     uint32_t pad;
 };

@@ -10,7 +10,9 @@ static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 
 struct hot_table {
     PyObject_HEAD
-    PyObject *rows; /* a set-associative cache: WAYS places for each set; None: a free place */
+    /* a Python list, used as a set-associative cache: each set has WAYS places; a free place has
+     * None */
+    PyObject *rows;
     size_t nsets;   /* number of sets, a power of two */
     unsigned next;
 };

@@ -24,7 +24,7 @@ static inline PyObject *hot_itself(PyObject *given)
     Py_INCREF(given);
     return given;
 }
-/* Returns a new reference to the object in a field of `owner`, or NULL. */
+/* Returns a new reference to the object in a field of `owner`, or NULL if the field is NULL. */
 static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
 {
     PyObject *found;
@@ -154,8 +154,8 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 }
 
 /* Submits `s` again. `s` was submitted to its queue before. Returns the new timeline value, or 0 if
- * nothing was done. The function waits for no other thread, so it keeps the GIL. To release and
- * take the GIL around an ioctl would cost 100 ns (amdgpu_submit.py). */
+ * nothing was submitted. The function waits for no other thread, so it keeps the GIL. Releasing and
+ * taking the GIL around an ioctl would cost 100 ns (measured by benchmarks/amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;

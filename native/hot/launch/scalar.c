@@ -129,7 +129,7 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     memcpy(at, &value, nbytes);
     if (nbytes == 8)
         return 1;
-    /* one more than the largest value of the signed type */
+    /* one more than the largest signed integer of `nbytes` bytes */
     const long long past = 1LL << (8 * nbytes - 1);
     return code == 'B' || code == 'H' || code == 'I' ? value >= 0 && value < 2 * past : value >= -past && value < past;
 }
