@@ -65,7 +65,8 @@ struct sp_amdgpu_setup {
     uint32_t gfx;     /* generation: 10 or 11 */
     uint32_t engines; /* number of shader engines */
     uint32_t cus;     /* compute units of the whole GPU */
-    /* range of GPU addresses to allocate from, as DEV_INFO reports it */
+    /* va_begin, va_end, va_align: the range of GPU addresses from which memory is allocated, and
+     * its alignment, as DEV_INFO reports them */
     uint64_t va_begin;
     uint64_t va_end;
     uint64_t va_align;
@@ -74,7 +75,8 @@ struct sp_amdgpu_setup {
     uint32_t on_board; /* 1: VRAM is on the card, not a part of the host's memory */
     /* initial number of threads in each job of a grid that is cut into jobs; 0: never cut */
     uint64_t job_threads;
-    /* later jobs of a cut grid are sized to take this time; 0: they keep the initial size */
+    /* target duration of the jobs of a grid that is cut into jobs; later jobs get the number of
+     * threads that takes about this time; 0: every job has job_threads threads */
     uint64_t job_ns;
     /* The duration of a job is measured if the job has at least this number of threads, or at least
      * half of the threads that each job of a cut grid gets at present. */
@@ -84,7 +86,8 @@ struct sp_amdgpu_setup {
     uint64_t gtt_nbytes;
     struct sp_amdgpu_packets begin;   /* first packets of every IB on the compute ring */
     struct sp_amdgpu_packets between; /* barrier: later packets see all earlier writes */
-    struct sp_amdgpu_packets idle;    /* last packets of every IB, before the padding */
+    /* last packets of every IB on the compute ring, before the padding with NOPs */
+    struct sp_amdgpu_packets idle;
     /* 1: a copy ring (SDMA) exists, and the kernel driver flushes caches before its IBs */
     uint32_t dma;
     uint32_t pad; /* a NOP of one dword, for padding */
@@ -98,15 +101,18 @@ void sp_amdgpu_close(struct sp_amdgpu *dev);
 struct sp_amdgpu_counts {
     uint64_t submissions;
     uint64_t jobs; /* number of CS ioctls */
-    uint64_t dma_jobs; /* number of CS ioctls for the copy ring */
+    uint64_t dma_jobs; /* number of those CS ioctls that are for the copy ring (SDMA) */
     uint64_t ioctls;
     uint64_t ib_ndw;
     uint64_t dispatches;
     uint64_t displaced; /* number of BOs that are not in their preferred heap */
     uint64_t code_vram_nbytes; /* bytes of code placed in VRAM */
     uint64_t code_gtt_nbytes; /* bytes of code placed in GTT */
-    uint64_t staged_nbytes; /* bytes that the GPU copied to GTT first, where the CPU reads fast */
-    uint64_t direct_nbytes; /* bytes that the CPU read without a copy to GTT */
+    /* bytes of downloads that the GPU first copied from VRAM to host memory (GTT), because the CPU
+     * reads VRAM slowly */
+    uint64_t staged_nbytes;
+    /* bytes of downloads that the CPU read in place, without a copy by the GPU */
+    uint64_t direct_nbytes;
 };
 void sp_amdgpu_counts(struct sp_amdgpu *dev, struct sp_amdgpu_counts *out);
 /* Calls the INFO ioctl with `query`; the answer has `nbytes` bytes. `type` says which sensor, IP or
@@ -122,11 +128,11 @@ void sp_amdgpu_error_text(char *out, size_t nbytes);
  *
  * DEVICE: VRAM; on an APU with little VRAM, GTT.
  * HOST: GTT. SHARED: GTT that can be exported.
- * CODE: executable memory. CODE_AND_DATA: executable memory that the GPU also writes. Both are in
- * VRAM of a card if the CPU can write to that VRAM.
- * IBS: executable GTT. WORDS: GTT that CPU and GPU write by turns. No cache of the GPU holds bytes
+ * CODE: executable memory. CODE_AND_DATA: executable memory that the GPU also writes. CODE and
+ * CODE_AND_DATA are in VRAM of a card if the CPU can write to that VRAM.
+ * IBS: executable GTT. WORDS: GTT that CPU and GPU write by turns. The GPU's caches hold no bytes
  * of IBS or WORDS.
- * ARGS: kernel arguments; in VRAM of a card whose VRAM the CPU can reach entirely.
+ * ARGS: kernel arguments; in VRAM of a card if the CPU can reach all its VRAM.
  *
  * If the preferred heap is full, the memory comes from the other heap. */
 enum sp_amdgpu_kind {
@@ -139,10 +145,10 @@ enum sp_amdgpu_kind {
     SP_AMDGPU_ARGS = 6,
     SP_AMDGPU_WORDS = 7
 };
-/* The BO list of a submission has SHARED, imported or wrapped memory only if the submission's
- * copies, fills or 64-bit arguments contain an address in that memory. If a kernel loads such an
- * address from other memory, it must get the address as an argument too. Otherwise the kernel
- * driver may have moved the memory, or may not have pinned its pages. */
+/* A submission names SHARED, imported or wrapped memory in its BO list only if one of its copies,
+ * fills or 64-bit arguments contains an address in that memory. So a kernel that loads such an
+ * address from other memory must also get it as an argument. Otherwise the kernel driver may have
+ * moved the memory, or may not have pinned its pages. */
 /* Allocates zeroed memory of a kind. Returns 0 or -errno, such as -ENOMEM. */
 int sp_amdgpu_alloc(struct sp_amdgpu *dev, uint64_t nbytes, uint32_t kind, struct sp_amdgpu_memory **out);
 /* Makes host memory usable in place; the caller keeps it alive. Returns 0 or -errno. If its pages
@@ -157,15 +163,16 @@ int sp_amdgpu_displaced(const struct sp_amdgpu_memory *m);
 /* Gives the address of the memory in this process. The address is valid until the last reference to
  * the memory is freed. Returns 0, or -EOPNOTSUPP if the CPU cannot reach the memory. */
 int sp_amdgpu_map(struct sp_amdgpu_memory *m, void **out);
-/* Gives the address as sp_amdgpu_map does, for a caller that may write at any time until it calls
- * sp_amdgpu_unview. A view is a reference to the memory and keeps it alive. While a view exists,
- * each submission begins with an empty L2. */
+/* Like sp_amdgpu_map, for a caller that may write to the memory at any time, even while the GPU
+ * runs. The view ends with sp_amdgpu_unview. A view is a reference to the memory and keeps it
+ * alive. While a view exists, each submission begins with an empty L2. */
 int sp_amdgpu_view(struct sp_amdgpu_memory *m, void **out);
 void sp_amdgpu_unview(struct sp_amdgpu_memory *m);
 void sp_amdgpu_hold(struct sp_amdgpu_memory *m);
 void sp_amdgpu_free(struct sp_amdgpu_memory *m);
 
-/* Values that a compiled kernel expects in the kernarg segment besides its arguments. */
+/* Values besides the kernel's own arguments that a compiled kernel expects in its kernarg
+ * segment. */
 enum sp_amdgpu_hidden_kind {
     SP_AMDGPU_BLOCK_COUNT_X = 1, SP_AMDGPU_BLOCK_COUNT_Y, SP_AMDGPU_BLOCK_COUNT_Z,
     SP_AMDGPU_GROUP_SIZE_X, SP_AMDGPU_GROUP_SIZE_Y, SP_AMDGPU_GROUP_SIZE_Z,
@@ -192,19 +199,24 @@ struct sp_amdgpu_template {
     uint32_t dwords[96];
     uint32_t rsrc2_at;
     uint32_t tmpring_at;
-    /* index in `dwords` of SCRATCH_BASE_LO, then _HI: the scratch address >> 8 */
+    /* Index in `dwords` of the value for the register SCRATCH_BASE_LO; that for SCRATCH_BASE_HI
+     * follows. The value is the scratch address >> 8. */
     uint32_t scratch_base_at;
-    /* index in `dwords` of words 0 and 1 of scratch's buffer resource */
+    /* index in this template's `dwords` of the first two dwords of the buffer descriptor for
+     * scratch memory */
     uint32_t scratch_resource_at;
-    /* index in `dwords` of the 64-bit scratch address */
+    /* index in this template's `dwords` of the low dword of the 64-bit scratch address */
     uint32_t scratch_address_at;
-    /* index in `dwords` of START_X..Z; NUM_THREAD_X..Z come after them */
+    /* index in this template's `dwords` of the values for the registers START_X, START_Y, START_Z;
+     * those for NUM_THREAD_X, _Y, _Z follow */
     uint32_t start_at;
     uint32_t kernarg_at;
-    /* index in `dwords` of the dispatch's dimensions x, y, z; the initiator follows */
+    /* index in this template's `dwords` of the dispatch packet's dimensions x, y, z; its dword
+     * DISPATCH_INITIATOR follows */
     uint32_t dims_at;
     uint32_t max_threads;
-    uint32_t required_size[3]; /* 0: any size */
+    /* the only group size that the kernel can be launched with; {0, 0, 0}: any size */
+    uint32_t required_size[3];
     uint32_t lds_nbytes;
     uint32_t kernarg_nbytes;
     uint32_t kernarg_align;
@@ -236,22 +248,23 @@ int sp_amdgpu_queue_close(struct sp_amdgpu_queue *q, uint64_t timeout_ns);
  * SP_AMDGPU_SCRATCH_MOST; -EOPNOTSUPP for a timestamp without a clock; or
  * an error of sp_signature_check. */
 int sp_amdgpu_check(const struct sp_amdgpu *dev, const void *records, size_t nbytes);
-/* No submission blocks for long. If the rings have no room for another job, it waits 0.1 s. If
- * there is no room even then, launch, run, submit and the transfers return. They return -EAGAIN if
- * they sent no job, and the caller tries again.
+/* If the rings have no room for another job, launch, run, submit and the transfers wait up to 0.1 s
+ * for room. If there is still none and they sent no job, they return -EAGAIN, and the caller tries
+ * again.
  *
- * If they sent only some jobs of the submission, they return -SP_AMDGPU_BEGUN minus the timeline
- * value of the submission. The queue accepts no other work until all jobs of this submission are
- * sent. Threads that wait for a value of this queue send the remaining jobs; so does
- * sp_amdgpu_hand_over. */
-enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 }; /* larger than any errno */
+ * If they sent only some jobs of the submission, they return -SP_AMDGPU_BEGUN - value, where
+ * `value` is the timeline value of the submission. The queue accepts no other work until all jobs
+ * of this submission are sent. Threads that wait for a value of this queue send the remaining jobs;
+ * so does sp_amdgpu_hand_over. */
+/* larger than any errno, so that -SP_AMDGPU_BEGUN - value is never a -errno */
+enum sp_amdgpu_begun { SP_AMDGPU_BEGUN = 4096 };
 int64_t sp_amdgpu_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_run(struct sp_prepared *p);
 int64_t sp_amdgpu_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
 int64_t sp_amdgpu_resend(void *queue, const void *records, size_t nbytes, uint64_t epoch);
-/* Transfers. upload copies host memory to the device; `data` may change when the call returns.
- * download copies from the device; `data` must live until the timeline reaches the value that
- * download returned. */
+/* sp_amdgpu_upload copies host memory to the device; `data` may change when the call returns.
+ * sp_amdgpu_download copies from the device; `data` must live until the timeline reaches the value
+ * that sp_amdgpu_download returned. */
 int64_t sp_amdgpu_upload(struct sp_amdgpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_amdgpu_download(struct sp_amdgpu_queue *q, uint64_t address, void *data, uint64_t nbytes);
 /* Opens a link for copies from the device of `reader` to device `here`. `reader` must be a queue
@@ -269,9 +282,9 @@ int64_t sp_amdgpu_copy_peer(struct sp_amdgpu_queue *q, uint64_t dst, struct sp_a
 int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t nbytes, uint32_t *out, size_t capacity);
 
 uint64_t sp_amdgpu_reached(void *queue);
-/* Waits. Returns 0 when the value is reached, -ETIMEDOUT, or the error of that submission: -EIO for
- * a fault (sp_amdgpu_fault has details), -ECANCELED for the fault of another submission, -ENODEV if
- * the device is lost. */
+/* Waits until the queue's timeline has reached `value`. Returns 0, -ETIMEDOUT, or the error of the
+ * submission with this value: -EIO for a fault (sp_amdgpu_fault has details), -ECANCELED for the
+ * fault of another submission, -ENODEV if the device is lost. */
 int sp_amdgpu_wait(void *queue, uint64_t value, uint64_t timeout_ns);
 /* Sends the rest of the jobs of a submission that was sent in part (SP_AMDGPU_BEGUN). Does not wait
  * until the submission ends. Returns 0 when all jobs are sent, even if the submission failed;

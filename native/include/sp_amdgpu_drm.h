@@ -111,7 +111,7 @@ struct drm_amdgpu_gem_metadata {
 struct drm_amdgpu_gem_wait_idle_in {
     uint32_t handle;
     uint32_t flags;
-    uint64_t timeout; /* absolute time of CLOCK_MONOTONIC in ns; negative as s64: no timeout */
+    uint64_t timeout; /* absolute time of CLOCK_MONOTONIC in ns; with the top bit set: no timeout */
 };
 struct drm_amdgpu_gem_wait_idle_out {
     uint32_t status; /* 0: the BO is idle */
@@ -148,8 +148,8 @@ enum {
     AMDGPU_VM_MTYPE_RW = 0xa0,
     AMDGPU_VM_PAGE_NOALLOC = 0x200
 };
-/* The 40 bytes that every version of Linux accepts. Newer versions append vm_timeline_point and
- * input fences. */
+/* The argument of the ioctl GEM_VA: the 40 bytes that every version of Linux accepts. Newer
+ * versions append vm_timeline_point and input fences. */
 struct drm_amdgpu_gem_va {
     uint32_t handle;
     uint32_t _pad;
@@ -264,7 +264,6 @@ union drm_amdgpu_sched {
     struct drm_amdgpu_sched_in in;
 };
 
-/* Command submission */
 enum {
     AMDGPU_HW_IP_GFX = 0,
     AMDGPU_HW_IP_COMPUTE = 1,
@@ -543,7 +542,7 @@ struct drm_amdgpu_info_hw_ip {
     uint64_t capabilities_flags;
     uint32_t ib_start_alignment;
     uint32_t ib_size_alignment;
-    uint32_t available_rings; /* mask of the rings; 0: the IP is off */
+    uint32_t available_rings; /* one bit for each ring of this IP block; 0: the IP block is off */
     uint32_t ip_discovery_version; /* major << 16 | minor << 8 | revision; _pad in old headers */
 };
 struct drm_amdgpu_info_device {
@@ -559,7 +558,8 @@ struct drm_amdgpu_info_device {
     uint64_t max_memory_clock;
     uint32_t cu_active_number;
     uint32_t cu_ao_mask;
-    uint32_t cu_bitmap[4][4]; /* engine e, array a is at [e % 4][a + e / 4 * 2] */
+    /* bits of the active CUs; shader engine e, array a has element [e % 4][a + e / 4 * 2] */
+    uint32_t cu_bitmap[4][4];
     uint32_t enabled_rb_pipes_mask;
     uint32_t num_rb_pipes;
     uint32_t num_hw_gfx_contexts;

@@ -23,9 +23,9 @@ void sp_live_counts(struct sp_live *out);
 /* Returns CLOCK_MONOTONIC in ns, the clock of time.monotonic_ns(). */
 uint64_t sp_clock_ns(void);
 
-/* Limits the number of cores that this process uses, below its affinity mask (for a cgroup's
- * quota). If more threads than cores are runnable, waiting threads sleep instead of spinning. 0:
- * the affinity mask is the limit. */
+/* Sets how many cores this process may use, such as a cgroup's quota, if that is less than its
+ * affinity mask has. 0: no limit but the affinity mask. If more threads than cores are runnable,
+ * waiting threads sleep instead of spinning. */
 void sp_cores_limit(uint32_t cores);
 
 /* Returns 0 in the process that loaded the library, and 1 more in each generation of forked

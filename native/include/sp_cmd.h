@@ -76,7 +76,8 @@ struct sp_cmd_timestamp {
 
 /* Progress of a submission that has not ended. */
 struct sp_progress {
-    /* offset of the record that runs; if none has begun, the size of all records */
+    /* offset, among the submission's records, of the record that runs now; if no record has begun,
+     * the size of all records */
     uint64_t running_at;
     uint64_t groups_done; /* number of finished groups of the record that runs */
     /* number of all groups of the record that runs; 0: unknown, or no dispatch */
@@ -91,17 +92,20 @@ enum sp_limits { SP_MAX_ARGS = 48, SP_MAX_STEPS = 512 };
  * scalar arguments. core/abi/extent.py compiles such texts into steps that change one value;
  * native/core/extents.h runs the steps. */
 enum sp_extent_op {
-    /* saves the value that the steps change, for a later SP_EXTENT_POPPED; then loads the
-     * operand */
+    /* saves the current value of the computation, if any, for a later SP_EXTENT_POPPED, then sets
+     * it to the operand */
     SP_EXTENT_PUSH = 1,
-    /* saves the value that the steps change, then loads a span: 0 if n1 or n2 is 0, else (n1-1)*s1
-     * + (n2-1)*s2 + 1. The operands n1, s1, n2, s2 are those of this step and the next three. */
+    /* saves the current value of the computation, then sets it to a span: 0 if n1 or n2 is 0, else
+     * (n1-1)*s1 + (n2-1)*s2 + 1. The operands n1, s1, n2, s2 are those of this step and the next
+     * three. */
     SP_EXTENT_SPAN = 2,
     SP_EXTENT_ADD = 3,
     SP_EXTENT_SUB = 4, /* subtracts, but not below 0 */
     SP_EXTENT_MUL = 5,
     SP_EXTENT_DIV = 6, /* rounds up; a division by 0 is -EINVAL */
-    SP_EXTENT_POPPED = 8 /* added to ADD, SUB, MUL or DIV: the operand is the value saved last */
+    /* added to SP_EXTENT_ADD, SUB, MUL or DIV: the step combines the value saved last with the
+     * current value, as in saved - current; it has no operand of its own */
+    SP_EXTENT_POPPED = 8
 };
 
 /* A step that computes an extent. Its operand is the eight bytes at `offset` of the packed
@@ -122,7 +126,7 @@ struct sp_arg {
     uint32_t is_written;
     /* bits of the element types that a pointer accepts (core/abi/elements.py) */
     uint32_t elements;
-    uint32_t code; /* format letter of a scalar, as in Python's struct module */
+    uint32_t code; /* type of a scalar argument, as a format letter of Python's struct module */
 };
 
 /* A pointer argument and its extent. */
@@ -150,9 +154,9 @@ struct sp_signature {
 int sp_signature_need(const struct sp_signature *sig, uint32_t index, const void *args, uint64_t *need);
 
 /* Checks packed arguments against their signature before anything is submitted. Returns 0; -EFAULT
- * for a null pointer that is not optional; -ERANGE for a buffer shorter than its extent; or an
- * error of sp_signature_need. Writes the index of the wrong argument to `bad` (may be NULL), and
- * the bytes it must cover to `need`. */
+ * for a null pointer that is not optional and whose extent is not 0; -ERANGE for a buffer shorter
+ * than its extent; or an error of sp_signature_need. Writes the index of the wrong argument to
+ * `bad` (may be NULL), and the bytes it must cover to `need`. */
 int sp_signature_check(const struct sp_signature *sig, const void *args, uint32_t *bad, uint64_t *need);
 
 /* Checks that records are well formed: kinds, sizes, alignment of the array and of each record,

@@ -35,7 +35,9 @@ struct sp_tile_plan {
     uint32_t threads;
     uint32_t pack; /* 1: the weights are a packed blob (cpu/gemm/packed.h) */
     uint32_t flags; /* enum sp_plan_flags */
-    uint64_t blob_nbytes; /* size of the memory from the blob's pointer on; set for each launch */
+    /* bytes from the start of the packed weights (the blob) to the end of their memory; set for
+     * each launch */
+    uint64_t blob_nbytes;
 };
 
 /* Bits of sp_tile_plan.flags.
@@ -94,7 +96,8 @@ struct sp_cpu_entry {
     const char *name;
     uint32_t form;
     uint32_t args_nbytes; /* size of the argument struct, padded to 8 */
-    uint32_t isa_mask;    /* bits of the instruction sets that have a variant of their own */
+    /* bit 1 << isa is set for each instruction set for which the kernel has its own variant */
+    uint32_t isa_mask;
 };
 int sp_cpu_entry(uint32_t index, struct sp_cpu_entry *out);
 
@@ -103,9 +106,10 @@ int sp_cpu_entry(uint32_t index, struct sp_cpu_entry *out);
  * disagree. `plan` may be NULL. */
 int sp_cpu_load(struct sp_cpu *dev, const char *name, const struct sp_signature *sig, const struct sp_tile_plan *plan,
                 struct sp_cpu_kernel **out);
-/* Loads a user's kernel from a shared library. Its entry is void entry(const void *args, const
- * uint32_t group[3], const uint32_t group_size[3]). Returns 0, -ENOEXEC if dlopen failed, or
- * -ENOENT without such a symbol. Writes the loader's message to `why`. */
+/* Loads a user's kernel from a shared library. The symbol `entry` must be a function void
+ * entry(const void *args, const uint32_t group[3], const uint32_t group_size[3]). Returns 0,
+ * -ENOEXEC if dlopen failed, or -ENOENT if the library has no symbol `entry`. Writes the loader's
+ * message to `why`. */
 int sp_cpu_load_library(struct sp_cpu *dev, const char *path, const char *entry, const struct sp_signature *sig,
                         char *why, size_t why_nbytes, struct sp_cpu_kernel **out);
 void sp_cpu_unload(struct sp_cpu_kernel *k);
@@ -132,8 +136,9 @@ int64_t sp_cpu_submit(void *queue, const void *records, size_t nbytes, uint64_t 
 /* Copies host memory to `address`, in the calling thread if the queue is idle. Returns the timeline
  * value at which the copy is done, or -errno. `data` may change as soon as the call returns. */
 int64_t sp_cpu_upload(struct sp_cpu_queue *q, uint64_t address, const void *data, uint64_t nbytes);
-/* Waits until half of the queue's work has ended. Returns 0 or -ETIMEDOUT. While a queue is full,
- * launch, run, submit and upload return -EAGAIN and submit nothing. */
+/* Waits until at least half of the queue's unfinished submissions have ended. Returns 0 or
+ * -ETIMEDOUT. While a queue is full, launch, run, submit and upload return -EAGAIN and submit
+ * nothing. */
 int sp_cpu_room(struct sp_cpu_queue *q, uint64_t timeout_ns);
 
 uint64_t sp_cpu_reached(void *queue);

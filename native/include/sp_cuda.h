@@ -17,7 +17,7 @@ struct sp_cuda_memory;
 enum sp_cuda_memory_kind { SP_CUDA_DEVICE = 0, SP_CUDA_HOST = 1, SP_CUDA_SHARED = 2, SP_CUDA_ALONE = 3 };
 
 enum sp_cuda_feature {
-    SP_CUDA_POOLS = 1, /* stream-ordered allocation */
+    SP_CUDA_POOLS = 1, /* the driver can allocate memory in stream order */
     SP_CUDA_GRAPHS = 2,
     SP_CUDA_PARAMS = 4,     /* the driver reports the sizes of a kernel's arguments */
     SP_CUDA_INTEGRATED = 8, /* the GPU has no memory of its own */
@@ -36,8 +36,10 @@ struct sp_cuda_info {
     uint32_t max_threads; /* most threads in a group */
     uint32_t max_group[3];
     uint32_t max_groups[3];
-    uint32_t shared_nbytes; /* most bytes that a group can use */
-    uint32_t plain_shared_nbytes; /* most bytes that a kernel can use without an opt-in */
+    uint32_t shared_nbytes; /* limit of the shared memory of one group, in bytes */
+    /* limit of the shared memory that a kernel may use unless it asks the driver for more, in
+     * bytes */
+    uint32_t plain_shared_nbytes;
     uint32_t l2_nbytes;
     uint32_t clock_khz;
     uint32_t features; /* enum sp_cuda_feature */
@@ -88,16 +90,17 @@ void *sp_cuda_host(const struct sp_cuda_memory *m);
  * kinds. */
 int sp_cuda_export(struct sp_cuda_memory *m);
 void sp_cuda_hold(struct sp_cuda_memory *m);
-/* Drops one reference. When the last reference is dropped, no submission may still use the
- * memory. */
+/* Drops one reference. The caller must make sure that no submission still uses the memory when it
+ * drops the last one. */
 void sp_cuda_free(struct sp_cuda_memory *m);
 
 /* Properties of a loaded kernel. */
 struct sp_cuda_shape {
     uint32_t max_threads;
     uint32_t registers;
-    uint32_t shared_nbytes;  /* static shared memory, without what a launch adds */
-    uint32_t local_nbytes;   /* spilled registers, per thread */
+    /* bytes of shared memory that the kernel itself declares; a launch may add more */
+    uint32_t shared_nbytes;
+    uint32_t local_nbytes;   /* bytes of local memory per thread, for spilled registers */
     uint32_t binary_version; /* 90 stands for compute capability 9.0 */
 };
 

@@ -27,8 +27,8 @@ struct sp_dl_egl {
     char extensions[4096]; /* EGL's client extensions */
 };
 
-/* Return the default search order: names for the loader or paths, one a line. A `paths` of NULL
- * means this list. */
+/* These functions return the default search order of driver libraries: library names or paths, one
+ * a line. A `paths` of NULL means this list. */
 const char *sp_dl_cuda_paths(void);
 const char *sp_dl_egl_paths(void);
 

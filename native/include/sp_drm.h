@@ -109,8 +109,8 @@ struct drm_syncobj_transfer {
     uint32_t pad;
 };
 
-/* Timeouts are absolute times of CLOCK_MONOTONIC. Linux before 6.6 ignores deadline_nsec and its
- * flag. */
+/* timeout_nsec is an absolute time of CLOCK_MONOTONIC. Linux before 6.6 ignores the member
+ * deadline_nsec and the flag DRM_SYNCOBJ_WAIT_FLAGS_WAIT_DEADLINE. */
 struct drm_syncobj_wait {
     uint64_t handles;
     int64_t timeout_nsec;

@@ -43,11 +43,12 @@ struct sp_egl_info {
     uint32_t max_group_size[3];
     uint32_t max_invocations;
     uint32_t max_shared_nbytes;
-    uint32_t max_bindings; /* most pointer arguments of a kernel */
-    uint32_t max_blocks;   /* most storage blocks of a shader */
+    uint32_t max_bindings; /* largest number of pointer arguments that a kernel can have */
+    uint32_t max_blocks;   /* largest number of storage blocks that a shader can use */
     uint32_t offset_alignment;
-    uint64_t max_block_nbytes; /* most bytes that one pointer can reach */
-    uint64_t memory_nbytes;    /* 0: unknown */
+    /* limit of the bytes that a kernel can reach through one pointer argument */
+    uint64_t max_block_nbytes;
+    uint64_t memory_nbytes;    /* size of the device's memory; 0: unknown */
     char vendor[128];
     char renderer[256];
     char version_text[256];
@@ -61,7 +62,7 @@ struct sp_egl_kernel;
  * without a context; -ENOTSUP if GL is too old; -ENOMEM or -ETIMEDOUT. Writes the reason of a
  * failure to `why`. */
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
-/* Closes the device after its last queue is closed, or at once if it has none. Returns 0, or
+/* Closes the device when its last queue is closed, or at once if no queue is open. Returns 0, or
  * -ETIMEDOUT if the driver does not return. The handle is invalid in any case. The EGL display
  * stays initialised. */
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
@@ -79,14 +80,15 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address);
  * buffer first copies the file's bytes to the buffer. After its run it copies them back. The caller
  * keeps the descriptor. */
 int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
-/* Gives the address of the memory in this process, which is valid while the buffer lives. */
+/* Gives the address in this process of the buffer at device address `address`. It is valid until
+ * the buffer is freed. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
 
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
 /* Loads a kernel. `scalars` has a letter for each scalar argument: f float, d double, i int32,
- * u uint32, I int64, U uint64. Returns 0; -ENOEXEC, with the driver's log or the difference of
- * shader and signature in `why`; -ESTALE if the driver does not accept this binary, or no longer
- * does. */
+ * u uint32, I int64, U uint64. Returns 0. Returns -ENOEXEC with a text in `why`: the driver's log,
+ * or how shader and signature differ. Returns -ESTALE if `source` is a saved binary that the driver
+ * does not accept. */
 int sp_egl_load(struct sp_egl *dev, uint32_t image, const void *source, size_t nbytes, uint32_t format,
                 const char *entry, const struct sp_signature *sig, const char *scalars, char *why, size_t why_nbytes,
                 struct sp_egl_kernel **out);
@@ -118,9 +120,9 @@ int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);
-/* Transfers. upload copies host memory to the device; `data` may change when the call returns.
- * download copies from the device; `data` must live until the timeline reaches the value that
- * download returned. */
+/* sp_egl_upload copies host memory to the device; `data` may change when the call returns.
+ * sp_egl_download copies from the device; `data` must live until the timeline reaches the value
+ * that sp_egl_download returned. */
 int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data, uint64_t nbytes);
 int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, uint64_t nbytes);
 

@@ -53,14 +53,16 @@ struct sp_emu_options {
     uint32_t lenient; /* bits of enum sp_emu_lenient; 0: strict */
     /* number of host threads that execute one dispatch; default 1, which is deterministic */
     uint32_t threads;
-    uint32_t kms_minor;    /* KMS version of cards whose options (`chips`) name none; default 54 */
+    /* minor KMS version of cards whose text in `chips` names none; default 54 */
+    uint32_t kms_minor;
     uint32_t recovery;     /* enum sp_emu_recovery */
     uint64_t job_limit_ns; /* time limit of a job; default 10 s */
-    /* longest random delay of a job's start, and again of its completion; default 0 */
+    /* upper limit of two random delays of each job, before it starts and before its end becomes
+     * visible; default 0 */
     uint64_t delay_ns;
     uint64_t seed; /* seed of the random delays */
-    /* VRAM, CPU-visible VRAM and GTT of cards whose options (`chips`) do not give them; default:
-     * those of the chip */
+    /* vram_nbytes, visible_nbytes, gtt_nbytes: sizes of VRAM, CPU-visible VRAM and GTT, for cards
+     * whose text in `chips` does not give them. Default: those of the chip. */
     uint64_t vram_nbytes;
     uint64_t visible_nbytes;
     uint64_t gtt_nbytes;
@@ -115,7 +117,6 @@ struct sp_emu_live {
 };
 void sp_emu_live_counts(struct sp_emu_machine *machine, struct sp_emu_live *out);
 
-/* Injection of errors, and inspection. Each function returns 0 or -EINVAL. */
 /* Makes the next `count` ioctls with number `nr` (0x00..0xff; bits 0-7 of the request) fail with
  * -error before they do anything. */
 int sp_emu_fail_ioctl(struct sp_emu_machine *machine, uint32_t nr, uint32_t count, int error);
@@ -128,7 +129,7 @@ int sp_emu_fault_next_job(struct sp_emu_machine *machine, uint32_t card, uint64_
 int sp_emu_reset_card(struct sp_emu_machine *machine, uint32_t card, uint32_t vram_lost);
 /* Removes a card: every ioctl returns -ENODEV, and every fence signals with -ENODEV. */
 int sp_emu_unplug_card(struct sp_emu_machine *machine, uint32_t card);
-/* With `hold` 1, jobs wait before they start, until a call with `hold` 0. */
+/* With `hold` 1, no job of this card starts, until a call with `hold` 0. */
 int sp_emu_hold_jobs(struct sp_emu_machine *machine, uint32_t card, uint32_t hold);
 
 /* What a planned injection does. */
@@ -139,7 +140,8 @@ enum sp_emu_action {
     SP_EMU_DO_HANG,     /* the job hangs; `value` is an enum sp_emu_recovery */
     SP_EMU_DO_FAULT,    /* the job first reads unmapped memory at `value` */
     SP_EMU_DO_SLOW,     /* the job takes `value` times as long */
-    /* one dword that the job changed, picked by `seed`, is xored with `value` */
+    /* one dword that the job has written, chosen at random by the injection's `seed`, is xored with
+     * `value` */
     SP_EMU_DO_CORRUPT,
     SP_EMU_ACTIONS
 };
@@ -150,7 +152,9 @@ enum sp_emu_action {
  * SP_EMU_DO_CORRUPT skips a job that changed no memory and applies to the next job. Changes in the
  * page of a job's FENCE chunk do not count. */
 struct sp_emu_planned {
-    uint32_t action; /* enum sp_emu_action; FAIL: only for ioctls; HANG to CORRUPT: only for jobs */
+    /* an enum sp_emu_action; SP_EMU_DO_FAIL is only for ioctls, and SP_EMU_DO_HANG to
+     * SP_EMU_DO_CORRUPT are only for jobs */
+    uint32_t action;
     uint32_t of_jobs;
     /* number of the first ioctl or job that the injection changes; 1: the next one */
     uint64_t at;
@@ -170,7 +174,8 @@ enum sp_emu_flaw {
     SP_FLAW_OPEN = 0, /* opening the card's render node fails with -a */
     SP_FLAW_DRIVER,   /* VERSION names another driver */
     SP_FLAW_FAMILY,   /* DEV_INFO reports family `a`, external_rev `b` (0: the chip's own) */
-    SP_FLAW_CHIP,     /* GFX, COMPUTE report IP version `a`: major << 16 | minor << 8 | revision */
+    /* HW_IP_INFO reports IP version `a` for GFX and COMPUTE: major << 16 | minor << 8 | revision */
+    SP_FLAW_CHIP,
     SP_FLAW_RING,     /* engine `a` (AMDGPU_HW_IP_*) is off */
     /* GET_CAP of capability `a` (DRM_CAP_*) returns 0. If `a` is DRM_CAP_SYNCOBJ, the ioctls of
      * syncobjs return -EOPNOTSUPP, too. */
@@ -183,9 +188,11 @@ enum sp_emu_flaw {
     SP_FLAW_FREQUENCY, /* DEV_INFO reports `a` as gpu_counter_freq */
     SP_FLAW_VA,        /* GEM_VA refuses addresses below `a` */
     SP_FLAW_DIRTY,     /* new memory is not cleared */
-    /* in domain `a`, bit b % 32 of the dword at b / 32 * 4 of each BO is stuck at 1 */
+    /* Bit b % 32 of the dword at offset b / 32 * 4 of each BO is stuck at 1, if the BO is in memory
+     * domain `a` (AMDGPU_GEM_DOMAIN_*). */
     SP_FLAW_BIT,
-    SP_FLAW_LINE,      /* in domain `a`, address line `b` (12 or more) is stuck at 0 */
+    /* in memory domain `a` (AMDGPU_GEM_DOMAIN_*), address line `b` (12 or more) is stuck at 0 */
+    SP_FLAW_LINE,
     SP_FLAW_FENCE,     /* no job writes its sequence number to the BO of its FENCE chunk */
     SP_FLAW_INTERRUPT, /* a job's end raises no interrupt, so waits time out */
     /* once the card has recovered, except by SP_EMU_RECOVER_SOFT, every submission to it returns
@@ -196,7 +203,8 @@ enum sp_emu_flaw {
     /* jobs on the engines of mask `a` (1 << AMDGPU_HW_IP_*) ignore their dependencies */
     SP_FLAW_DEPENDENCY,
     SP_FLAW_SDMA_FILL, /* the value of an SDMA fill is xored with `a` */
-    SP_FLAW_SDMA_COPY, /* bit `b` of the byte at `a` of each SDMA copy is flipped */
+    /* each SDMA copy flips bit `b` of the byte at offset `a` of its destination */
+    SP_FLAW_SDMA_COPY,
     SP_FLAW_WRITE_DATA, /* data that a WRITE_DATA packet writes is xored with `a` */
     SP_FLAW_COPY_DATA, /* data that a COPY_DATA packet copies is xored with `a` */
     SP_FLAW_WAIT,     /* WAIT_REG_MEM and POLL_REGMEM do not wait */
@@ -211,9 +219,11 @@ enum sp_emu_flaw {
     SP_FLAW_SLOTS,    /* an engine has 1/a of the scratch slots that TMPRING_SIZE gives it */
     /* the copy engine hangs at the GCR_REQ that the kernel driver emits for EMIT_MEM_SYNC */
     SP_FLAW_MEM_SYNC,
-    /* packets skip the invalidations of mask `a` (bits of GCR: 1 I, 2 K, 4 V, 8 GL1, 16 GL2) */
+    /* packets do not invalidate the caches of mask `a`: 1 instruction cache, 2 scalar cache, 4
+     * vector L0, 8 GL1, 16 GL2 */
     SP_FLAW_GCR,
-    /* a copy of the copy engine runs after the next copy, whatever packets are between them */
+    /* the copy engine runs a copy only after the copy that follows it, even if other packets are
+     * between the two */
     SP_FLAW_OVERTAKE,
     SP_FLAWS
 };
@@ -230,18 +240,22 @@ enum sp_emu_fault_kind {
     SP_FAULT_PACKET,        /* an unknown packet, or one with a wrong length */
     SP_FAULT_RESERVED,      /* a reserved bit is set in a packet, register or instruction */
     SP_FAULT_REGISTER,      /* a register that a user must not write on this generation */
-    SP_FAULT_IB,            /* an unaligned or unpadded IB */
+    /* an IB that is unaligned, empty or nested too deeply, or that ends inside a packet */
+    SP_FAULT_IB,
     SP_FAULT_DISPATCH,      /* the registers describe no dispatch that could be launched */
     SP_FAULT_OPCODE,        /* an instruction that does not exist, or that the emulator lacks */
     SP_FAULT_OPERAND,       /* an operand that the instruction cannot have */
-    SP_FAULT_UNINITIALISED, /* an undefined value is used, or a register before its s_waitcnt */
+    /* A wave or packet uses an undefined value, or a wave reads a register before the s_waitcnt of
+     * the load that writes it. */
+    SP_FAULT_UNINITIALISED,
     SP_FAULT_ALIGNMENT,
     SP_FAULT_LDS,     /* an access beyond the LDS allocation */
-    SP_FAULT_TRAP,    /* s_trap, s_sethalt */
+    SP_FAULT_TRAP,    /* a wave executed s_trap or s_sethalt */
     SP_FAULT_TIMEOUT, /* the job exceeded its time limit */
     SP_FAULT_STALE,   /* a cache holds stale code */
     SP_FAULT_ORDER,   /* unordered packets or jobs touch the same bytes */
-    SP_FAULT_RACE     /* two unordered accesses, at least one of them a write */
+    /* two waves access the same bytes unordered, and at least one of them writes */
+    SP_FAULT_RACE
 };
 
 /* The last fault of a card. The fields are those of struct sp_emu_fault (native/emu/fault.h). */
@@ -270,11 +284,15 @@ enum sp_emu_bus { SP_BUS_CODE = 0, SP_BUS_SCALAR, SP_BUS_PACKETS, SP_BUS_DATA, S
 /* Counters of a card's caches. All are 0 if the card is lenient about caches. GL2 fetches 1 KiB of
  * memory at a time. */
 struct sp_emu_caches {
-    uint64_t invalidations[5]; /* of the instruction cache, scalar cache, vector L0, GL1, GL2 */
+    /* number of invalidations of the instruction cache, scalar cache, vector L0, GL1 and GL2, in
+     * this order */
+    uint64_t invalidations[5];
     /* GL2 flushes by packets (GL2_WB) and by EMIT_MEM_SYNC; flushes of the kernel driver's fences
      * are not counted */
     uint64_t flushes;
-    uint64_t write_backs;  /* flushes and fences that found dirty bytes */
+    /* number of flushes, and of the kernel driver's fences, at which GL2 had dirty bytes to write
+     * back */
+    uint64_t write_backs;
     uint64_t written_back; /* bytes that GL2 wrote back to memory */
     uint64_t fetched;      /* bytes that GL2 fetched from memory */
     /* part of `fetched` that a card with memory of its own fetched from GTT */
@@ -286,8 +304,8 @@ struct sp_emu_caches {
 int sp_emu_cache_counts(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_caches *out);
 /* Adds `times` evictions to those that NUM_EVICTIONS reports for a card. */
 int sp_emu_evict(struct sp_emu_machine *machine, uint32_t card, uint64_t times);
-/* Gives how many pages of userptrs the emulated kernel driver has checked for submissions to this
- * card: all pages of each listed userptr. */
+/* Gives the number of userptr pages that the emulated kernel driver has checked for submissions to
+ * this card. A submission checks all pages of each userptr in its BO list. */
 int sp_emu_userptr_pages(struct sp_emu_machine *machine, uint32_t card, uint64_t *out);
 int sp_emu_last_fault(struct sp_emu_machine *machine, uint32_t card, struct sp_emu_fault_report *out);
 

@@ -5,7 +5,8 @@
 #include "sp_base.h"
 
 /* A decoded instruction: a copy of struct sp_inst (native/emu/isa/inst.h) without the members for
- * image instructions. The members are wider here, so that every compiler lays them out alike. */
+ * image instructions. The members here are wider than there, so that every compiler lays them out
+ * alike. */
 struct sp_emu_inst {
     uint32_t op, format, ndw, reserved;
     uint32_t dst, sdst, src[3], sbase, soffset;
@@ -22,7 +23,8 @@ struct sp_emu_inst {
  * -EILSEQ for invalid code, with the reason in `why`; -ENODATA if the code is cut short. */
 int sp_emu_decode(uint32_t generation, const uint32_t *words, uint32_t count, struct sp_emu_inst *out, char *why,
                   uint32_t why_nbytes);
-/* Return the names of instructions and formats by number; NULL past the last one. */
+/* These two functions return the name of an instruction or encoding format by its number, or NULL
+ * past the last number. */
 const char *sp_emu_op_name(uint32_t op);
 const char *sp_emu_format_name(uint32_t format);
 #endif

@@ -11,8 +11,8 @@
 struct sp_kmd_ops {
     void *self; /* state of the implementation, passed as the first argument */
     int (*ioctl)(void *self, int fd, uint32_t request, void *arg);
-    /* Returns the address. An error is -errno, in the last page of the address space, as the kernel
-     * itself returns it. */
+    /* Returns the mapping's address, or -errno. As in the kernel, a -errno is told from an address
+     * by its value: it lies in the last page of the address space. */
     int64_t (*mmap)(void *self, uint64_t nbytes, int prot, int flags, int fd, uint64_t offset);
     int (*munmap)(void *self, void *address, uint64_t nbytes);
     int (*close)(void *self, int fd);

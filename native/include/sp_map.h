@@ -32,7 +32,9 @@ enum sp_map_op {
     SP_MAP_COS = 19,
     SP_MAP_FLOOR = 20,
     SP_MAP_SQUARE = 21,
-    SP_MAP_LT = 22, /* comparisons give 1 or 0 in the type of their operands; NaN equals nothing */
+    /* LT to NE, the comparisons, give 1 or 0 in the type of their operands. EQ is 0 if an operand
+     * is NaN. */
+    SP_MAP_LT = 22,
     SP_MAP_LE = 23,
     SP_MAP_GT = 24,
     SP_MAP_GE = 25,
@@ -40,12 +42,13 @@ enum sp_map_op {
     SP_MAP_NE = 27,
     SP_MAP_WHERE = 28, /* operands: condition, value if it is nonzero, value if it is 0 */
     SP_MAP_OPS = 29,   /* one more than the last op of the portable language of maps */
-    /* Only the lowered language, which the kernel fused_map runs, has the ops below. */
+    /* The ops from here on exist only in the lowered language, which the cpu's kernel fused_map
+     * runs. */
     SP_MAP_FMA = 29,     /* a * b + c, rounded once if the instruction set can */
     SP_MAP_FMS = 30,     /* a * b - c */
     SP_MAP_FNMA = 31,    /* c - a * b */
-    /* converts operand a to the instruction's type; c is the type of a; rules: at enum
-     * sp_map_kind */
+    /* converts operand a to the type of the instruction; operand c is the type of a; the rules are
+     * at enum sp_map_kind below */
     SP_MAP_CONVERT = 32,
     SP_MAP_LOWERED_OPS = 33
 };
@@ -72,15 +75,16 @@ enum sp_map_type {
     SP_MAP_BF16 = 7,
     SP_MAP_TYPES = 8
 };
-/* The rules of SP_MAP_CONVERT: A conversion between integer types wraps around. A conversion from
- * f64 to u8 truncates, then wraps around. The other conversions of a real type to an integer type
- * make truth values, as all conversions to bool do: 1 if the value is not 0, else 0. */
+/* Rules of the op SP_MAP_CONVERT. Integer to integer wraps around. f64 to u8 truncates, then wraps
+ * around. Any other conversion of a floating-point type to an integer type gives a truth value, 1
+ * if the number is not 0, else 0. All conversions to bool give truth values, too. */
 /* Kinds of operands: a register, an input or a constant. */
 enum sp_map_kind { SP_MAP_KIND_REGISTER = 0, SP_MAP_KIND_INPUT = 1, SP_MAP_KIND_CONST = 2 };
 enum sp_map_lowered { SP_MAP_INSN_WORDS = 4, SP_MAP_REGISTERS = 4096, SP_MAP_DIMS = 8 };
 
 struct sp_map_words {
-    uint32_t head; /* op | type << 8 | register << 16 */
+    /* op | type << 8 | register << 16, where `register` gets the instruction's result */
+    uint32_t head;
     uint32_t a, b, c;
 };
 
@@ -95,17 +99,19 @@ enum sp_map_fold {
     SP_MAP_FOLDS = 5
 };
 
-/* The geometry of a fused map, as int64s: first these values, then the `ndim` sizes of the
- * iteration space. Then y and x0 to x7 each have a type, the byte offset of the first element from
- * the pointer, and `ndim` strides in bytes. If the fused map also reduces (enum sp_map_fold), it
- * writes [outer, inner] contiguously, and y's strides are 0. */
+/* The geometry of a fused map is an array of int64. It begins with the values of this enum, then
+ * the `ndim` sizes of the iteration space. Then follow, for the output y and for each input x0 to
+ * x7: a type, the byte offset of the first element from the pointer, and `ndim` strides in bytes.
+ * If the fused map also reduces (enum sp_map_fold), it writes [outer, inner] contiguously, and y's
+ * strides are 0. */
 enum sp_map_geometry {
     SP_MAP_GEO_NDIM = 0,
     SP_MAP_GEO_FOLD = 1,
     SP_MAP_GEO_OUTER = 2,
     SP_MAP_GEO_N = 3,
     SP_MAP_GEO_INNER = 4,
-    SP_MAP_GEO_STREAM = 5, /* 1: y is larger than the caches and is not read again soon */
+    /* 1: the output y is larger than the caches and is not read again soon */
+    SP_MAP_GEO_STREAM = 5,
     SP_MAP_GEO_HEAD = 6
 };
 #endif

@@ -7,7 +7,8 @@
 /* What hot/launch/pack.c must know of a kernel to pack its launches. Made when the kernel is
  * loaded. */
 struct sp_packing {
-    struct sp_cmd_dispatch head; /* a dispatch of one group of the kernel's own size */
+    /* dispatch record of a launch with one group of the kernel's own group size */
+    struct sp_cmd_dispatch head;
     /* number of axes that the kernel's grid has; the other axes have size 1 */
     uint32_t dims;
     uint32_t is_routine;
@@ -18,7 +19,7 @@ struct sp_packing {
     /* number of extent steps of each grid axis; sig.steps has these steps after those of the
      * pointers */
     uint32_t nsteps[3];
-    uint64_t most_threads; /* most threads in a group */
+    uint64_t most_threads;
     uint64_t most_shared;
     struct sp_signature sig;
 };
@@ -27,10 +28,10 @@ struct sp_packing {
  * launch, its index comes with the reason. The options are 0 groups, 1 group_size, 2 shared.
  * core/launch_errors.py makes the message. */
 enum sp_refusal {
-    SP_REFUSED_KERNEL = 1, /* not a kernel */
+    SP_REFUSED_KERNEL = 1,
     SP_REFUSED_KERNEL_CLOSED,
     SP_REFUSED_KERNEL_ELSEWHERE,
-    SP_REFUSED_COUNT, /* wrong number of arguments */
+    SP_REFUSED_COUNT, /* the launch has too many or too few arguments */
     SP_REFUSED_NUMBER, /* an argument is not a number */
     SP_REFUSED_RANGE,
     SP_REFUSED_POINTER, /* an argument is not a pointer */
@@ -38,8 +39,10 @@ enum sp_refusal {
     SP_REFUSED_ELSEWHERE,
     SP_REFUSED_ELEMENTS,
     SP_REFUSED_READONLY,
-    SP_REFUSED_WORD, /* groups or group_size is no int and no tuple of ints, or shared is no int */
-    SP_REFUSED_AXES, /* no axis, or more than three axes */
+    /* the option groups or group_size is neither an int nor a tuple of ints, or shared is not an
+     * int */
+    SP_REFUSED_WORD,
+    SP_REFUSED_AXES, /* groups or group_size is a tuple of no items, or of more than three */
     SP_REFUSED_NO_GROUPS,
     /* group_size is given without groups, and is not the kernel's own; the grid follows from the
      * arguments only for the kernel's own group size */

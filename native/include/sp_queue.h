@@ -14,18 +14,20 @@
 
 enum sp_queue_flags { SP_QUEUE_TIMING = 1 };
 
-/* The functions of a backend. Each queue begins with a pointer to them, so that C code calls the
- * right backend. Python calls them by their own names, such as sp_cpu_launch. */
+/* struct sp_functions: the functions of one backend. Each queue begins with a pointer to its
+ * backend's struct, through which C code calls them. Python calls the functions by their own names,
+ * such as sp_cpu_launch. */
 struct sp_prepared;
 struct sp_functions {
     int64_t (*launch)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
-    /* Launches a dispatch record that differs only in addresses from a record that `check`
-     * accepted. NULL: use `launch`. */
+    /* Launches a dispatch record that differs only in addresses from a record that the function
+     * `check` below accepted. NULL: callers use `launch`. */
     int64_t (*again)(void *queue, const void *record, size_t nbytes, uint64_t epoch);
     int64_t (*submit)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     int64_t (*run)(struct sp_prepared *p);
-    /* Submits again records that the queue has had before. Returns the timeline value, or 0 if
-     * nothing was done. Never blocks, because the caller holds the GIL. NULL: not supported. */
+    /* Submits records that were submitted to this queue before. Returns the new timeline value, or
+     * 0 if it submitted nothing. Never blocks, because the caller holds the GIL. NULL: the backend
+     * does not support this. */
     int64_t (*resend)(void *queue, const void *records, size_t nbytes, uint64_t epoch);
     uint64_t (*submitted)(const void *queue);
     uint64_t (*reached)(void *queue);
@@ -47,19 +49,19 @@ struct sp_handle {
     const struct sp_functions *functions;
 };
 
-/* Returns the epoch of a device. A `device` or `queue` here may be of any backend: a struct sp_cpu
- * and a struct sp_cpu_queue, for example. */
+/* Returns the epoch of a device. In all functions of this header, `device` or `queue` may be of any
+ * backend, such as a struct sp_cpu and a struct sp_cpu_queue. */
 uint64_t sp_device_epoch(const void *device);
 /* Advances the epoch and returns the new epoch. */
 uint64_t sp_device_advance(void *device);
 
 /* Returns the newest submitted timeline value. Never blocks. */
 uint64_t sp_queue_submitted(const void *queue);
-/* Waits until no launch is between its check of the epoch and its submission. Then returns the
- * newest submitted value. */
+/* Waits until no launch on this queue is between its check of the epoch and its submission. Then
+ * returns the newest submitted timeline value. */
 uint64_t sp_queue_settled(void *queue);
-/* Gives start and end of a submission on a timing queue. Returns 0; -ECHILD in a forked child;
- * -ENOENT if the times were never kept or are no longer kept. */
+/* Gives start and end of a submission on a timing queue (SP_QUEUE_TIMING). Returns 0; -ECHILD in a
+ * forked child; -ENOENT if the times were never recorded or are no longer kept. */
 int sp_queue_times(void *queue, uint64_t value, uint64_t *start_ns, uint64_t *end_ns);
 /* Returns the error with which the reached `value` ended: 0 or -errno. Returns -ECHILD in a forked
  * child. Does not mark the error as reported. */

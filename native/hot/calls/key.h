@@ -1,4 +1,4 @@
-/* The keys of the call table. */
+/* The keys by which the call table finds the row of an earlier call. */
 #ifndef SP_HOT_KEY_H
 #define SP_HOT_KEY_H
 #include "hot/numpy/ndarray.h"
@@ -31,10 +31,10 @@ int hot_key_of(PyObject *site, PyObject *const *values, size_t nvalues, uint64_t
 /* Adds the function `call_key` and the base class of ops.Constant to the module. Returns 0, or -1
  * with an exception. */
 int hot_keys(PyObject *module);
-/* Returns 1 if a value can be kept and compared later: None, a bool, int or str, or a tuple of such
- * values. */
+/* Returns 1 if a row may store a value, to compare it with the arguments of later calls: None, a
+ * bool, int or str, or a tuple of such values. */
 int hot_is_plain(PyObject *value, int depth);
-/* Returns 1 if `given` is equal to `kept`, which is plain, in type and value: True and 1.0 are not
- * 1. A list may stand for a tuple. */
+/* Returns 1 if `given` has the same type and value as `kept`, which hot_is_plain has accepted. True
+ * and 1.0 are not the same as 1. A list may stand for a tuple. */
 int hot_means(PyObject *kept, PyObject *given);
 #endif

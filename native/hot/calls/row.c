@@ -26,7 +26,7 @@ PyTypeObject *hot_row_type;
  * block of constants. */
 struct call {
     _Alignas(16) char record[MOST_NBYTES + HOT_CHUNK];
-    PyObject *result, *block; /* new references, or NULL */
+    PyObject *result, *block; /* this struct owns one reference to each, unless it is NULL */
 };
 
 static uint64_t word(const char *record, uint32_t at)
@@ -68,8 +68,8 @@ static int overlaps(const struct hot_row *row, const char *record)
     return 0;
 }
 
-/* Returns the block of constants of this call as a bytes object, or NULL. The launch may end after
- * the call does; a Python object can be kept alive until then. */
+/* Returns a new bytes object with the block of constants for this call, or NULL. A Python object,
+ * because `hold` can keep it alive until the launch has ended, even if the call ends earlier. */
 static PyObject *block_of(const struct hot_row *row, PyObject *const *values)
 {
     PyObject *const made = PyBytes_FromStringAndSize(row->block, row->block_nbytes);
@@ -88,7 +88,8 @@ static int is_array(PyObject *value)
     return Py_TYPE(value) == hot_ndarray_type;
 }
 
-/* Gives the address of a pointer argument's memory. Returns 0 if the memory is closed. */
+/* Writes the address of a pointer argument's memory to `at` and returns 1, or returns 0 if the
+ * memory is closed. */
 static int memory_of(const struct hot_row *row, const struct call *c, PyObject *const *values,
                      const struct hot_patch *p, uint64_t *at)
 {
@@ -104,8 +105,9 @@ static int memory_of(const struct hot_row *row, const struct call *c, PyObject *
     return 1;
 }
 
-/* Fills in everything before the launch: result, constants, record. Returns 0, perhaps with an
- * exception, if Python must make the call. */
+/* Fills in `c` before the launch: the result, the block of constants and the command record.
+ * Returns 1, or 0 if this row cannot make the call, with or without an exception. The operation's
+ * Python code then makes the call. */
 static int fill(const struct hot_row *row, PyObject *const *values, struct call *c)
 {
     PyObject *const given = row->out < 0 || values[row->out] == Py_None ? NULL : values[row->out];
@@ -117,7 +119,8 @@ static int fill(const struct hot_row *row, PyObject *const *values, struct call 
         return 0;
     if (row->nnumbers && !(c->block = block_of(row, values)))
         return 0;
-    /* a call of memcpy for the whole record would cost as much as this function */
+    /* in pieces of a fixed size, which the compiler copies inline: one call of memcpy for the whole
+     * record would take as long as the rest of this function */
     for (Py_ssize_t i = 0; i < row->record_nbytes; i += HOT_CHUNK)
         memcpy(c->record + i, row->record + i, HOT_CHUNK);
     for (size_t i = 0; i < row->npatches; i++) {
@@ -147,13 +150,15 @@ static int hold(const struct hot_row *row, const struct call *c, PyObject *const
     return 0;
 }
 
-/* Launches the record. Returns its timeline value, or 0 or less if the queue refused it. Sets
- * *unfinished to 1 unless the launch has ended without error. */
+/* Launches the command record of `c`. Returns the launch's timeline value, or a number <= 0 if the
+ * queue refused the record. Sets *unfinished to 1 unless the launch has already ended without
+ * error. */
 static int64_t launch(const struct hot_row *row, const struct call *c, uint64_t epoch, int waits, int *unfinished)
 {
     struct sp_handle *const queue = row->queue->handle;
     const struct sp_functions *const call = queue->functions;
-    /* a brief call keeps the GIL, because releasing the GIL takes a tenth of the call's time */
+    /* A row's call is brief if it takes little time. It keeps the GIL, because releasing the GIL
+     * would take a tenth of the call's time. */
     const int brief = row->brief && call->brief;
     const size_t nbytes = (size_t)row->record_nbytes;
     int64_t value;
@@ -172,7 +177,9 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
                       int waits)
 {
     struct call c;
-    uint64_t epoch; /* read before any object is checked */
+    /* read before any object is checked: if an object is closed after its check, the device's epoch
+     * has changed, and the queue refuses the launch */
+    uint64_t epoch;
     c.result = c.block = NULL;
     if (!device)
         device = row->queue->device;
@@ -184,7 +191,8 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
     const int64_t value = fill(row, values, &c) ? launch(row, &c, epoch, waits, &unfinished) : 0;
     PyObject *made = NULL;
     if (value <= 0)
-        PyErr_Clear(); /* the Python code raises a better error itself */
+        /* the operation's Python code now makes the call, and raises an error with more details */
+        PyErr_Clear();
     else if (!unfinished || (!waits && !row->holds) || hold(row, &c, values, nvalues, value, waits) == 0)
         made = waits ? (Py_INCREF(c.result), c.result) : hot_fence_of(row->queue, value);
     Py_XDECREF(c.result);
@@ -192,9 +200,8 @@ PyObject *hot_row_run(struct hot_row *row, PyObject *device, const uint64_t *giv
     return made;
 }
 
-/* ---- making a row ---- */
-
-/* Returns 1 if the row's record launches the row's kernel and the queue would accept the record. */
+/* Returns 1 if the row's command record names the row's kernel, and the queue's check accepts the
+ * record. */
 static int is_taken(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -205,8 +212,9 @@ static int is_taken(const struct hot_row *row)
            queue->functions->check(queue, row->record, (size_t)row->record_nbytes) >= 0;
 }
 
-/* Returns 1 if each pointer of the record that covers memory has a struct hot_patch. After the
- * arguments, the record has one number per pointer: how many bytes the pointer covers. */
+/* Returns 1 if the row has as many hot_patch structs as its command record has pointers that are
+ * not null. In the record, the kernel's arguments are followed by one number per pointer: the bytes
+ * of its memory, 0 for a null pointer. */
 static int is_patched(const struct hot_row *row)
 {
     struct sp_cmd_dispatch head;
@@ -255,8 +263,9 @@ static int is_sound(const struct hot_row *row, PyObject *const *values, size_t n
     return sound;
 }
 
-/* Row(values, fixed): makes a row. `values` has the arguments of the call. `fixed` is a tuple that
- * owns what the row reads. Returns None if the key of the call would be too long. */
+/* Row(values, fixed): makes a row. `values` is the tuple of the call's arguments. `fixed` is a
+ * tuple with the contents of the row, which the row keeps alive. Returns None if the key of the
+ * call would be too long. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *values, *fixed, *site, *all[HOT_MOST_VALUES];
@@ -301,8 +310,8 @@ static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)
     made->holds = 0;
     for (size_t i = 0; i < made->npatches; i++)
         made->holds |= made->patches[i].source != HOT_FIXED && !(made->patches[i].flags & HOT_POINTER);
-    /* a pointer that the row keeps may point into a numpy array's memory, which only the row keeps
-     * alive: then an unfinished launch must keep the row */
+    /* A pointer object in `kept` may refer to memory of a numpy array (HOT_BORROWED_BIT). Only the
+     * row keeps this array alive, so an unfinished launch must keep the row. */
     for (Py_ssize_t i = 0; i < PyTuple_Size(made->kept); i++) {
         const struct hot_pointer *const kept = (const void *)PyTuple_GetItem(made->kept, i);
         made->holds |= (kept->elements & HOT_BORROWED_BIT) != 0;

@@ -10,23 +10,24 @@ static const uint64_t MIX = 0x9e3779b97f4a7c15u, STEP = 0xc2b2ae3d27d4eb4eu;
 
 struct hot_table {
     PyObject_HEAD
-    PyObject *rows; /* a set-associative cache: WAYS places for each set; None: a free place */
+    /* a Python list, used as a set-associative cache: each set has WAYS places; a free place has
+     * None */
+    PyObject *rows;
     size_t nsets;   /* number of sets, a power of two */
     unsigned next;
 };
 
 PyTypeObject *hot_table_type;
 
-/* ---- finding a row ---- */
-
-/* Returns the index in `rows` where the set begins that may hold a key. The table of a prepared
- * call has only one set. */
+/* Returns the index in `rows` of the first place of a key's set. Only this set can have a row with
+ * the key. The table of a prepared call has a single set. */
 static Py_ssize_t set_of(const struct hot_table *t, const struct hot_key *key)
 {
     uint64_t sum = (uint64_t)(uintptr_t)key->site, factor = MIX;
     if (t->nsets == 1)
         return 0;
-    /* the products do not depend on each other, so the CPU can compute several at a time */
+    /* no product needs the result of another one, so the CPU can compute several products at a
+     * time */
     for (size_t i = 0; i < key->nwords; i++, factor += STEP)
         sum += key->words[i] * factor;
     return (Py_ssize_t)(WAYS * ((sum ^ sum >> 32) & (t->nsets - 1)));
@@ -104,10 +105,9 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     Py_RETURN_NONE;
 }
 
-/* ---- adding a row ---- */
-
-/* put(row): puts a row in the table. It replaces the row of an equal call. If there is none, it
- * takes a free place. If no place is free, it replaces another row. */
+/* put(row): adds a row to this call table. It replaces the row of an equal call. If the table has
+ * none, the row takes a free place of its set. If the set is full, it replaces another row of the
+ * set. */
 static PyObject *put(PyObject *self, PyObject *given)
 {
     struct hot_table *const t = (void *)self;
@@ -130,11 +130,10 @@ static PyObject *put(PyObject *self, PyObject *given)
     Py_INCREF(old);
     PyList_SetItem(t->rows, at, given);
     Py_END_CRITICAL_SECTION();
-    Py_DECREF(old); /* last: may free objects, whose destructors run other code */
+    /* the function's last step, because it may free objects whose destructors run other code */
+    Py_DECREF(old);
     Py_RETURN_NONE;
 }
-
-/* ---- the Python class Table ---- */
 
 /* Table(sets): makes a table of `sets` sets. Each set has room for WAYS rows. */
 static PyObject *make(PyTypeObject *type, PyObject *given, PyObject *named)

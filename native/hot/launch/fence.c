@@ -14,7 +14,8 @@ enum { MOST_S = 10000000 }; /* seconds; core/fence.py handles longer timeouts */
 PyTypeObject *hot_fence_type;
 
 /* The memory of a freed fence, for the next fence. Without it a prepared call takes 5 ns more
- * (against.py). Free-threaded Python does not use it, because threads would need a lock for it. */
+ * (measured by benchmarks/against.py). Free-threaded Python does not use it, because threads would
+ * need a lock for it. */
 static PyObject *spare;
 
 static PyObject *fence_of(PyObject *queue, unsigned long long value)
@@ -48,7 +49,8 @@ static void dealloc(PyObject *self)
     else
 #endif
         PyObject_GC_Del(self);
-    Py_XDECREF(queue); /* last: may free objects, whose destructors run other code */
+    /* after the fence is freed, because this may free objects whose destructors run other code */
+    Py_XDECREF(queue);
     Py_DECREF(type);
 }
 
@@ -65,7 +67,7 @@ static int plain_timeout(PyObject *given)
     return seconds >= 0 && seconds <= MOST_S;
 }
 
-/* Returns 1 if a wait has to do more than wait: free memory, or raise failures of other
+/* Returns 1 if a wait for a fence of this queue must also free memory, or raise failures of other
  * submissions. Leaves no exception. */
 static int pending(const struct hot_queue *q)
 {
@@ -91,7 +93,8 @@ static int ended_well(const struct hot_fence *f)
     if (call->brief) {
         well = call->wait(handle, value, 0) == 0;
     } else {
-        /* without the GIL: a driver may hold a lock while it calls a Python callback */
+        /* The GIL is released here, because a driver may hold a lock while it calls a Python
+         * callback, which needs the GIL. */
         Py_BEGIN_ALLOW_THREADS
         well = call->reached(handle) >= value && call->wait(handle, value, 0) == 0;
         Py_END_ALLOW_THREADS

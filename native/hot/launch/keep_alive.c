@@ -10,12 +10,14 @@
 
 void hot_keep_alive(const struct hot_queue *q, int64_t value, PyObject *const *used, Py_ssize_t n)
 {
-    /* an entry of the retire list, in the form that RetireList.hold makes */
+    /* `made` will be an entry of the device's retire list, in the form that RetireList.hold
+     * makes */
     PyObject *const all = hot_tuple_of(used, n);
     PyObject *const made = all ? Py_BuildValue("N[(OOL)]", all, q->keeping[1], q->keeping[2], (long long)value) : NULL;
     PyObject *const noted = made ? PyObject_CallFunctionObjArgs(q->keeping[0], made, NULL) : NULL;
     for (Py_ssize_t i = 0; !noted && i < n; i++)
-        /* out of memory: better leak the objects than free them under a launch */
+        /* The retire list could not take the entry: out of memory. Leaking the objects is better
+         * than freeing them while the launch uses them. */
         Py_XINCREF(used[i]);
     Py_XDECREF(made);
     Py_XDECREF(noted);

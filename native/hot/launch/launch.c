@@ -15,8 +15,8 @@
 static PyObject *names_of_words[HOT_WORDS];
 static PyObject *nothing;
 
-/* Puts the values of launch's keyword arguments in their places in `words`. Returns 0 with an
- * exception for an unknown keyword. */
+/* Writes the values of launch's keyword arguments to `words`, in the order groups, group_size,
+ * shared. Returns 0 with an exception for an unknown keyword. */
 static int read_keywords(PyObject *const *values, PyObject *names, PyObject **words)
 {
     const Py_ssize_t count = names ? PyTuple_Size(names) : 0;
@@ -32,8 +32,9 @@ static int read_keywords(PyObject *const *values, PyObject *names, PyObject **wo
     return 1;
 }
 
-/* Keeps memory that a launch borrows alive until the launch has ended. `launch` calls this before
- * any Python code runs, because an interrupt there could free the memory. */
+/* Keeps the arguments of a launch alive until the launch has ended, because they may own memory
+ * that the kernel uses. `launch` calls this before any Python code can run: Ctrl-C in that code
+ * could drop the last reference to an argument. */
 __attribute__((noinline)) static void keep(const struct hot_queue *q, int64_t value, PyObject *const *args, Py_ssize_t nargs)
 {
     int ended = value <= 0;
@@ -71,7 +72,9 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     struct hot_queue *const q = (void *)self;
     struct hot_record r;
     PyObject *words[HOT_WORDS] = {Py_None, Py_None, nothing}, *plain = NULL, *made;
-    uint64_t epoch = 0; /* read before any object is checked */
+    /* read before any object is checked: if an object is closed after its check, the device's epoch
+     * has changed, and the queue refuses the launch */
+    uint64_t epoch = 0;
     int64_t value = 0;
     if (nargs < 1)
         return PyErr_Format(PyExc_TypeError, "Queue.launch() missing 1 required positional argument: 'kernel'"), NULL;
@@ -86,8 +89,8 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
         packed = able && pack_plain(q->device, args[0], plain, &r) == 0;
     }
     if (packed) {
-        /* checks `resend` first, because making the struct sp_submission costs 10 ns
-         * (against.py) */
+        /* tests `resend` here too, because making a struct sp_submission in vain would cost 10 ns
+         * (measured by benchmarks/against.py) */
         if (q->handle->functions->resend)
             value = hot_resend(&(struct sp_submission){q->handle, r.bytes, r.nbytes, epoch});
         if (value == 0) {
@@ -111,9 +114,10 @@ __attribute__((hot)) static PyObject *launch(PyObject *self, PyObject *const *ar
     return made;
 }
 
-/* Submits, without a line of Python, a list of commands that was submitted to this queue before.
+/* Submits a list of commands that was submitted to this queue before, without running Python code.
  * core/queue.py submits all other lists. The fence is made before the driver runs, because the
- * driver's code evicts Python's data from the CPU's caches. This saves 35 ns (amdgpu_submit.py). */
+ * driver's code evicts Python's data from the CPU's caches. This order saves 35 ns (measured by
+ * benchmarks/amdgpu_submit.py). */
 static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct hot_queue *const q = (void *)self;
@@ -149,7 +153,7 @@ static PyObject *submit(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     return PyObject_CallMethod(self, "_submit_slowly", "OL", commands, (long long)value);
 }
 
-/* QueueBase(device, handle, pending, keeping): makes the part of a queue that is in C. */
+/* QueueBase(device, handle, pending, keeping): makes a struct hot_queue, the C part of a queue. */
 static PyObject *make_queue(PyTypeObject *type, PyObject *given, PyObject *named)
 {
     PyObject *of[HOT_QUEUE_REFERENCES];

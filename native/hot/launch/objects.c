@@ -100,7 +100,8 @@ static PyMemberDef pointer_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* The storage that all closed pointers have, because their own storage may be freed. */
+/* The storage object that every closed pointer refers to instead of its own storage, which may be
+ * freed. */
 static PyObject *closed_storage;
 
 static PyObject *make_pointer(PyTypeObject *type, PyObject *given, PyObject *named)

@@ -3,7 +3,8 @@
 #define SP_HOT_OBJECTS_H
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h>
-#ifndef Py_GIL_DISABLED /* free-threaded Python has no stable ABI */
+/* the stable ABI does not exist for free-threaded Python, which must use the full API */
+#ifndef Py_GIL_DISABLED
 #define Py_LIMITED_API 0x030a0000
 #endif
 #include <Python.h>
@@ -23,7 +24,7 @@ static inline PyObject *hot_itself(PyObject *given)
     Py_INCREF(given);
     return given;
 }
-/* Returns a new reference to the object in a field of `owner`, or NULL. */
+/* Returns a new reference to the object in a field of `owner`, or NULL if the field is NULL. */
 static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
 {
     PyObject *found;
@@ -34,8 +35,8 @@ static inline PyObject *hot_taken(PyObject *owner, PyObject *const *field)
     return found;
 }
 
-/* The storage of one allocation. `device` becomes None, in one step, when the storage is closed;
- * nothing else ever changes. */
+/* A Python object that stands for one allocation of device memory. Closing it sets `device` to
+ * None, in one step; nothing else in it ever changes. */
 struct hot_storage {
     PyObject_HEAD
     PyObject *device;
@@ -46,9 +47,9 @@ struct hot_storage {
  * core/abi/elements.py defines these bits. */
 struct hot_pointer {
     PyObject_HEAD
-    /* The storage that owns the memory. It is a closed storage before the pointer's method `_begin`
-     * sets up the pointer, and after the method `_end` has closed it. `_begin` also sets the
-     * members below, which then never change. */
+    /* The storage that owns the memory. Before the Python method `_begin` sets up the pointer, and
+     * after `_end`, this is a dummy storage that counts as closed. `_begin` also sets `elements`,
+     * `address` and `nbytes`, which then never change. */
     PyObject *storage;
     unsigned long long elements, address, nbytes;
 };
@@ -61,7 +62,7 @@ struct hot_kernel {
 
 struct hot_device {
     PyObject_HEAD
-    PyObject *kept; /* a dict that the layers above may use */
+    PyObject *kept; /* a dict in which the operations keep data about this device, such as plans */
     /* the call table of the operations on the device; None or NULL: no table was made yet */
     PyObject *calls;
     unsigned long long epoch;
@@ -86,30 +87,31 @@ struct hot_fence {
 
 _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a member of Python's, holds an address");
 
-/* A queue. It is immutable. The backend's functions are called through `handle`, and without the
- * GIL unless they are brief (sp_queue.h). */
+/* A queue. It is immutable. `handle` has the backend's functions. Callers release the GIL during
+ * these, unless sp_functions.brief is 1. */
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
     /* What keep_alive.c needs to add entries to the retire list: the method `append` of the list's
      * deque (core/retire.py), the backend, and the backend's handle of this queue. */
     PyObject *keeping[3];
-    /* Three containers: entries of the device's retire list, retire lists of devices that are gone,
-     * and waits of this queue for other queues. While one of them has items, a wait must also free
-     * memory or raise failures. */
+    /* If one of these three containers has items, a wait for a fence must also free memory or raise
+     * failures. They hold the entries of the device's retire list, the retire lists of devices that
+     * are gone, and this queue's waits for other queues. */
     PyObject *pending[3];
     /* the backend's C handle of this queue; NULL: the backend is in Python, or Python code has
      * replaced methods of the queue */
     struct sp_handle *handle;
 };
 
-/* `type`: a base class. `seen`: the class of the first object that hot_is accepted, most often the
- * only class that it ever accepts. References to both are never dropped. */
+/* A base class (`type`) for the function hot_is, which tests whether an object belongs to it.
+ * `seen` is the class of the first object that passed the test. hot_is compares with `seen` first,
+ * because it is most often the only class that passes. References to both are never dropped. */
 struct hot_class {
     PyTypeObject *type, *seen;
 };
-/* launch.c makes the class of queues, which has a method of launch.c; objects.c makes the
- * others. */
+/* launch.c makes hot_queues, because that class has a method of launch.c. objects.c makes the other
+ * classes. */
 extern struct hot_class hot_storages, hot_pointers, hot_kernels, hot_devices, hot_queues, hot_lists;
 static inline int hot_is(PyObject *o, struct hot_class *class)
 {
@@ -140,7 +142,8 @@ static inline int hot_kernel_is_of(const PyObject *kernel, const PyObject *devic
 {
     return ((const struct hot_kernel *)(const void *)kernel)->device == device;
 }
-/* Reads the device's epoch. To be called before any object is checked. Returns 0 if `device` is no
+/* Reads the device's epoch. Call it before you check any object that the launch uses: if an object
+ * is closed after its check, the queue then refuses the launch. Returns 0 if `device` is no
  * device. */
 static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 {
@@ -151,8 +154,8 @@ static inline int hot_epoch(PyObject *device, uint64_t *epoch)
 }
 
 /* Submits `s` again. `s` was submitted to its queue before. Returns the new timeline value, or 0 if
- * nothing was done. The function waits for no other thread, so it keeps the GIL. To release and
- * take the GIL around an ioctl would cost 100 ns (amdgpu_submit.py). */
+ * nothing was submitted. The function waits for no other thread, so it keeps the GIL. Releasing and
+ * taking the GIL around an ioctl would cost 100 ns (measured by benchmarks/amdgpu_submit.py). */
 static inline int64_t hot_resend(const struct sp_submission *s)
 {
     const struct sp_functions *const f = ((const struct sp_handle *)s->queue)->functions;
@@ -168,17 +171,19 @@ PyObject *hot_tuple_of(PyObject *const *items, Py_ssize_t n);
 struct hot_frame {
     const char *name, *doc;
     size_t size;
-    /* number of references, which follow the object's head: 1, 2, 3 or HOT_QUEUE_REFERENCES */
+    /* number of object references (PyObject *) that directly follow PyObject_HEAD in the type's
+     * struct: 1, 2, 3 or HOT_QUEUE_REFERENCES */
     int references;
     int is_base; /* 1: other classes derive from this type */
-    /* 1: the type has no tp_clear. Python's garbage collector breaks a cycle of references at
-     * another object of the cycle, as for tuples. */
+    /* 1: the type has no tp_clear, as Python's tuples have none. If such an object is in a cycle of
+     * references, the garbage collector breaks the cycle at another object. */
     int is_fixed;
     newfunc make;
     ternaryfunc call;
     PyMethodDef *methods;
     PyMemberDef *members;
-    destructor dealloc; /* NULL: the usual deallocator */
+    /* the type's tp_dealloc; NULL: the one that drops the object's references */
+    destructor dealloc;
 };
 #define HOT_QUEUE_REFERENCES 7
 PyTypeObject *hot_collected(PyObject *module, const struct hot_frame *frame);

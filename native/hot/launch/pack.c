@@ -72,14 +72,14 @@ static int pack_args(const struct sp_packing *p, const PyObject *device, PyObjec
     return 0;
 }
 
-/* Packs a number of groups, a number of threads of a group, or a number of shared bytes. */
+/* Converts a Python int to uint32_t. Returns 0 if it does not fit. */
 static int pack_count(PyObject *given, uint32_t *out)
 {
     return hot_pack_scalar('I', given, (char *)out);
 }
 
-/* Packs `groups` or `group_size`: one to three numbers, missing ones are 1. `why` is the refusal
- * for a number that does not fit. */
+/* Packs `groups` or `group_size`, given as an int or a tuple of one to three ints. Axes that are
+ * not given get size 1. `why` is the refusal for an int that does not fit in a uint32_t. */
 static int pack_word(PyObject *given, uint32_t word, int why, uint32_t out[3], struct hot_record *r)
 {
     if (PyLong_CheckExact(given)) {
@@ -102,7 +102,8 @@ static int pack_word(PyObject *given, uint32_t word, int why, uint32_t out[3], s
     return 0;
 }
 
-/* Computes the grid from the arguments. */
+/* Computes the number of groups on each axis of the grid from the kernel's arguments. Returns 0 or
+ * a refusal. */
 static int pack_grid(const struct sp_packing *p, struct sp_cmd_dispatch *d, struct hot_record *r)
 {
     if (memcmp(d->group_size, p->head.group_size, sizeof d->group_size))

@@ -15,7 +15,8 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (nargs)
         return PyErr_Format(PyExc_TypeError, "go: no arguments are taken, %zd were given", nargs), NULL;
     struct sp_submission *prepared;
-    PyObject *kept; /* a reference, because another thread may call `take` meanwhile */
+    /* a new reference to p->kept, because another thread may call the method `take` meanwhile */
+    PyObject *kept;
     Py_BEGIN_CRITICAL_SECTION(self);
     prepared = p->prepared;
     kept = p->kept;
@@ -26,8 +27,9 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         return PyErr_Format(PyExc_RuntimeError, "go: nothing is prepared"), NULL;
     }
     const struct sp_functions *const f = ((struct sp_handle *)prepared->queue)->functions;
-    /* Make the Python int of the next timeline value before the driver runs, because the driver's
-     * code evicts Python's data from the CPU's caches. This saves 25 ns (amdgpu_submit.py). */
+    /* Makes the Python int of the next timeline value before the driver runs, because the driver's
+     * code evicts Python's data from the CPU's caches. This order saves 25 ns (measured by
+     * benchmarks/amdgpu_submit.py). */
     const long long next = __atomic_load_n(&p->last, __ATOMIC_RELAXED) + 1;
     PyObject *const number = f->resend ? PyLong_FromLongLong(next) : NULL;
     int64_t value = hot_resend(prepared);
@@ -47,7 +49,8 @@ static PyObject *go(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return value > 0 ? PyLong_FromLongLong(value) : PyObject_CallFunction(p->again, "OL", self, (long long)value);
 }
 
-/* take(kept, prepared): sets what `go` launches from now on. */
+/* take(kept, prepared): from now on the method `go` launches the submission `prepared`, whose
+ * memory `kept` owns. */
 static PyObject *take(PyObject *self, PyObject *given)
 {
     struct hot_prepared *p = (void *)self;
@@ -61,7 +64,7 @@ static PyObject *take(PyObject *self, PyObject *given)
     p->kept = kept;
     p->prepared = (struct sp_submission *)(uintptr_t)prepared;
     Py_END_CRITICAL_SECTION();
-    Py_XDECREF(old); /* last, because this frees the old submission */
+    Py_XDECREF(old); /* after the exchange, because this may free the old submission */
     Py_RETURN_NONE;
 }
 

@@ -17,8 +17,9 @@ static int is_complex(PyObject *given)
     return PyObject_IsInstance(given, complex_type) == 1 && PyObject_IsInstance(given, real_type) == 0;
 }
 
-/* Returns 1 if the exception of a failed conversion comes from the caller's code. A TypeError or
- * OverflowError without a traceback comes from Python or numpy; it is cleared, and 0 returned. */
+/* Called after a conversion to a number failed. Returns 1 if the caller's own __index__ or
+ * __float__ raised the exception, which stays set. A TypeError or OverflowError without a traceback
+ * comes from Python or numpy: then clears it and returns 0. */
 static int callers(void)
 {
     PyObject *kind, *value, *traceback;
@@ -87,8 +88,9 @@ static int half_bits(double value)
     const int exponent = fabs(value) < ldexp(1, LEAST) ? LEAST : ilogb(value);
     if (exponent > -LEAST + 1)
         return -1;
-    /* The first term has the exponent field minus 1. The leading 1 of a normal number's mantissa
-     * adds this 1. A mantissa that rounds up to 2 adds one more. */
+    /* The first term has the biased exponent minus 1 in the exponent field. The second term is the
+     * mantissa. The leading 1 of a normal number's mantissa carries into the exponent field and
+     * adds the missing 1. A mantissa that is rounded up to 2 adds one more. */
     const int bits = ((exponent - LEAST) << MANTISSA) + (int)nearbyint(ldexp(fabs(value), MANTISSA - exponent));
     return bits < INFINITE ? sign | bits : -1;
 }
@@ -127,7 +129,7 @@ static int pack_integer(uint32_t code, PyObject *number, char *at)
     memcpy(at, &value, nbytes);
     if (nbytes == 8)
         return 1;
-    /* one more than the largest value of the signed type */
+    /* one more than the largest signed integer of `nbytes` bytes */
     const long long past = 1LL << (8 * nbytes - 1);
     return code == 'B' || code == 'H' || code == 'I' ? value >= 0 && value < 2 * past : value >= -past && value < past;
 }

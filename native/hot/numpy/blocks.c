@@ -27,7 +27,7 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *newest; /* first in the list of idle blocks */
 static size_t limit_nbytes;
-static int limited; /* 1: limit_nbytes was set */
+static int limited; /* 1: hot_blocks_limit was called, so limit_nbytes is no longer the initial 0 */
 
 static void take_lock(void)
 {
@@ -129,7 +129,9 @@ static void take_back(void *context, void *data, size_t nbytes)
     struct block *gone = (struct block *)data - 1;
     gone->older = NULL;
     take_lock();
-    if (gone->nbytes <= limit_nbytes) { /* a larger block would first push out all others */
+    /* a block above the limit is unmapped at once: in the list it would push out all other
+     * blocks */
+    if (gone->nbytes <= limit_nbytes) {
         gone->older = newest;
         newest = gone;
         gone = beyond(limit_nbytes);

@@ -6,7 +6,7 @@
 
 /* The layout of PyDataMemAllocator in numpy/ndarraytypes.h. */
 struct hot_allocator {
-    void *context; /* first argument of each function */
+    void *context; /* first argument of each function of this struct */
     void *(*malloc)(void *context, size_t nbytes);
     void *(*calloc)(void *context, size_t count, size_t nbytes);
     void *(*realloc)(void *context, void *data, size_t nbytes);

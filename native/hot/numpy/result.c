@@ -31,7 +31,8 @@ PyTypeObject *hot_ndarray_type;
 /* numpy's table of C functions; NULL: numpy is not imported yet, or its ABI is unknown */
 static void *const *numpy_api;
 
-static PyObject *capsule; /* holds our handler, which allocates from blocks.c */
+/* a PyCapsule with this file's handler (allocator), which gets its memory from blocks.c */
+static PyObject *capsule;
 
 /* Sets numpy's memory handler, the allocator of new arrays. Returns the previous handler, or NULL
  * with an exception. */
