@@ -315,7 +315,7 @@ class SetQPreemptionMode(Packet, opcode=0xF0):
     mode = U32()
 
 
-# --- registers by name, and whole streams ---------------------------------------------------------
+# --- functions for registers by name, and for streams of packets ----------------------------------
 
 
 SETTERS: dict[str, type[Packet]] = {

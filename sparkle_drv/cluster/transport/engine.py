@@ -210,7 +210,7 @@ class Engine:
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
-        # looks again, for a node of the same name that started meanwhile
+        # Looks again: a node of the same name may have started since the first look.
         if look and self._connect and self._node:
             self._look(session, self._token(session))
 

@@ -299,7 +299,8 @@ class _Work:
         with self._lock:
             self._stopped.set()
             self._wake(list(self._asleep))
-            for turn in self._turn.values():  # an interrupt may have prevented an earlier notify
+            # Lanes may wait for a `notify` that an interrupt has prevented.
+            for turn in self._turn.values():
                 turn.notify()
 
 
