@@ -27,8 +27,8 @@ from sparkle_drv.backends.base import Backend
 SLICE_NS = 100_000_000  # one wait in C is at most this long, so that Ctrl-C is noticed
 # How long a finalizer waits for work, and how long an `__exit__` waits after Ctrl-C.
 BRIEFLY_S = 1.0
-# If a check of the list of a device that is gone took t seconds, the next check comes at least
-# SPACED * t seconds later.
+# Concerns a retire list whose device is gone. If one check of such a list took t seconds, the next
+# check comes at least SPACED * t seconds later.
 SPACED = 20
 _NEVER = 1 << 64  # above every timeline value
 _UNSETTLED = _NEVER + 1  # stands for a timeline value that the backend does not know yet
@@ -47,7 +47,8 @@ class RetireList:
         self._entries: deque[_Entry] = deque()
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
-        self._foreign: list[_Point] = []  # other devices' submissions that use our memory
+        # The submissions of other devices that use this device's memory.
+        self._foreign: list[_Point] = []
         self._gone = False  # True once the Device object is gone
         # The retire lists of other devices drain this list too, but not before this time
         # (time.monotonic()).
@@ -120,8 +121,7 @@ class RetireList:
             other._look()
             if not other._entries:
                 _unfinished.discard(other)
-                # Another thread may have put an entry back just before `discard`. `_look` checks
-                # that.
+                # Another thread may have put an entry back just before `discard`. So look again.
                 other._look()
             ended_s = time.monotonic()
             other._next_s = ended_s + SPACED * (ended_s - began_s)

@@ -156,7 +156,7 @@ class Engine:
             self._presence.hold()
             self._shut()
             until = time.monotonic() + HOLD_S
-            while True:  # retried: the other end may be closed to renew its own session
+            while True:  # opening may fail while the other end renews its own session
                 try:
                     return self._open(look=False)
                 except Refused:

@@ -63,7 +63,7 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
     left = k.op("v_fma_f32", Minus(below), quotient, above)
     quotient = k.op("v_fma_f32", left, inverse, quotient)
     left = k.op("v_fma_f32", Minus(below), quotient, above)
-    quotient = k.op("v_div_fmas_f32", left, inverse, quotient)  # reads vcc
+    quotient = k.op("v_div_fmas_f32", left, inverse, quotient)  # also reads vcc
     return k.op("v_div_fixup_f32", quotient, b, a)
 
 

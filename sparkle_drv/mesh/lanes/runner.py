@@ -161,7 +161,8 @@ class _Work:
             self._await(made)
         except BaseException:
             interrupted: BaseException | None = None
-            while True:  # no thread may be left after a second Ctrl-C, either
+            # A second Ctrl-C may interrupt `_end`. Then `_end` runs again, so that all threads end.
+            while True:
                 try:
                     self._end(made)
                     break
