@@ -19,7 +19,7 @@ _TOOLS = (
     "pm4",
     "rdna_as",
     "sparkle",
-)  # tools for users; a checkout has more
+)  # tools that a wheel contains, too; a checkout has more tools
 _WITHIN = dict.fromkeys(
     ("info", "doctor", "explain", "trace", "replay", "mesh", "node", "certs"), "sparkle"
 )

@@ -19,7 +19,7 @@ struct sp_record_options {
      * 1 GiB */
     uint64_t max_nbytes;
     uint64_t max_bo;  /* BOs larger than this are recorded without their memory; 0: 64 MiB */
-    uint64_t wait_ns; /* timeout for one job, with SP_RECORD_MEMORY; 0: 10 s */
+    uint64_t wait_ns; /* with SP_RECORD_MEMORY: most ns of the wait for one job; 0: 10 s */
 };
 
 struct sp_record;

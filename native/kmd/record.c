@@ -96,7 +96,7 @@ struct call {
     unsigned char in[ARGUMENT], out[ARGUMENT];
     struct sp_record_span spans[SP_RECORD_SPANS];
     uint32_t nspans;
-    /* the memory that the ioctl's argument points to, as text, from before the call */
+    /* text that shows, as of before the call, the memory to which the argument points */
     struct sp_record_text was;
 };
 
@@ -202,11 +202,11 @@ static int recorded_ioctl(struct call *c)
     if (blocks) {
         enter();
         c->node = sp_record_node_numbered(c->r, number);
-        if (!c->node) /* the node was closed meanwhile, or the recording has ended */
+        if (!c->node) /* the node was closed, or the recording ended, during the ioctl */
             return rc;
     }
-    /* Drops the BO before the next call. A mapping would keep the closed BO alive, and another BO
-     * may get its handle. */
+    /* Forgets a closed BO at once. The recorder's mapping would keep the BO alive, and the next BO
+     * may get the same handle. */
     if (nr == (DRM_IOCTL_GEM_CLOSE & 0xff) && rc >= 0)
         sp_record_bo_drop(c->r, c->node, ((const struct drm_gem_close *)(const void *)c->in)->handle);
     after(c, rc);

@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-/* record_file.c: a text that grows, and (below) the file to which it is written. */
+/* A text that grows. sp_record_file_put writes it to the recorder's file (record_file.c). */
 struct sp_record_text {
     char *at;
     size_t n, capacity;
@@ -103,7 +103,7 @@ struct sp_record_span {
     uint64_t address, nbytes;
     uint32_t way;
 };
-/* limit of the spans of one ioctl, enough for a CS with many chunks */
+/* limit of the memory ranges (spans) of one ioctl, enough for a CS with many chunks */
 enum { SP_RECORD_SPANS = 200 };
 const char *sp_record_name(uint32_t request);
 int sp_record_blocks(uint32_t request);

@@ -1,6 +1,6 @@
-/* The ioctls that the recorder knows: their names, and the memory that their arguments point to
- * (include/sp_drm.h, sp_amdgpu_drm.h). For an unknown ioctl only the number and the argument are
- * recorded. */
+/* Describes the ioctls that the recorder knows (include/sp_drm.h, sp_amdgpu_drm.h): their names,
+ * and the memory to which their arguments point. Of an unknown ioctl, the recorder writes only the
+ * number and the argument. */
 #include "record.h"
 
 #include <string.h>

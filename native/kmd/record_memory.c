@@ -70,7 +70,7 @@ void sp_record_node_drop(struct sp_record *r, struct sp_record_node *node)
 {
     while (node->bos)
         sp_record_bo_drop(r, node, node->bos->handle);
-    /* the mappings that are left belong to no BO: they are for partial residency */
+    /* mappings for partial residency belong to no BO, so they are still in the list */
     while (node->maps) {
         struct sp_record_map *map = node->maps;
         node->maps = map->next;

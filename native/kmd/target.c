@@ -1,5 +1,6 @@
-/* The one table of chips: the kernel driver's description of a chip, and the compiler's name for
- * the chip. The stepping in that name is not the revision of the IP version. */
+/* The project's only table of chips. It maps the kernel driver's description of a chip to the
+ * compiler's name, such as gfx1036. The last digit of that name, the stepping, may differ from the
+ * revision in the IP version (10.3.7 is gfx1036). */
 #include "include/sp_amdgpu_target.h"
 
 #include <stddef.h>

@@ -30,7 +30,7 @@ def identity(info: DeviceInfo, version: str = VERSION) -> str:
     The key omits the PCI slot, since a plan applies to every card of a kind.
     """
     facts = (info.backend, info.vendor, info.name, info.driver, info.isa, info.compute_units)
-    # The returned key also has the named cores, since cores may differ.
+    # The key contains the named cores (cpu:c0), since the cores of a CPU may differ in speed.
     cores = [name for name in info.shares if ":" in name]
     return "|".join(str(fact) for fact in (*facts, *cores, version))
 

@@ -46,7 +46,7 @@ class Buffer(Pointer, Closing):
         is_view: bool = False,
         readonly: bool = False,
     ) -> None:
-        elements = ANY | READONLY * readonly  # a pointer to elements of any type may point here
+        elements = ANY | READONLY * readonly  # arguments of any pointer type accept this buffer
         self._begin(storage, storage.address + offset, nbytes, elements)
         self._is_view = is_view
         self.offset = offset

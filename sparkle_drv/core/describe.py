@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-_AROUND = 8  # commands shown before and after the running command
+_AROUND = 8  # number of commands shown on each side of the running one
 
 
 def describe(device: Device, progress: Progress) -> str:

@@ -512,7 +512,8 @@ class Device(DeviceBase, Closing):
             kernel.close()
         for storage in self._living(Storage):
             storage.close()
-        self._default_queue = self._calls = None  # `_calls` too: the call table refers to the queue
+        # The call table, `_calls`, is dropped too, because it refers to the default queue.
+        self._default_queue = self._calls = None
         # Queues whose Python objects were freed while the queues had work.
         for handle in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):

@@ -170,7 +170,7 @@ class _Export:
             raise TypeError(f"the array's DLPack export failed: {error}") from None
         self.owner = _Owner(managed)
         version = getattr(managed, "major", VERSION[0])
-        if version > VERSION[0]:  # of a later capsule only the version is readable
+        if version > VERSION[0]:  # then no field but the version may be read
             raise TypeError(f"expected a DLPack capsule of version 1 at most, got {version}")
         tensor = managed.tensor
         self.place = tensor.device_type, tensor.device_id

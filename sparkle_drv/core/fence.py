@@ -115,7 +115,8 @@ class Fence:
             left = max(0, deadline - time.monotonic_ns())
             if left == 0:
                 submission = queue.describe(self.value)
-                # if the value was reached after the timeout, the next `wait` returns at once
+                # The value may have been reached after `wait` returned. Then the loop goes on, and
+                # its next `wait` returns at once.
                 if not self.done:
                     raise FenceTimeout(
                         f"{queue._device.uri}: value {self.value} was not reached within "

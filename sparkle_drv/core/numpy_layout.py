@@ -17,6 +17,6 @@ from sparkle_drv import _hot
 @cache
 def known() -> bool:
     """Returns whether C knows the array layout of this numpy, and so reads arrays directly."""
-    inside = getattr(np, "_core", None) or np.core  # numpy 1 has `core`
+    inside = getattr(np, "_core", None) or np.core  # numpy 1 names it `core`
     table = getattr(getattr(inside, "_multiarray_umath", None), "_ARRAY_API", None)
     return table is not None and _hot.know_numpy(table)

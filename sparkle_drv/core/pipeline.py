@@ -187,7 +187,7 @@ class Pipeline(Closing):
             try:
                 place.settle(max(0, deadline_ns - time.monotonic_ns()) / 1e9)
             except SparkleError as error:
-                # a timeout counts more than other failures: the work still runs
+                # A timeout is returned rather than any other failure, because its work still runs.
                 if not isinstance(failure, FenceTimeout):
                     failure = error if isinstance(error, FenceTimeout) else failure or error
         return failure

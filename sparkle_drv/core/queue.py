@@ -350,8 +350,8 @@ class Queue(QueueBase, Closing):
 
         def again(made: Prepared, value: int) -> int:
             while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
-                # Something was closed, perhaps a thing that this launch does not use, so check
-                # again.
+                # ESTALE: an object of the device was closed since the last check. It may be one
+                # that this launch does not use, so check again.
                 renew(made)
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
@@ -502,8 +502,8 @@ class Queue(QueueBase, Closing):
 
         with buffer._open():
             value = self._through(submit, 0, taken)
-        # The error's traceback keeps the variables of this call, so `kept` would stay alive in a
-        # reference cycle (CPython gh-77894).
+        # A negative value becomes an error, whose traceback keeps the variables of this call.
+        # `kept` is cleared, since it would stay alive in a reference cycle (CPython gh-77894).
         if value < 0:
             kept = None
         return self._fence(value, call)

@@ -27,12 +27,12 @@ from sparkle_drv.backends.base import Backend
 SLICE_NS = 100_000_000  # one wait in C is at most this long, so that Ctrl-C is noticed
 # How long a finalizer waits for work, and how long an `__exit__` waits after Ctrl-C.
 BRIEFLY_S = 1.0
-# If a check of the list of a device that is gone took t seconds, the next check comes at least
-# SPACED * t seconds later.
+# Concerns a retire list whose device is gone. If one check of such a list took t seconds, the next
+# check comes at least SPACED * t seconds later.
 SPACED = 20
 _NEVER = 1 << 64  # above every timeline value
 _UNSETTLED = _NEVER + 1  # stands for a timeline value that the backend does not know yet
-_CLOSED = _NEVER + 2  # instead of a timeline value: reached once the queue is closed
+_CLOSED = _NEVER + 2  # stands for a timeline value; reached once the queue is closed
 _Point = tuple[Backend, Any, int]  # (backend, queue handle, value that the queue must reach)
 _Release = Callable[[], object] | tuple[object, ...]  # a function to call, or objects to release
 _Entry = tuple[_Release, list[_Point]]
@@ -47,7 +47,8 @@ class RetireList:
         self._entries: deque[_Entry] = deque()
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
-        self._foreign: list[_Point] = []  # other devices' work on memory of this device
+        # The submissions of other devices that use this device's memory.
+        self._foreign: list[_Point] = []
         self._gone = False  # True once the Device object is gone
         # The retire lists of other devices drain this list too, but not before this time
         # (time.monotonic()).
@@ -58,9 +59,8 @@ class RetireList:
 
     def retire(self, release: Callable[[], object]) -> None:
         """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The entry is put into the list before it is known which values the device's own queues
-        # must reach: _UNSETTLED stands for them. So an interrupt while they are looked up cannot
-        # lose the entry.
+        # The entry is put into the list at once. _UNSETTLED stands for the values that the device's
+        # own queues must reach. They are looked up later, so an interrupt cannot lose the entry.
         points = [p for p in list(self._foreign) if not _reached(p)]
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries.append((release, points))
@@ -121,7 +121,8 @@ class RetireList:
             other._look()
             if not other._entries:
                 _unfinished.discard(other)
-                other._look()  # another thread may have put an entry back before `discard`
+                # Another thread may have put an entry back just before `discard`. So look again.
+                other._look()
             ended_s = time.monotonic()
             other._next_s = ended_s + SPACED * (ended_s - began_s)
 
@@ -135,8 +136,8 @@ class RetireList:
                 done = False
                 try:
                     done = self._passed(entry[1])
-                # An interrupt must not lose the entry that was taken from the list: that would free
-                # memory that is still in use.
+                # Even after an interrupt, the entry is put back into the list: if it were lost,
+                # memory that is still in use would be freed.
                 finally:
                     if not done:
                         self._entries.append(entry)

@@ -205,8 +205,8 @@ class Mesh(Closing):
             except BaseException as error:
                 left = {way: line for way, line in network.links.items() if way not in lost}
                 network = replace(network, links=left)
-                # After FenceTimeout the transfer still runs and may write to dst, so no other route
-                # may write there.
+                # After FenceTimeout the transfer still runs and may write to dst. So no other route
+                # is tried, because it would write to dst at the same time.
                 failed = isinstance(error, SparkleError) and not isinstance(error, FenceTimeout)
                 if not failed or not lost or not reaches(network, source, to):
                     if began.is_set():

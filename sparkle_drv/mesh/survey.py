@@ -133,7 +133,7 @@ def _repeated(whats: Sequence[What], nbytes: int, patience_s: float) -> Program:
         begin, ends = len(steps), list[str]()
         for what in whats:
             to = what if isinstance(what, str) else what[1]
-            # Several transfers may end at one place: each has memory of its own there.
+            # Several transfers may go to one place. Each one writes to its own part of "temp".
             temp = Region(to, "temp", ends.count(to) * nbytes, nbytes)
             ends.append(to)
             steps.append(_step(len(steps), what, temp, last, patience_s))

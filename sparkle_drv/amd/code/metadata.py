@@ -17,7 +17,7 @@ from .elf import Elf
 
 NT_AMDGPU_METADATA = 32
 MOST_ARGS, MOST_KERNARG = 4096, 1 << 20
-# EI_ABIVERSION of the ELF header: (code object version, amdhsa.version of the note).
+# EI_ABIVERSION in the ELF header -> (code object version, amdhsa.version in the metadata note).
 VERSIONS = {2: (4, (1, 1)), 3: (5, (1, 2)), 4: (6, (1, 2))}
 U32 = (1 << 32) - 1
 

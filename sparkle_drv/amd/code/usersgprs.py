@@ -15,8 +15,8 @@ from sparkle_drv.amd.tables.bits import U32_MAX
 from sparkle_drv.amd.tables.descriptors import ScratchResource
 from sparkle_drv.errors import ImageError
 
-# Property of the kernel descriptor, number of SGPRs that it takes, and whether a driver without
-# HSA queues can provide the value of these SGPRs.
+# Each entry: a property of the kernel descriptor, the number of user SGPRs that it takes, and
+# whether a driver without HSA queues can provide their value.
 _ORDER = (
     ("private_segment_buffer", 4, True),
     ("dispatch_ptr", 2, False),

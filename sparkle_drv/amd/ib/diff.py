@@ -114,7 +114,7 @@ def fields_of(step: Step, kept: Kept) -> dict[str, str]:
         value: Any = packet.fields.get(name, {} if name == "header" else None)
         if isinstance(element, Word):
             layout = layout_of(packet.cls, name, element, step.ib.gfx)
-            for key, form in layout.items():  # a field that this level lacks counts as 0
+            for key, form in layout.items():  # leaves out a field that is 0 or absent
                 if value.get(key) and not (key == "shader_type" and step.ib.ip == "compute"):
                     found[f"{name}.{key}"] = field_value(form, value[key])
         elif isinstance(value, list):

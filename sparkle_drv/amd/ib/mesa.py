@@ -34,7 +34,7 @@ _BORDER = re.compile(
     r" *-{10,} (?P<name>.{1,80}?) (?P<what>begin|end)( - (?P<ip>\w+))?( \(dw = \d+\))? -{10,}$"
 )
 _DWORD = re.compile(r" *([0-9a-f]{8})( |$)")
-# a dword that Mesa could not read, because the packet is longer than its IB
+# Matches what Mesa prints for a dword that it cannot read: the packet is longer than its IB.
 _BEYOND = re.compile(r" *\?{8}( |$)")
 _IPS = {"GFX": "gfx", "COMPUTE": "compute", "SDMA": "sdma"}
 NESTED, CALL_NDW = "nested", 4
@@ -56,7 +56,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
         raise ValueError("gfx: expected a value, because Mesa's dumps name no gfx")
     sections: list[_Section] = []
     stack: list[_Section] = []
-    told = False  # whether a section names its queue; RADV 22.3 names none
+    told = False  # whether any section of the dump names its queue; RADV 22.3 names none
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if border := _BORDER.match(line):

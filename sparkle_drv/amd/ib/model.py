@@ -15,7 +15,7 @@ from sparkle_drv.amd.tables import packet, pm4, sdma
 from sparkle_drv.amd.tables.bits import level
 
 IPS = ("gfx", "compute", "sdma")  # in the order of the kernel driver's HW_IP types
-# The queue of a ring, by the first letters of the kernel driver's name for that ring.
+# The type of a ring's queue, by the first letters of the kernel driver's name for that ring.
 RINGS = {"gfx": "gfx", "comp": "compute", "kiq": "compute", "sdma": "sdma"}
 MAX_DWORDS = 0xFFFFF  # the largest size that INDIRECT_BUFFER can name
 

@@ -60,7 +60,8 @@ class Job:
         return submitted(self.ibs)
 
 
-# (place, message); a place that is an int is the end of the IB with that number
+# What a check finds: (place, message). An int as the place means the end of the IB with that
+# number.
 Said = tuple[Step | int, str]
 Check = Callable[[Job], Iterator[Said]]
 

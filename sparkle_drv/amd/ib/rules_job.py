@@ -13,8 +13,8 @@ from .state import is_dispatch
 
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
 PWS = -1  # stands for an address: the counter of the pixel wait sync
-# IBs are padded to a multiple of this many dwords: 32 bytes, as INFO reports for GFX and COMPUTE.
-# The kernel driver itself pads SDMA IBs to 32 bytes.
+# The size of an IB is a multiple of this many dwords (32 bytes). INFO reports this multiple for GFX
+# and COMPUTE. The kernel driver pads its own SDMA IBs to the same multiple.
 PAD = 8
 
 
@@ -41,7 +41,8 @@ class _Pending:
         elif step.name.startswith("RELEASE_MEM"):
             self.released = canonical(step.packet.fields["addr"])
             if step.packet.fields["event"].get("pws_enable"):
-                self.released = PWS  # no address: an ACQUIRE_MEM with pws_ena waits for a counter
+                # An ACQUIRE_MEM with pws_ena waits for this packet's counter, not for an address.
+                self.released = PWS
         elif step.name == "ACQUIRE_MEM" and step.packet.fields["poll"].get("pws_ena"):
             self.dispatch = None if self.released == PWS else self.dispatch
         elif step.name.startswith("WAIT_REG_MEM"):

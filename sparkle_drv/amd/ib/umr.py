@@ -163,7 +163,8 @@ def _ib(packets: list[_Packet], gfx: int, ip: str) -> Ib:
         gaps |= {len(dwords) + i: reason for i, reason in why.items()}
         dwords += told
     first = packets[0]
-    # umr prints addresses of 48 bits; a ring has address 0.
+    # umr prints only 48 bits of an IB's address; `canonical` adds the upper bits. For a ring, umr
+    # prints 0 instead of its address.
     va = canonical(first.base + 4 * first.at) if first.base else None
     whole = first.head is not None and len(dwords) >= first.head
     return Ib(tuple(dwords), gfx, ip, va, complete=whole, gaps=gaps)

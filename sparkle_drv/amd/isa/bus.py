@@ -37,7 +37,8 @@ def _sources(inst: Inst) -> list[int]:
             found.append(inst.fields[plain])
     if second.get("s1", 0):  # SDWA: this bit makes VSRC1 a scalar
         found.append(inst.fields["vsrc1"])
-    if fields[-1:] == ["vcc"]:  # an earlier VCC operand is written, not read
+    # If VCC is the last operand, the instruction reads it. VCC as an earlier operand is a result.
+    if fields[-1:] == ["vcc"]:
         found.append(_VCC)
     if inst.y is not None:
         found.append(inst.fields["src0y"])

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# The syntax of a line: NAME dwords HI:LO=constant field@HI:LO ... The constant marks the format.
-# Bits count over all dwords of the format. An indented line continues the previous line. If two
-# formats have the same constant (VOP3, VOP3B), the row of the opcode decides.
+# The syntax of a line: NAME dwords HI:LO=constant field@HI:LO ... An instruction has this format if
+# its bits HI to LO are the constant. Bit 32 is bit 0 of the second dword. An indented line
+# continues the previous line. If two formats have the same constant (VOP3, VOP3B), the opcode's row
+# in the table of instructions names the format.
 _COMMON = """
 SOP1    1  31:23=0x17d  op@15:8  sdst@22:16 ssrc0@7:0
 SOPC    1  31:23=0x17e  op@22:16 ssrc1@15:8 ssrc0@7:0

@@ -80,7 +80,7 @@ def parse_one(
             return inst
         except AsmError as error:
             errors.append(error)
-    # the error furthest to the right comes from the form that fits the text best
+    # The form whose error has the highest column fits the longest part of the text.
     raise max(reversed(errors), key=lambda error: error.column)
 
 

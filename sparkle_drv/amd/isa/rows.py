@@ -56,7 +56,7 @@ class Row(NamedTuple):
     opcode: int
     operands: tuple[Operand, ...]
     flags: frozenset[str]
-    same_as: str  # name of the instruction's C enumerator, one for gfx10 and gfx11
+    same_as: str  # name of the C enumerator, the same on gfx10 and gfx11
     note: str = ""
 
     @property

@@ -116,7 +116,7 @@ class _Replay:
         self.nodes: dict[int, Node] = {}
         self.memory: set[int] = set()  # numbers of the render nodes whose memory was recorded
         self.fds: dict[int, int] = {}
-        # the last job, while the recorded writes of that job are read
+        # The last submitted job while the replay reads what that job wrote in the recording.
         self.job: tuple[Call, Node] | None = None
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class _Replay:
 
     def _compare(self, call: Call, made: _Made, rc: int) -> None:
         if call.name in replay_args.TIMEOUTS and call.rc < 0:
-            return  # how long a call waits may differ
+            return  # a wait that failed in the recording may end differently in the replay
         if rc != call.rc:
             was, now = errno_name(call.rc), errno_name(rc)
             raise Different(f"{call}: expected {was} as recorded, got {now}")
@@ -199,8 +199,8 @@ class _Replay:
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
-            # not compared: the result is an address, or the index of the syncobj that was signalled
-            # first
+            # The outputs of these ioctls are not compared. They are an address, or the index of the
+            # syncobj that was signalled first.
             masked.update(range(len(there)))
         for i, (a, b) in enumerate(zip(call.after, there, strict=True)):
             if a != b and i not in masked:
@@ -275,8 +275,8 @@ class _Replay:
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
             made.own.append((at, 8))
-            # Recorded times belong to the clock of another machine. A call that failed in the
-            # recording needs no wait.
+            # The recorded timeout is a time of another machine's clock, so it is replaced. A call
+            # that failed in the recording gets a time in the past: it need not wait.
             until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
             view[at : at + 8] = until.to_bytes(8, "little")
         special = getattr(self, f"_{call.name.lower()}", None)
@@ -304,8 +304,8 @@ class _Replay:
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
         made.memory[address] = memory
-        # `memory` has one block for each address. If two pointers have the same address, the later
-        # block replaces the earlier one there, and only `kept` keeps the earlier one alive.
+        # If two pointers of the ioctl have the same address, the later block has just replaced the
+        # earlier one in made.memory. Then only made.kept keeps the earlier block alive.
         made.kept.append(memory)
         return memory
 
@@ -332,7 +332,7 @@ class _Replay:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
             raise _Skip("the recorded GEM_USERPTR failed, or the size of its memory was 0")
-        made.user = mmap.mmap(-1, nbytes)  # whole pages, as the ioctl requires
+        made.user = mmap.mmap(-1, nbytes)  # mmap returns whole pages, as a userptr requires
         self._pointer(made, 0, ffi.from_buffer(made.user))
 
     def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:

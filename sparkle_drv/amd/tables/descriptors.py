@@ -75,7 +75,7 @@ class ScratchResource(Structure, name="scratch resource"):
     word3 = Word(
         dst_sel=bits(0, 11),  # three bits for each channel: 4, 5, 6, 7 are x, y, z, w
         format=bits(12, 18, gfx=(10,)),
-        index_stride=bits(21, 22, gfx=(10,)),  # 2 for wave32, 3 for wave64
+        index_stride=bits(21, 22, gfx=(10,)),  # 2 in kernels for wave32, 3 for wave64
         add_tid_enable=bits(23, gfx=(10,)),
         resource_level=bits(24, gfx=(10,)),
         oob_select=bits(28, 29, gfx=(10,)),

@@ -17,7 +17,7 @@ from .bits import Record, level
 class Packet(Record):
     """A packet that some levels of hardware have."""
 
-    KIND: ClassVar[str]  # kind of packet, for messages
+    KIND: ClassVar[str]  # the kind of packet, as error messages name it
     LEVELS: ClassVar[tuple[int, ...]]
 
     @classmethod

@@ -192,7 +192,7 @@ class DmaData(Packet, opcode=0x50):
         src_policy=bits(13, 14, CachePolicy),
         dst_sel=bits(20, 21),  # 0 is an address, 2 is nowhere (a prefetch into L2), 3 is L2
         dst_policy=bits(25, 26, CachePolicy),
-        src_sel=bits(29, 30),  # `src` is: 0 an address, 2 data, 3 an address read through L2
+        src_sel=bits(29, 30),  # what `src` is: 0 an address, 2 data, 3 an address read by L2
         cp_sync=bits(31),
     )
     src = U64()  # address of the source, or data in the low dword
@@ -315,7 +315,7 @@ class SetQPreemptionMode(Packet, opcode=0xF0):
     mode = U32()
 
 
-# --- registers by name, and whole streams ---------------------------------------------------------
+# --- functions for registers by name, and for streams of packets ----------------------------------
 
 
 SETTERS: dict[str, type[Packet]] = {

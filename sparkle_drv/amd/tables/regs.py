@@ -232,8 +232,8 @@ for _n, _byte in enumerate(
         f"COMPUTE_STATIC_THREAD_MGMT_SE{_n}",
         _byte,
         _CU_MASK,
-        # SE4 to SE7 exist from gfx11 on. On gfx10.3 COMPUTE_RELAUNCH and COMPUTE_WAVE_RESTORE_0
-        # to 2 have their addresses.
+        # SE4 to SE7 exist from gfx11 on. On gfx10.3 the same addresses belong to COMPUTE_RELAUNCH
+        # and COMPUTE_WAVE_RESTORE_0 to 2.
         GFX if _n < 4 else G12 if _n == 8 else G11UP,
         alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
@@ -282,7 +282,7 @@ CP_COHER_START_DELAY = _reg(
 )
 _row("TA_CS_BC_BASE_ADDR TA_CS_BC_BASE_ADDR_HI", 0x30E00)
 
-# --- graphics state that a GFX queue's preamble writes: names without fields ----------------------
+# --- graphics state that a GFX queue's preamble writes: names of registers only, no fields --------
 
 _OPAQUE = """
     00B004 SPI_SHADER_PGM_RSRC4_PS        00B01C SPI_SHADER_PGM_RSRC3_PS

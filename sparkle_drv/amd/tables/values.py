@@ -72,11 +72,11 @@ class CopySel(IntEnum):
     """Sources and destinations of COPY_DATA, and destinations of WRITE_DATA."""
 
     REGISTER = 0
-    SRC_MEMORY = 1  # only as a source
+    SRC_MEMORY = 1  # memory; valid only as a source
     TC_L2 = 2
     GDS = 3
     PERF_COUNTER = 4
-    IMMEDIATE_OR_MEMORY = 5  # immediate as a source, memory as a destination
+    IMMEDIATE_OR_MEMORY = 5  # as a source an immediate value, as a destination memory
     GPU_CLOCK = 9
 
 

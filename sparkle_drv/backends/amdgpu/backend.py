@@ -139,8 +139,6 @@ class AmdgpuBackend:
         fd = nodes.open_node(node)
         return AmdgpuBackend(lib.sp_kmd_linux(), fd, uri, slot=machine.slot_of(node.path))
 
-    # Queues and the clock
-
     def open_queue(self, timing: bool) -> Any:
         if timing:
             self._want_clock("queue")
@@ -309,8 +307,8 @@ class AmdgpuBackend:
         memory are freed.
         """
         links.close(self)
-        # No ffi.release here: a call in progress in another thread keeps the device until it
-        # returns.
+        # Drops the references only, without ffi.release: another thread's call may still use the
+        # native device. The device is freed when that call returns.
         self._native.device = self._raw = None
 
 

@@ -23,8 +23,8 @@ MAX_GROUP_SIZE = 1024
 # threads as run in JOB_NS.
 JOB_THREADS = 1 << 19
 JOB_NS = 200_000_000
-# Jobs with at least this many threads are measured, by two timestamps in the IB. These cost a few
-# microseconds, so in a smaller job they would cost a larger part of its time and tell less.
+# Two timestamps in the IB measure each job of at least this many threads. Timestamps cost a few
+# microseconds. That would be a large part of a smaller job's time, and falsify the measurement.
 MEASURED_THREADS = 1 << 16
 KIB = 1024
 _LEAST_MINOR = 32  # the least minor version of KMS 3, which has timeline syncobjs

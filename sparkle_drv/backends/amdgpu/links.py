@@ -30,7 +30,8 @@ def between(there: AmdgpuBackend, here: AmdgpuBackend) -> Any:
         kept = _open.setdefault(pair, made)
         if kept is not made:  # another thread has made a link first
             peer_queues.close(there, made[1])
-    return kept[0]  # the link stays usable even if another thread's `close` has removed it by now
+    # Another thread's `close` may have removed the link from `_open` by now. It stays usable.
+    return kept[0]
 
 
 def _made(there: AmdgpuBackend, here: AmdgpuBackend) -> tuple[Any, Any]:

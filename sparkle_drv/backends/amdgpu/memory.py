@@ -49,5 +49,6 @@ class MemoryHandle:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             ffi.release(pointer)
-        # The owner is dropped last: the driver locks its pages until the handle is freed.
+        # `owner` keeps the host memory alive. It is dropped last, because the driver locks the
+        # pages of that memory until the handle is freed.
         self.owner = None

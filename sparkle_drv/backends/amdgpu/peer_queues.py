@@ -28,7 +28,7 @@ def open(backend: AmdgpuBackend) -> Any:
 
 def close(backend: AmdgpuBackend, queue: Any) -> None:
     """Closes a queue now, or as soon as its work has ended. Does not wait."""
-    # appended before the attempt to close, so that an interrupt cannot lose the queue
+    # Put into `_left` before `sweep` tries to close it, so that an interrupt cannot lose the queue.
     _left.append((backend, queue))
     sweep()
 

@@ -264,8 +264,8 @@ class CudaBackend:
         """Closes the device; idempotent. The CUDA context is released once the device's last queue
         and memory are freed.
         """
-        # No ffi.release here: a call in progress in another thread keeps the device until it
-        # returns.
+        # Drops the references only, without ffi.release: another thread's call may still use the
+        # native device. The device is freed when that call returns.
         self._native.device = self._raw = None
 
 

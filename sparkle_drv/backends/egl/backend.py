@@ -121,7 +121,7 @@ class EglBackend:
             level = logging.ERROR if line.startswith("error") else logging.WARNING
             _log.log(level, "%s: %s", self.info.uri, line)
 
-    # Memory: the handle is the address.
+    # Methods for memory. The handle of an allocation is its address.
 
     def alloc(self, nbytes: int, memory: Memory) -> Allocation:
         if nbytes > self.info.memory_nbytes:

@@ -22,7 +22,7 @@ log = logging.getLogger("sparkle_drv.cluster")
 MOST_ITEM = 256 << 10
 """Bytes of one posted item at most: longer things are transfers."""
 PING_S = 1.0  # an end that has sent nothing for so long sends a PING
-_MOST_END = 4096  # bytes of an END frame's payload at most
+_MOST_END = 4096  # the most bytes of an END frame's payload
 
 
 class Channel:
@@ -85,8 +85,8 @@ class Channel:
             self._take_later()
             idle, none_waits = self._out.idle, not self._out.waiting
             self._out.post(data, key, follows)
-        # On an idle stream, the ticking thread is not woken: the caller flushes, or the next tick
-        # sends.
+        # If the stream was idle, the thread of the ticks is not woken: the caller calls `flush`, or
+        # the next tick sends the item.
         if none_waits and not idle:
             self._urge()
         return idle
@@ -254,7 +254,7 @@ class Channel:
             self._granted(*head.more)
         elif head.kind is Kind.END:
             self.end(bytes(frame.payload[:_MOST_END]).decode("utf-8", "replace"), tell=False)
-        if more:  # the acknowledgement has made room in the window
+        if more:  # the acknowledgement made room in the window for queued items
             self.flush()
 
     def _items(self, frame: Frame) -> list[Any]:

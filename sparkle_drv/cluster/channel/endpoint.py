@@ -32,7 +32,7 @@ RTO_S = 0.25
 SILENCE_S = 3.5
 """Seconds of silence after which a peer is lost."""
 _TICK_S = 0.005  # seconds that an acknowledgement waits for a frame that can carry it
-_MOST_HELLO = 16 << 10  # bytes of a handshake message at most
+_MOST_HELLO = 16 << 10  # the most bytes of a handshake message
 _PENDING = 64  # handshakes that may be in progress at a time; one more drops the oldest
 _STEPS = {
     "step": Field(str, 1, 16),
@@ -121,7 +121,7 @@ class Endpoint:
                     channel.admitted.wait(self._rto_s)
                     with contextlib.suppress(queue.Empty):
                         _told(node, answers.get_nowait())
-            except BaseException:  # the failed session gives its credit back now
+            except BaseException:  # ends the session, which gives its credit back
                 channel.end("it did not begin", tell=False)
                 raise
             if channel.ended:
@@ -247,7 +247,9 @@ class Endpoint:
                 reply = unpack(known[0], _MOST_HELLO)
             self._hello(sender, number, "welcome", reply)
         elif step == "proof" and known is not None and self._accept is not None:
-            if isinstance(known[1], Channel):  # a repeated proof: the answer to the first was lost
+            # If a Channel exists, the client repeats its proof: the answer to the first one was
+            # lost.
+            if isinstance(known[1], Channel):
                 if known[1].ended:
                     raise Refused(known[1].ended)
                 known[1].speak()

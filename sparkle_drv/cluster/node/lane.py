@@ -194,8 +194,8 @@ class Lane:
             told = self.queue.device._abilities.tells_fault
             words = told.fault(handle, came.value) if told is not None else ""
             self._fail(value, -rc, words)
-        # `wait` also raises failures of other queues for which this queue waited. The lanes of
-        # those queues report them.
+        # `wait` also raises the failures of other queues for which this queue waited. They are
+        # ignored here, because the lanes of those queues report them.
         with contextlib.suppress(SparkleError):
             came.wait(0)  # lets the device release what it keeps for the fence
         if self.queue.timing and (times := backend.times(handle, came.value)) is not None:

@@ -119,7 +119,7 @@ class Node:
             if bytes.fromhex(session.channel.keys.trusted) in keys:
                 session.channel.end("the certificate is revoked")
 
-    # The following methods are those of Lender (session.py), which sessions call.
+    # The following methods implement the protocol Lender (session.py). Sessions call them.
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
         spelt = set(registry.spellings(uri)) | {uri}

@@ -49,7 +49,8 @@ class Runs:
     def _once(self) -> Fence | Exception:
         try:
             return self._run()
-        # the other launches still run; only the value of this one gets the fault
+        # Only the timeline value of this launch gets the fault. The other launches of the request
+        # still run.
         except Exception as error:
             return error
 

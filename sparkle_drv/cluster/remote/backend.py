@@ -282,8 +282,6 @@ class RemoteBackend:
         self._loaded.remove(handle)
         self._session.post_later("unload", kernel=handle.pointer)
 
-    # Clock, sensors and counts
-
     def timestamp(self) -> int:
         if not self._clock:
             raise SparkleError(f"{self.info.uri}: the device has no clock")

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.wire.values import Damaged
 
-# The most faults that a queue keeps until they are read; also the most entries (start, end) of when
-# a submission ran.
+# Limit of the faults that a queue keeps until they are read. Also the limit of the pairs (start,
+# end) that it keeps, one for each submission that ran.
 _KEPT = 4096
 
 

@@ -124,8 +124,8 @@ class Mirrors:
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                # `held` is read before `changes`. If the caller drops the view in between, this
-                # call keeps the mirror, and the next call sends the last changes.
+                # `held` is read before `changes`. The caller may drop its array of the mirror in
+                # between. Then the mirror is kept, and the next `send` sends the last changes.
                 held = mirror.held
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)

@@ -45,7 +45,8 @@ _KINDS: dict[str, type[Exception]] = {
     )
 }  # fmt: skip
 
-_VALUE, _U64 = struct.Struct(">BQ"), 0xCF  # msgpack's type of an unsigned 64-bit number
+# _U64 is msgpack's type byte of an unsigned 64-bit number. _VALUE packs this byte and the number.
+_VALUE, _U64 = struct.Struct(">BQ"), 0xCF
 _Reply = dict[str, Any] | None
 
 
@@ -221,7 +222,7 @@ class Session:
         self._reads[transfer] = read
         return self.give(line, "read", address=address, nbytes=into.nbytes, transfer=transfer)
 
-    # The following two methods are those of plugin.News.
+    # The following two methods implement the protocol plugin.News.
 
     def mark(self) -> int:
         """Returns how many reports of the node have arrived."""

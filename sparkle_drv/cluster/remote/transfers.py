@@ -32,7 +32,8 @@ class Transfers:
 
     def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
         self._session, self._queues, self._mirrors = session, queues, mirrors
-        # reused, since allocating memory costs more than the copy into it
+        # Buffers for copies of uploaded data. They are reused, since to allocate one costs more
+        # than the copy into it.
         self._pieces: list[bytearray] = []
 
     def upload(self, queue: plugin.Timeline, address: int, data: memoryview) -> int:
@@ -41,7 +42,9 @@ class Transfers:
         for at in range(0, data.nbytes, PIECE):
             start = partial(self._write, address + at, data[at : at + PIECE])
             value = self._given(queue, start)
-            while value == -errno.EAGAIN and at:  # an upload that has begun must not begin again
+            # Retries a later piece here. With EAGAIN, the caller would begin the whole upload
+            # again.
+            while value == -errno.EAGAIN and at:
                 if time.monotonic() >= stuck_s:
                     return -errno.ETIMEDOUT
                 value = self._given(queue, start)

@@ -156,7 +156,7 @@ class Engine:
             self._presence.hold()
             self._shut()
             until = time.monotonic() + HOLD_S
-            while True:  # retried: the other end may be closed to renew its own session
+            while True:  # opening may fail while the other end renews its own session
                 try:
                     return self._open(look=False)
                 except Refused:
@@ -210,7 +210,7 @@ class Engine:
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
-        # looks again, for a node of the same name that started meanwhile
+        # Looks again: a node of the same name may have started since the first look.
         if look and self._connect and self._node:
             self._look(session, self._token(session))
 

@@ -59,7 +59,7 @@ class Senders:
             self._put(key, lane, message)
         else:
             with self._changed:
-                # further messages are dropped, as on a link that accepts nothing
+                # If the list is full, the message is dropped, as a link may lose any message.
                 if len(self._waiting) < ROOM:
                     self._waiting.append((key, message))
                     self._changed.notify_all()

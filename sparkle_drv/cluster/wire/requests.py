@@ -99,7 +99,7 @@ NEWS: Mapping[str, Mapping[str, Field]] = {
     },
     "bytes": {"transfer": _ID, "data": Field(bytes, 0, INLINE)},
     "ready": {"transfer": _ID},
-    # asks the client for a new certificate, if the client has the CA's key
+    # The node asks for a new certificate. Only a client that has the CA's key can make one.
     "renew": {"request": Field(dict, 1, 16)},
     "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost, but the session continues
 }  # fmt: skip

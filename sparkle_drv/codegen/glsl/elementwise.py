@@ -40,7 +40,7 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     size = group_threads(plan, info, default=256)
     pointers = [arg["name"] for arg in kernels()[name]["args"] if arg["type"].endswith("*")]
     element, types = ELEMENTS[dtype], {}
-    if op == "copy":  # as uint, because float registers may lose NaN payloads and denormals
+    if op == "copy":  # copies uints: as floats, NaN payloads and denormals may get lost
         element = "uvec2" if dtype == "f64" else "uint"
         types = dict.fromkeys(pointers, element)
     kit = Kit(name, info, (size, 1, 1), types)

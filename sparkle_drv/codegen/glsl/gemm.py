@@ -23,8 +23,8 @@ from .tile import Tile, checked
 
 NAMES = ("gemm_f32", "gemm_f64")
 ALGOS = ("naive", "blocked", "shared")
-# An iteration of the loop with scalar loads adds one product to each sum if the tile's bk is at
-# most _MOST_FAST, otherwise bk products.
+# Concerns the loop with scalar loads. If the tile's size bk is above this limit, an iteration of
+# the loop adds bk products to each sum; otherwise it adds one product.
 _MOST_FAST = 8
 
 

@@ -65,9 +65,9 @@ class Kit:
     group_size: tuple[int, int, int]
     types: dict[str, str] = field(default_factory=dict)
     views: list[tuple[str, str]] = field(default_factory=list)
-    uses: list[str] = field(default_factory=list)  # functions of vmath.py to add
+    uses: list[str] = field(default_factory=list)  # functions of vmath.py that the shader calls
     shared: list[str] = field(default_factory=list)  # declarations
-    extensions: list[str] = field(default_factory=list)  # each is enabled if its macro is defined
+    extensions: list[str] = field(default_factory=list)  # enabled where the GLSL compiler has them
 
     def finish(self, body: str, groups: tuple[str, ...], functions: str = "") -> Shader:
         """Returns the shader, whose main() is `body`.

@@ -10,9 +10,9 @@ from .tile import group_threads
 
 NAMES = ("noop", "busy_u32", "peak_fma_f32", "peak_fma_f64")
 
-# The number of independent chains of FMAs per thread, of FMAs of a chain per iteration, and of
-# elements of a vector. The chains hide the latency of an FMA if a core runs several subgroups, and
-# fit into the registers.
+# A thread of the kernels peak_fma_* computes _CHAINS independent chains of FMAs. An iteration of
+# its loop adds _STEPS FMAs to each chain. Each FMA works on vectors of _LANES elements. This many
+# chains hide the latency of an FMA if a core runs several subgroups, and fit into the registers.
 _CHAINS, _STEPS, _LANES = 4, 8, 4
 _GROUPS_A_UNIT = 8
 _ROUND = 1024  # steps of busy_u32 per loop iteration, on a software device

@@ -31,8 +31,9 @@ from .assemble import assemble
 from .frame import DoesNotFit as DoesNotFit
 
 DTYPES = {"map_f32": "f32", "map_i32": "i32"}
-_FLOAT_MODE = 0xF0  # round to nearest even; denormals in f32 and in f64
-_USER_SGPRS = {10: 2, 11: 15}  # by level; gfx11.0 needs 16 SGPRs: these and a system SGPR
+_FLOAT_MODE = 0xF0  # rounds to nearest even; keeps denormals of f32 and f64
+# User SGPRs of a kernel, by level. gfx11.0 requires 16 user and system SGPRs together: 15 and one.
+_USER_SGPRS = {10: 2, 11: 15}
 _CODE_END = 0xBF9F0000
 _LINE_NBYTES = {10: 64, 11: 128}  # bytes of a line of the instruction cache, by level
 _CODE_VERSION = 5

@@ -38,7 +38,8 @@ waves to hide loads: 96 VGPRs leave 10 of 16 waves on gfx10.3."""
 MOST_LINES = {4: 3000, 2: 3000, 1: 8000}
 """The most lines of a kernel, by elements per thread. 3000 lines are about 24 KiB, which fits into
 the instruction cache (32 KiB a WGP). 8000 lines take a second to assemble."""
-GROUP_ID = {10: "s2", 11: "s15"}  # the SGPR after the user SGPRs; gfx11 has 15 of those
+# The SGPR that holds the group's number, by level. It follows the user SGPRs: 2 of them, or 15.
+GROUP_ID = {10: "s2", 11: "s15"}
 
 
 class Written(NamedTuple):

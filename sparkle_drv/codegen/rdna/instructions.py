@@ -236,7 +236,7 @@ class Code:
                 if reg.number < 0:
                     used = max(used, _take(reg.block, free))
             for reg in set(line.written()):
-                if last[reg] == at:  # no line reads the result
+                if last[reg] == at:  # no later line uses this register
                     free[reg.number] = True
         return used
 

@@ -63,7 +63,7 @@ def _divide(k: Code, a: Value, b: Value) -> Reg:
     left = k.op("v_fma_f32", Minus(below), quotient, above)
     quotient = k.op("v_fma_f32", left, inverse, quotient)
     left = k.op("v_fma_f32", Minus(below), quotient, above)
-    quotient = k.op("v_div_fmas_f32", left, inverse, quotient)  # reads vcc
+    quotient = k.op("v_div_fmas_f32", left, inverse, quotient)  # also reads vcc
     return k.op("v_div_fixup_f32", quotient, b, a)
 
 
@@ -106,7 +106,8 @@ def exp_between(k: Code, x: Reg | Minus | Abs) -> Reg:
 
 def _exp(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
-    # y is wrong if x is outside -104 .. 89, and NaN if x is infinite. The selections correct that.
+    # exp_between is right only for x in -104 .. 89. For other x, the two k.select replace its
+    # result.
     y = exp_between(k, x)
     y = k.select(k.compare("v_cmp_gt_f32", lit(_EXP_LEAST), x), "0", y)
     return k.select(k.compare("v_cmp_nlt_f32", lit(_EXP_MOST), x), y, k.op("v_mov_b32", INFINITY))
@@ -122,7 +123,8 @@ def _log(k: Code, x: Value) -> Reg:
     product = k.op("v_mul_f32", high, power)
     rest = k.op("v_fma_f32", power, high, Minus(product))
     rest = k.op("v_fma_f32", power, low, rest)
-    # `total` is NaN if `power` (the logarithm to base 2) is infinite; then k.select takes `power`.
+    # `power` is the logarithm to base 2. If it is infinite, `total` is NaN, and k.select returns
+    # `power` instead.
     total = k.op("v_add_f32", product, rest)
     return k.select(k.compare("v_cmp_gt_f32", INFINITY, Abs(power)), total, power)
 
@@ -144,7 +146,7 @@ def _tanh(k: Code, x: Value) -> Reg:
     below = k.op("v_add_f32", "1.0", exp_between(k, twice))
     far = k.op("v_fma_f32", "-2.0", k.op("v_rcp_f32", below), "1.0")
     y = k.select(k.compare("v_cmp_le_f32", lit(0.625), Abs(x)), far, near)
-    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # with the sign of x
+    return k.op("v_bfi_b32", MAGNITUDE, y, x)  # |y| with the sign of x
 
 
 def _sigmoid(k: Code, x: Value) -> Reg:

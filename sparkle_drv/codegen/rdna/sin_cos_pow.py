@@ -59,7 +59,8 @@ _QUARTERS = 1.5 * 2.0**50  # adding and subtracting it rounds an f64 to a multip
 def sine(k: Code, x: Value) -> Reg:
     x = in_vgpr(k, x)
     y = _turned(k, x, 0)
-    return k.select(k.compare("v_cmp_neq_f32", "0", x), y, x)  # sin(-0) is -0
+    # If x is 0 or -0, the result is x, because sin(-0) is -0.
+    return k.select(k.compare("v_cmp_neq_f32", "0", x), y, x)
 
 
 def cosine(k: Code, x: Value) -> Reg:
@@ -98,8 +99,8 @@ def _reduced(k: Code, x: Reg) -> tuple[Reg, Reg]:
     k.line(f"s_cbranch_vccz {near_enough}")
     _far(k, x, near, quadrant)
     k.line(f"{near_enough}:")
-    # The branch may skip _far. Then the SGPRs of _far's constants are not set, so later code must
-    # not use them.
+    # The code that _far emitted sets SGPRs to constants. The branch above may skip that code, so
+    # later code must not use these SGPRs.
     k.doubles.clear()
     return near, quadrant
 
@@ -153,7 +154,7 @@ def power(k: Code, x: Value, y: Value) -> Reg:
     whole = k.op64("v_rndne_f64", product)
     part = k.op("v_cvt_f32_f64", k.op64("v_add_f64", product, Minus(whole)))
     result = k.op("v_ldexp_f32", k.op("v_exp_f32", part), k.op("v_cvt_i32_f64", whole))
-    # For a negative x the result is negative if y is odd, and NaN if y is not an integer.
+    # If x is negative, x**y is negative for an odd y, and NaN for a y that is not an integer.
     half = k.op("v_fract_f32", k.op("v_mul_f32", "0.5", y))
     odd = k.select(k.compare("v_cmp_eq_f32", "0.5", half), x, "0")
     result = k.op("v_bfi_b32", MAGNITUDE, result, odd)

@@ -36,7 +36,8 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
         made.reduce(_temp(first, 0, nbytes), _data(first, 0, nbytes))
     distance = 1
     while distance < power:
-        # Rounds have memory of their own, so that a fast place need not wait for the others.
+        # Each round copies into temporary memory of its own. So a fast place need not wait until
+        # the others have added up what an earlier round sent them.
         at = distance.bit_length() * aligned(nbytes)
         for i in range(power):
             made.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))

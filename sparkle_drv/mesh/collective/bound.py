@@ -45,7 +45,7 @@ def all_reduce_s(network: Network, places: Sequence[str], nbytes: int) -> float:
 
 def _shared_s(network: Network, places: Sequence[str], nbytes: int) -> float:
     if any(pair not in network.direct for pair in permutations(places, 2)):
-        return 0.0  # some places do not share memory, so no better bound is known
+        return 0.0  # some places do not share memory: no bound except 0 is known
     gets = [
         port_rate(network, place, [(by, place) for by in places], "receive") for place in places
     ]

@@ -168,7 +168,8 @@ class _Run:
         self.busy: set[Lane] = set()
         self.now = 0.0
         self.spans = [(0.0, 0.0)] * len(program.steps)
-        # Heap of (end in seconds, step) of latencies and reductions.
+        # Heap of (end in seconds, number of the step), an entry for each running latency or
+        # reduction.
         self.timed: list[tuple[float, int]] = []
         self.latent: set[int] = set()
         self.flows: list[_Flow] = []

@@ -119,7 +119,8 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
         for i, place in enumerate(order):
             owner, to = order[(i - 1 - turn) % p], order[(i + 1) % p]
             begin, size = of[owner]
-            # Two slots: a place receives the next part while it still sends the last one.
+            # The parts take turns in two slots of "temp". So a place can receive the next part
+            # while it still sends the last one.
             came = Region(place, "temp", (turn - 1) % 2 * most, size)
             source = came if turn else Region(place, "data", begin, size)
             mine = Region(to, "out", 0, size) if to == owner else None

@@ -161,7 +161,8 @@ class _Work:
             self._await(made)
         except BaseException:
             interrupted: BaseException | None = None
-            while True:  # no thread may be left after a second Ctrl-C, either
+            # A second Ctrl-C may interrupt `_end`. Then `_end` runs again, so that all threads end.
+            while True:
                 try:
                     self._end(made)
                     break
@@ -299,7 +300,8 @@ class _Work:
         with self._lock:
             self._stopped.set()
             self._wake(list(self._asleep))
-            for turn in self._turn.values():  # an interrupt may have prevented an earlier notify
+            # Lanes may wait for a `notify` that an interrupt has prevented.
+            for turn in self._turn.values():
                 turn.notify()
 
 

@@ -82,7 +82,7 @@ def _fitted(good: tuple[Point, ...]) -> Line:
         before, a, b = line, line.a, line.b
         errors = [abs(max(a + b * size, LEAST_AT_S) / t - 1) for size, t in good]
         line = _weighted(good, [1.0 if error <= FAR else FAR / error for error in errors])
-        if line == before:  # no further round would change it
+        if line == before:  # further rounds would not change `line`
             break
     least = FAR * line.a / ordered[-1] if ordered[-1] else 0.0
     return Line(line.a, max(line.b, least))
@@ -110,6 +110,6 @@ def _weighted(points: Sequence[Point], weights: Sequence[float]) -> Line:
         if a >= 0:
             return Line(sa / saa, 0.0)
         return Line(0.0, sb / sbb)
-    # Points of one size cannot separate a and b. All seconds go to b, since the time of work grows
-    # with its size.
+    # All points have one size, so they do not determine both a and b. Then a is 0 and b is the time
+    # per unit of size, since the time of work grows with its size.
     return Line(0.0, sb / sbb) if sbb else Line(sa / saa, 0.0)

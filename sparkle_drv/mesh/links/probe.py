@@ -78,9 +78,9 @@ def _moves(prepared: Prepared, clock: Clock) -> list[Point]:
                     raise
                 break
         points += [(float(nbytes), t) for t in times]
-        # The loop ends if the transfers of the next size, which has up to sixteen times the bytes,
-        # could take too long. Until LEAST_SIZES sizes are measured, two transfers must fit into
-        # MOST_LINK_S. After that, EACH + 1 transfers must fit into LINK_S.
+        # The next size may have sixteen times the bytes. The loop ends if its transfers could take
+        # too long. With fewer than LEAST_SIZES measured sizes, the limit is MOST_LINK_S seconds for
+        # two transfers. Otherwise it is LINK_S seconds for EACH + 1 transfers.
         spent = time.perf_counter() - begin
         enough = i + 1 >= LEAST_SIZES
         runs, limit_s = (EACH + 1, LINK_S) if enough else (2, MOST_LINK_S)

@@ -15,7 +15,7 @@ import numpy as np
 from .quoting import short, shown
 
 U32 = 2**32 - 1  # kernels take sizes and strides as u32
-I32 = 2**31 - 1  # the limit of conv2d's sizes, because its positions are signed
+I32 = 2**31 - 1  # limit of sizes and strides where positions are signed, as in conv2d
 DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.int32): "i32"}
 """What kernels of several devices compute in."""
 STORED = {
