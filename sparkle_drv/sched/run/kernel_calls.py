@@ -206,9 +206,9 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # `lacks` has the classes of work that a device cannot do. Each failed probe adds its class.
-        # On the devices in `wrong` only the arguments were wrong, and they may have the kernel. So
-        # the class is removed from their `lacks`.
+        # `lacks` has the classes of work that a device cannot do. A probe that measures nothing
+        # adds its class. On the devices in `wrong` only the arguments were wrong, and they may have
+        # the kernel. So the class is removed from their `lacks`.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)
