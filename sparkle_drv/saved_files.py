@@ -81,7 +81,7 @@ def put(path: Path, content: bytes, sync: bool = False) -> bool:
     mode = 0o666
     with contextlib.suppress(FileNotFoundError):
         mode = stat.S_IMODE(os.stat(place).st_mode)
-        if not os.access(place, os.W_OK):  # a rename does not check this
+        if not os.access(place, os.W_OK):  # a rename would replace even a read-only file
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     replace(place, content, mode, sync)
     return True
@@ -116,8 +116,8 @@ def _write_directly(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         os.set_blocking(fd, True)
     else:
-        # The write uses a duplicate of the descriptor. If the file were opened again, the write
-        # would begin at its start and overwrite what was printed.
+        # `path` is the file of stdout or stderr, so the write uses a duplicate of that descriptor.
+        # Opening the path again would write from the file's start, over what was printed.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

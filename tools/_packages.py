@@ -85,15 +85,15 @@ PACKAGES = (
     Package("libgl1-mesa-dri", "bench", has_gl),
     # moderngl loads libGL, which the egl backend does not need.
     Package("libgl1", "test", library("libGL.so.1")),
-    # compiles shaders/cuda for the host (tests/cuda)
+    # g++ compiles shaders/cuda for the host (tests/cuda).
     Package("g++", "test", command("g++")),
-    # References for the emulated AMD GPU: the kernel driver's headers, RADV (tests/radv), Clover.
+    # Tests compare the emulated AMD GPU with these: the kernel driver's headers, RADV, Clover.
     Package("libdrm-dev", "test", file("/usr/include/libdrm/amdgpu_drm.h")),
     Package("libvulkan-dev", "test", file("/usr/include/vulkan/vulkan.h")),
     Package("mesa-vulkan-drivers", "test", file("/usr/share/vulkan/icd.d/radeon_icd*.json")),
     Package("mesa-opencl-icd", "test", file("/usr/lib/*/libMesaOpenCL.so.1")),
     Package("vulkan-tools", "test", command("vulkaninfo")),
-    # To run the cpu device's kernels for another machine (tests/cpu_kernels).
+    # These compile the cpu device's kernels for aarch64 and run them in QEMU (tests/cpu_kernels).
     Package("gcc-aarch64-linux-gnu", "test", command("aarch64-linux-gnu-gcc")),
     Package("libc6-dev-arm64-cross", "test", file("/usr/aarch64-linux-gnu/include/stdio.h")),
     Package("qemu-user", "test", command("qemu-aarch64")),

@@ -32,7 +32,7 @@ MAIN = ROOT / "tools/_kit/archive_main.py"
 PINS = ("cffi==2.0.0", "msgpack==1.1.2", "pycparser==2.23", "pyelftools==0.32")
 NUMPY = {"3.14": "numpy==2.3.5"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Tags of wheels that run on glibc 2.34, which our own wheel needs in any case.
+# Tags of wheels that run on glibc 2.28. The archive needs this version or a later one.
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")
 EXIT_CODES = "exit codes: 0 the archive is made, 1 an error"
 

@@ -173,7 +173,8 @@ def disassemble_command(args: argparse.Namespace) -> int:
     code = write(args.output, text.encode())
     if code or not args.check:
         return code
-    # The text for llvm-mc has the masks of wave32, because wave32 is the default of llvm-mc.
+    # --check assembles this text with llvm-mc. Its masks are those of wave32, the default of
+    # llvm-mc.
     return compare(isa.disassemble(words, args.gfx), words, args.gfx)
 
 

@@ -127,7 +127,7 @@ class Timeline:
         self.timing = timing
         self.submitted = self.reached = 0
         self.closing = False
-        self.lock = threading.Lock()  # orders submissions; held while `start` runs
+        self.lock = threading.Lock()  # orders submissions; held while the backend's `start` runs
         self.looking = threading.Lock()  # guards all members below
         self.flight: deque[_InFlight] = deque()
         self.ledger = Ledger()
@@ -344,7 +344,8 @@ class Queues:
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
-        # If the epoch is stale (-ESTALE), core checks the commands again and repeats the call.
+        # -ESTALE means that a close has advanced the device's epoch. The C core then checks the
+        # commands again and repeats this call.
         if rc := self._refusal(queue) or self._stale(epoch):
             return rc
         rc, given = self._judge(data)

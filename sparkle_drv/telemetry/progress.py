@@ -31,8 +31,8 @@ def reported(what: str) -> Iterator[None]:
     if getattr(_here, "inside", False):
         yield
         return
-    # The clock is read before the timer of the printed line starts. So every step that gets such a
-    # line also gets a record in the log.
+    # The clock is read before the timer of the terminal's line starts. So every block for which
+    # that line is printed also gets a record in the log.
     begin = time.perf_counter()
     terminal = _terminal()
     line = _Line(terminal, what) if terminal is not None else None

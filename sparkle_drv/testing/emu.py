@@ -34,7 +34,7 @@ _URI = re.compile(r"emu(?::([\w.:-]+)(?:#(\d+))?)?\Z")
 _machines: dict[int, Machine] = {}
 # machines of cards with options, by (process id, the cards in a URI: "gfx1103:kms-3.42")
 _apart: dict[tuple[int, str], Machine] = {}
-_others: list[Machine] = []  # machines that `on` uses in place of the process's own
+_others: list[Machine] = []  # `on` uses these in place of the process's common machine
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 

@@ -21,9 +21,9 @@ from .emulated_dispatch import launch
 __all__ = ["Kernels"]
 
 GFX = {"gfx1036": 10, "gfx1100": 11}
-DESCRIPTOR = struct.Struct(
-    "<II8xq20xIIIH6x"
-)  # the kernel descriptor: lds, private, entry, rsrc3, rsrc1, rsrc2, properties
+# Fields of a kernel descriptor: bytes of LDS, bytes of scratch per thread, offset of the entry
+# point, COMPUTE_PGM_RSRC3, COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2, kernel code properties.
+DESCRIPTOR = struct.Struct("<II8xq20xIIIH6x")
 AQL_AT = 2048  # offset of the AQL packet, which follows the arguments
 
 

@@ -136,7 +136,7 @@ def run(
         if worker.is_alive():
             frame = sys._current_frames().get(worker.ident or 0)
             report.stuck = "".join(traceback.format_stack(frame))
-            machine.unplug()  # its calls then fail, so the stuck thread `worker` ends
+            machine.unplug()  # calls of the device then fail, so the stuck thread `worker` ends
             worker.join(BOUND_S)
             return report
         report.happened = happened(machine)

@@ -23,7 +23,7 @@ __all__ = ["EVENTS", "KINDS", "RECOVERIES", "Fault", "Schedule"]
 CALLS = ("any", "alloc", "map", "submit", "wait", "context")
 EVENTS = ("job", *CALLS)
 RECOVERIES = ("ring", "soft", "full", "vram_lost")
-NO_RECOVERY = "none"  # the recovery of a hang that never ends, for simulated devices only
+NO_RECOVERY = "none"  # the driver never ends the hang; for simulated devices only
 # The top bit of the exponent of a float32, 2**30 in an integer: flipping it exceeds any tolerance.
 MASK = 0x4000_0000
 
@@ -31,7 +31,8 @@ MASK = 0x4000_0000
 KINDS: dict[str, dict[str, int | str]] = {
     # a call fails, and so do the next count - 1 calls of the same kind
     "fail": {"error": "ENOMEM", "count": 1},
-    # the device resets before the call or job; vram_lost 1: it loses the contents of VRAM
+    # the device resets before the call or job that the fault hits; with vram_lost 1 it also loses
+    # the contents of VRAM
     "reset": {"vram_lost": 0},
     "unplug": {},  # the device is removed before the call or job: all calls return ENODEV
     "hang": {"recovery": "ring"},  # the job never ends; `recovery` is what the driver does then

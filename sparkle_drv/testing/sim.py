@@ -302,7 +302,7 @@ class SimBackend:
         raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
-        if not whole:  # the last record is cut off: the inner backend reports that
+        if not whole:  # incomplete last record: the inner backend returns the error
             return int(self._inner.submit(queue.inner, given, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 
@@ -370,7 +370,8 @@ class SimBackend:
         with queue.lock:
             before = self._inner.submitted(queue.inner)
             value, kept = act()
-            # the copy must not be done at once, but follow the hanging job
+            # `act` made no new submission, but the queue hangs: an empty submission takes the
+            # copy's place behind the hanging job
             if value == before and queue.hung:
                 value = int(self._inner.submit(queue.inner, ffi.NULL, 0, ANY_EPOCH))
             if value > 0 or (value == 0 and nbytes):
@@ -378,7 +379,7 @@ class SimBackend:
                     begins = begins or self._lasts(more_s + self._meter.transfer_s(nbytes))
                     new = value if value != before else 0
                     end = queue.time.runs(new, self.clock(), begins)
-                if value == before:  # the copy was done at once, and the caller has waited for it
+                if value == before:  # no new submission: `act` has made the copy at once
                     at_once = end
                     # A wait for this value has already reported that a submission failed.
                     if value in queue.told:

@@ -60,7 +60,7 @@ class Event:
 class _Sleeper:
     def __init__(self, lane: bool, lock: threading.RLock) -> None:
         self.lane, self.woken, self.turn = lane, False, threading.Condition(lock)
-        self.counts = True  # whether this wait lets time pass
+        self.counts = True  # whether Clock._asleep counts this wait
 
 
 class Clock:
@@ -208,7 +208,7 @@ class Clock:
         self._woke = False
         while self._due and (stalled or not self._running) and sum(self._asleep.values()):
             if self._woke and not self._asleep[True]:
-                return  # a thread that is awake lets time pass for the others
+                return  # time passes again when the woken thread waits
             stalled = False
             self.now_s = max(self.now_s, self._due[0][0])
             while self._due and self._due[0][0] <= self.now_s:

@@ -196,7 +196,8 @@ def simulated(network: Network, seed: int = 0, noise: float = 0.0) -> tuple[SimM
         other = (
             Rate(1e-9, math.inf) if add is None else Rate(add.a, 3 / add.b if add.b else math.inf)
         )
-        # Copies to the host cost almost nothing, since the network has no operands on the host.
+        # All operands are on the simulated devices, none on the host. So copies to and from the
+        # host get almost no cost.
         devices[uri] = SimDevice(uri, {}, (1e-9, 1e12), noise=noise, other=other)
     links = {
         pair: SimLink(line.a, 1 / line.b if line.b > 0 else math.inf)

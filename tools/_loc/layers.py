@@ -54,12 +54,13 @@ USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),
     *("sparkle_drv/testing", "sparkle_drv/telemetry", "sparkle_drv/saved_files.py"),
-    "sparkle_drv/cluster",  # for tools/sparkle.py, which starts nodes and makes certificates
+    "sparkle_drv/cluster",  # tools/sparkle.py starts nodes and makes certificates with it
     *("sparkle_drv/assets.py", "sparkle_drv/types.py", "sparkle_drv/errors.py"),
     *("sparkle_drv/version.py", "sparkle_drv/cluster"),
 )
-# Layers whose folders are alternatives, which do not import each other. Code that they share is in
-# the folder above.
+# Folders of alternatives, such as the backends: code of one alternative may not import another one.
+# If the name ends in "/", each of its subfolders is an alternative. Code that alternatives share is
+# in the folder above them.
 APART = ("sparkle_drv/backends/", "native/amdgpu", "native/cuda", "native/egl", "native/cpu")
 # Parts of the package for outside users. No other part of the package may import them.
 ASIDE = (

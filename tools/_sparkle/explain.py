@@ -92,7 +92,7 @@ def explain(args: argparse.Namespace) -> int:
         try:
             call = args.call(ctx, args)
             for i in range(MOST_RUNS):
-                plan: Any = ctx.last_plan  # a call's plan, not a graph's
+                plan: Any = ctx.last_plan  # `call` makes no graph: this is a call's plan
                 if i >= RUNS and (plan is None or plan.measured is not None):
                     break
                 call()
@@ -126,8 +126,8 @@ def _filled(
     if args.place is None:
         return lambda: made
     arrays = [ctx.array(x.shape, x.dtype, device=args.place) for x in made]
-    # Each call gets newly filled operands. An operand that an earlier call copied would be on both
-    # devices, and the plan would not count its transfer.
+    # Each call gets newly filled operands, which are on `args.place` only. Otherwise copies of an
+    # earlier call would be on other devices, and the plan would not count the transfer.
     return lambda: [there.fill(x) for there, x in zip(arrays, made, strict=True)]
 
 

@@ -107,7 +107,7 @@ def update(name: str, x: Array, operand: object) -> Array:
             thunk.run(x)
             thunk.made = None
             if x.fence is not None:
-                x.fence.wait()  # readers of other views of x do not wait for this fence
+                x.fence.wait()  # readers of other views of this memory do not wait for x's fence
             return x
     from .views import assign
 

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))  # never overflows
+    small = np.exp(-np.abs(x))  # the exponent is at most 0, so exp cannot overflow
     return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)))
 
 

@@ -26,8 +26,8 @@ from .graph import Builder, Graph, placed
 
 FUNCTIONS = tuple(sorted(set(ARITY) - {"add", "sub", "mul", "div", *COMPARISONS.values()}))
 
-MAX_TEXT = 1 << 16  # characters of an expression
-MAX_NESTING = 128  # depth of nested parentheses, calls, signs and exponents
+MAX_TEXT = 1 << 16  # largest number of characters of an expression
+MAX_NESTING = 128  # largest depth of nested parentheses, calls, signs and exponents
 _COMPARED = 5
 _INFIX = {
     **{sign: (op, _COMPARED) for sign, op in COMPARISONS.items()},

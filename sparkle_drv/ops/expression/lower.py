@@ -91,7 +91,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
             read += [0, TYPES[values[v.args[0]].type]]
         op = getattr(lib, f"SP_MAP_{v.op.upper()}")
         words += [op | TYPES[v.type] << 8 | registers[i] << 16, *[*read, 0, 0][:3]]
-    if not steps:  # the result is an unchanged input
+    if not steps:  # the expression is only an input: the program copies it
         words = [lib.SP_MAP_CONVERT | TYPES[result] << 8, place[order[0]], 0, TYPES[result]]
     cells = np.zeros(len(consts), np.uint64)
     filled: list[tuple[int, int, str]] = []

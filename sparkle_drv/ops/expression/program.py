@@ -65,7 +65,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
         elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # drop the exponent, which the last word loads
+            words.pop()  # `square` does not need the exponent 2, which the last word loads
             op = "square"
         elif dtype == "i32" and op not in I32_OPS:
             known = " ".join(sorted(I32_OPS))

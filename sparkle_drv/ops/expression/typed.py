@@ -137,7 +137,7 @@ class Typed:
         found = self.number.get(i)
         if found is not None:
             small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
-            if not small:  # if `kind` is narrower than the value's type, round the value to it
+            if not small:  # round a value of a wider type to `kind`
                 found = self.converted(found, kind)
             return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
@@ -197,7 +197,7 @@ class Typed:
         if whole == 0:
             return self.add("eq", wide, (one, one))  # x == x is 1 for whole numbers
         found = one
-        for bit in bin(whole)[3:]:  # the exponent's bits below its highest one
+        for bit in bin(whole)[3:]:  # square and multiply; the highest bit is done
             found = self.add("mul", wide, (found, found))
             if bit == "1":
                 found = self.add("mul", wide, (found, one))

@@ -4,4 +4,4 @@ operation.py checks arguments, chooses a kernel and launches it. ops/tiles has t
 Users and sched call this.
 """
 
-__all__ = ["operation"]  # the part that the API reference shows
+__all__ = ["operation"]  # the API reference shows only this module

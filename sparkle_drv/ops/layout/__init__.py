@@ -3,4 +3,4 @@
 Users and sched call this. The kernels only move elements; this folder decides on padding.
 """
 
-__all__ = ["operation"]  # the part that the API reference shows
+__all__ = ["operation"]  # the API reference shows only this module

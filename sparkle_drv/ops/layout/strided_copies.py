@@ -56,8 +56,8 @@ def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[
     for first, count, together in ((0, whole, block), (whole, 1, rest)):
         if not count or not together:
             continue
-        # For the blocked and the plain array: (strides of image, block, pixel and channel), and the
-        # first position.
+        # For the blocked and the plain array: the strides of image, block, pixel and channel, and
+        # the position of the first element of the copy.
         blocked = (image, pixels * block, block, 1), first * pixels * block
         plain = (planes, block * pixels, 1, pixels), first * block * pixels
         shape = n, count, pixels, together

@@ -4,4 +4,4 @@ operation.py has the call: it binds values to names. fused.py launches the kerne
 devices that have it. The language is in expression/. Users, reduce and sched call this folder.
 """
 
-__all__ = ["operation"]  # the part that the API reference shows
+__all__ = ["operation"]  # the API reference shows only this module

@@ -117,7 +117,8 @@ def map(
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
         return made
     left = (name for name in graph.names if name not in names)
-    order = *names, _NAMES_END, *left, *names  # the names of the objects in `call[2:]`
+    # the names of the objects in `call[2:]`, in their order
+    order = *names, _NAMES_END, *left, *names
     return _remember(stage, made, call[0], call[2:], order, graph, code)
 
 
@@ -310,7 +311,7 @@ def convert(dev: Device, x: Any, kind: str, out: Any = None) -> Any:
     host = x._host() if isinstance(x, Array) else x
     with np.errstate(all="ignore"):
         if host.dtype == np.float64 and kind == "u8":
-            host = host.astype(np.int64)  # in numpy float64 to u8 is undefined if out of range
+            host = host.astype(np.int64)  # numpy's float64 to u8 is undefined out of range
         return stage.copy(host.astype(dtype), getattr(x, "layout", None))
 
 

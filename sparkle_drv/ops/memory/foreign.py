@@ -62,7 +62,7 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: cannot use this array: {error}") from error
     # `place_of` has asked `given` for its DLPack device, and `adopt` has asked again.
-    if found is None:  # the second answer was another device
+    if found is None:  # `given` has named another device to `adopt`
         raise TypeError(
             f"{short(name)}: expected the same DLPack device from each call, got another one"
         )

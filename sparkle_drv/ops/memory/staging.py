@@ -96,7 +96,7 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
     found = there.get(key)
     if found is None or found.closed:
         if len(there) >= most:
-            there.clear()  # safe: launches in flight keep their kernels
+            there.clear()  # launches in flight hold their kernels themselves
         found = there[key] = make()
     return found
 
@@ -124,7 +124,7 @@ def host_empty(dev: Device, shape: Sequence[int], dtype: Any, name: str = "the r
     if nbytes >= 2**63:
         raise ValueError(f"{what}, more than can be addressed: expected less than 2**63")
     most = dev.info.memory_nbytes
-    if most and nbytes > most:  # the system might grant memory that it does not have
+    if most and nbytes > most:  # an overcommitting system would not refuse
         raise OutOfDeviceMemory(f"{dev.uri}: {what}, the device has {most} bytes of memory")
     try:
         return recycled.empty(shape, dtype, nbytes)

@@ -4,4 +4,4 @@ operation.py reduces arrays, one block of neighbouring axes after the other. fol
 one pass, and orders the axes for both. map/ has fused maps. Users and sched call this folder.
 """
 
-__all__ = ["operation"]  # the part that the API reference shows
+__all__ = ["operation"]  # the API reference shows only this module

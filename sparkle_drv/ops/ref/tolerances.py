@@ -116,8 +116,8 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
         scale = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
         off = np.abs(given - wanted) / np.maximum(max(scale, rms or 0.0), np.abs(wanted))
     same = equal | (np.isnan(given) & np.isnan(wanted))
-    # float64 cannot hold all bits of a u64. So `off` may be 0 for integers that differ; such
-    # elements are wrong too.
+    # `off` is a relative difference in float64, which cannot hold all bits of a u64. So it may be 0
+    # for integers that differ; such elements are wrong too.
     off = np.where(same, 0.0, np.where(np.isnan(off) | (whole & (off == 0)), np.inf, off))
     beyond = np.flatnonzero(~(off <= tolerance))
     at = int(beyond[0]) if beyond.size else None

@@ -4,4 +4,4 @@ operation.py has the operation; moves.py turns a copy into a kernel's arguments.
 this folder.
 """
 
-__all__ = ["operation"]  # the part that the API reference shows
+__all__ = ["operation"]  # the API reference shows only this module

@@ -76,8 +76,9 @@ def blocks(core: Core, caches: Caches, itemsize: int) -> Blocks:
     # need room in L2 too.
     mc = down(l2 * 3 // 8 // (kc * itemsize), mr)
 
-    # nc: the block of b, kc x nc, fills this core's part of L3, except the cache ways that hold the
-    # block of a. nc is bounded, because each thread packs its own block of b.
+    # nc is the width of the block of b, which has kc x nc elements. The block fills this core's
+    # part of L3, except the cache ways that hold the block of a. MAX_PACKED limits it, because each
+    # thread packs its own block of b.
     l3 = own(caches, 3) if any(cache.level == 3 for cache in caches) else 4 * l2
     way = max(_LINE, l3 // _WAYS)
     left = _WAYS - 1 - -(-(mc * kc * itemsize) // way)

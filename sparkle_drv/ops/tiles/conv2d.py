@@ -25,7 +25,8 @@ from .blocking import blocks
 from .caches import Caches, own
 from .cores import CORES, Core, Levels, core_of, down, micro_tile, pieces, threads_for
 
-# Costs of a tile besides its FMAs, in units of the time of a vector FMA (Zen 4, avx512).
+# TURN to PANELS: costs of a tile besides its FMAs. The unit is the time of a vector FMA (Zen 4,
+# avx512).
 TURN = 8.0
 """Cost of transposing a vector of sums for NCHW."""
 COPY = 4.0

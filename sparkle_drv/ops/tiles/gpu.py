@@ -82,8 +82,8 @@ def _terms_a_round(k: int, algo: str) -> int:
     rounds = _MOST_ROUNDS - 1024
     most = rounds if algo == "naive" else rounds * _LONG_STEP
     _check_terms("k", k, most, algo)
-    # With vector loads an iteration takes four terms. But strides may rule out vector loads, so the
-    # limit is checked for one term per iteration.
+    # An iteration adds four terms only with vector loads, which strides may rule out. So `k` terms
+    # must not exceed the limit of iterations even at one term per iteration.
     return 4 if k <= rounds else _LONG_STEP
 
 

@@ -63,7 +63,8 @@ def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
             operands = [found[a] for a in step.args]
             value = _at(step.op, [v for v, _ in operands])
             if step.truth:
-                value = np.minimum(value, 1.0)  # a sum of truths is "or"
+                # a sum of truths (0 or 1) means "or", so it is at most 1
+                value = np.minimum(value, 1.0)
             sure = (value == 0) & ~_signed(step.op, operands)
             bound = _bound(step.op, operands, value, eps) + np.where(sure, 0.0, tiny)
             finite = np.isfinite(value)
@@ -140,7 +141,8 @@ def _scale(op: str, values: list[Array], value: Array) -> Array:
     # Near a zero of the function its relative error is large, so the error counts as absolute.
     if op in ("sin", "cos", "log", "tanh"):
         return np.maximum(size, 1.0)
-    # Implementations scale by powers of two, which magnifies the error of the argument.
+    # exp and pow are computed as 2**t. The rounding error of t is proportional to |t|, and becomes
+    # a relative error of the result.
     if op == "exp":
         return np.asarray(size * (1 + np.abs(values[0])))
     if op == "pow":

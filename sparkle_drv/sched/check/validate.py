@@ -130,7 +130,7 @@ def conv2d(
             beside = 0.0 if bias is None else float(bias[oc])
             want, size = products.sum() + beside, np.abs(products).sum() + abs(beside)
             op = "conv2d"
-            if shape.winograd:  # a Winograd tile also adds and subtracts pixels beside the window
+            if shape.winograd:  # a Winograd tile also adds and subtracts pixels outside the window
                 near = _near(image, shape, oy, ox)
                 if not np.isfinite(near).all():
                     continue

@@ -54,8 +54,8 @@ def _branch(run: _Search, slots: tuple[Slot, ...], free: tuple[float, ...]) -> N
             continue
         for device, seconds in enumerate(problem.seconds[task]):
             begin = max(problem.ready(task, device, done), free[problem.lanes[device]])
-            # Each schedule is tried once, with its tasks in order of their starts. So no task is
-            # added that starts before the last one of `slots`.
+            # `slots` has the tasks placed so far, in order of their starts. A task that would start
+            # before the last of them is not added, so that each schedule is tried only once.
             if not slots or begin >= slots[-1].start:
                 slot = Slot(task, device, begin, begin + seconds)
                 options.append((slot.end + problem.after[task], task, slot))

@@ -71,7 +71,8 @@ class Joined:
     def __init__(self, extent: int, given: Callable[[int, Device], Array | None]) -> None:
         self._extent, self._given = extent, given
         self._wholes: dict[int, Array] = {}
-        # The view of an output that each micro-batch fills, by the `number` of the part's Value.
+        # For each part of an output, by the `number` of the part's Value: the view of the whole
+        # output that a micro-batch fills with this part.
         self._views: dict[int, Array] = {}
 
     def target(self, task: Task, device: Device) -> Array | None:

@@ -132,7 +132,7 @@ class GraphRun:
                 failure = error
                 log.warning("%s: the graph runs again on other devices: %s", self._at, error)
             except BaseException:
-                self.forget()  # an abandoned transfer may still fill the plan's memory
+                self.forget()  # drops the plan: an abandoned transfer may still write to its memory
                 raise
 
     @property
@@ -224,7 +224,7 @@ class GraphRun:
             except Lacking:  # no device can do a merged task: plan the unmerged tasks instead
                 made = self._decided(uris, [plain(self.recorded, self.outputs)])
             known = made, journal
-            if not made.kept.plan.explores:  # a trial runs once and replaces no plan
+            if not made.kept.plan.explores:  # the plan of a trial is used once and not stored
                 if len(self._plans) >= MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = known
@@ -278,7 +278,8 @@ class GraphRun:
             device = executor.devices[step.uri]
             self._at = step.uri
             if isinstance(step, Bring):
-                # Steps in `after` and earlier runs may still use the memory that this step fills.
+                # This step fills memory that other users may still need: earlier runs, and the
+                # steps whose numbers are in `after`.
                 users = [pending(device)] if after is None else [before[step.uri]]
                 users += [begun[n] for n in after or () if begun[n].queue is device.default_queue]
                 free = partial(watch.wait, max(users))

@@ -84,7 +84,7 @@ class Watch:
         """Seconds that each wait may take beyond its device's `timeout_s`."""
         self.stopped: threading.Event | None = None
         """For a run in lanes: set when the caller was interrupted. None without lanes."""
-        self.in_s = 0.0  # seconds of copies since the last task
+        self.in_s = 0.0  # seconds that copies took since the previous task of the run
         self.came: list[Span] = []
         self.decided: Span | None = None
         if self.trace is not None:
@@ -145,7 +145,8 @@ class Watch:
         made = call()
         self.wait(made.fence)
         seconds = clock() - begin
-        # A result for the host is copied only when the caller reads it.
+        # A result for the host is copied only when the caller reads it. The time of that copy is
+        # unknown here, which None means.
         out_s = None if plan.work.out_place else 0.0
         into, self.in_s = self.in_s, 0.0
         self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)

@@ -215,8 +215,9 @@ class Health:
         silent, self._misses = self._misses > 0, 0
         self._since = max(self._since, now_s)
         if self.state is State.SUSPECT:
-            # A device that was silent becomes SLOW. But if it has had a try since it was healthy,
-            # it becomes BACK. A device that is BACK regains its share piece by piece.
+            # A suspect device that was silent becomes SLOW. But if it was lost and tried since it
+            # was last healthy, it becomes BACK. A device that is BACK gets more and more work,
+            # piece by piece.
             slow = self.staging or (silent and not self._tries)
             after = State.SLOW if slow else State.BACK
             self._go(now_s, after, why, self.staging)

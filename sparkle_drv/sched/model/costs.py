@@ -164,7 +164,8 @@ class Costs:
         """
         before = self.unmeasured.get((what, device))
         self.unmeasured[what, device] = Unmeasured(before.times + 1 if before else 1, why)
-        # A link from another device is not counted, because the other device may be at fault.
+        # A failed probe of a link does not count against this device, because the device at the
+        # other end may be at fault.
         if what not in self.nodes:
             self.nodes[device].failed_probes += 1
 

@@ -83,7 +83,8 @@ def task_class(
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:
-    # The name has the types of elements that no probe measures: the host may have to convert them.
+    # The name of the class lists element types that no probe measures, because the host may have to
+    # convert such elements.
     stored = {code.result, *code.input_types} - _MEASURED
     return f"{op}_{'_'.join(sorted(code.types | stored))}:{text}" + ", broadcast" * broadcast
 
@@ -98,9 +99,9 @@ def _predicted(
     terms = []
     for tag in sorted({tag for _, tag in times}):
         for group in CHAINS if tag != "i32" else ("arithmetic",):
-            # The measured times are per byte that is read or written. For each result, the
-            # measured expression reads two elements and writes one, and the program reads and
-            # writes `nbytes` bytes.
+            # The time of a probe is known per byte that the probe reads or writes. For each result,
+            # a probe reads two elements and writes one. The predicted expression moves `nbytes`
+            # bytes.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
     able = partial(check_on, graph=graph, code=code, found=numbers)

@@ -40,5 +40,5 @@ class Load:
                 ended_s = given.popleft()[1]
                 self._left_s[device.uri] -= ended_s
             if not given:
-                self._left_s[device.uri] = 0.0  # removes accumulated rounding errors
+                self._left_s[device.uri] = 0.0  # no work is left: drops rounding errors
             return self._left_s[device.uri]

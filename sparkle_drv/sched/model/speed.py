@@ -99,9 +99,10 @@ class Speed:
         counts = {size: len(values) for size, values in offsets.items()}
         biased = [s for s, m in middles.items() if abs(m) > 2 * noise / math.sqrt(counts[s])]
         for size, middle in middles.items() if biased else ():
-            # Sizes where the cost line is right get a Knot (a correction), too. Otherwise the Knot
-            # of another size would change the prediction there. All probes of a size weigh as one
-            # run, since calls have other operands and allocations than probes.
+            # A Knot corrects the cost line at one size and near it. If one size needs a Knot, all
+            # measured sizes get one, so that it does not change right predictions at the others.
+            # All probes of a size count as one run, because calls have other operands and
+            # allocations than probes.
             speed._learn(size, middle)
         return speed
 

@@ -355,7 +355,7 @@ class ContextArray(Shaped, Operators):
         """Frees all copies; idempotent. Garbage collection does so, too. First computes all arrays
         of the Context that are not computed yet, because they may read this one.
         """
-        if self._thunk is not None:  # an expression that nobody has read: no need to compute it
+        if self._thunk is not None:  # this array was never read: no need to compute it
             self._thunk = None
         elif self._copies and not self._executor.closed:
             self._executor.waiting.settle()

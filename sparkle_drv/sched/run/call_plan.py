@@ -62,7 +62,7 @@ def kept_plan(
         executor.plans.clear()
     if before is not None:
         kept.until = SETTLED
-    if kept.plan.explores:  # a trial is one run, which is measured
+    if kept.plan.explores:  # the only run of a trial is measured
         kept.runs, kept.until = SETTLED - 1, SETTLED
     elif before is not None and before.device is kept.device and executor.trace is None:
         kept.follows(before)

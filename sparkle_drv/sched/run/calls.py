@@ -103,7 +103,8 @@ def conv2d(
 
     def run(dev: Any, given: Sequence[Any], target: Any) -> Any:
         image = given[0]
-        # With a plan, the executor has changed the layout. A call without a plan changes it here.
+        # If the call has a plan, the executor has already changed the image's layout. Otherwise the
+        # layout is changed here.
         if convert is not None and image.layout == own:
             image = convert.run(dev, image)
         return ops.conv2d(dev, image, given[1], given[2], target, **options)

@@ -82,7 +82,7 @@ def call(
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if kept.spare > 0:
             kept.spare -= 1
-            if len(there) == 2 and not more:  # with `*there` a product of 16 cubed is 6 % slower
+            if len(there) == 2 and not more:  # `*there` would make a 16x16x16 product 6 % slower
                 return operation(device, there[0], there[1])
             return operation(device, *there, **more)
         kept.begins()

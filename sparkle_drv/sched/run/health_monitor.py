@@ -71,7 +71,8 @@ class HealthMonitor:
             with self._lock:
                 tried = its.state is State.LOST and its.tries(clock())
             asked = tried or its.state is State.SUSPECT
-            # The lock is not held during this wait, so that threads of other devices can report.
+            # `_answers` waits. The lock is not held meanwhile, so that threads of other devices can
+            # report.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:
@@ -112,7 +113,7 @@ class HealthMonitor:
     def failed(self, uri: str, error: Exception) -> None:
         """Reports that a call failed on the device."""
         if isinstance(error, (NoWay, OutOfDeviceMemory)):
-            return  # the fault is not the device's, which stays healthy
+            return  # these errors are no fault of the device, which stays healthy
         with self._lock:
             gone = isinstance(error, DeviceLost)
             self._health[uri].failed(self._clocks[uri](), str(error), gone)

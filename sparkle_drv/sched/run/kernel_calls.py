@@ -206,9 +206,9 @@ def dispatch(
             raise next(iter(wrong.values())) from None
         raise
     finally:
-        # On the devices in `wrong`, the probe failed because of wrong arguments. So this class of
-        # work came into their `lacks`: the classes of which a device can do no call. The class is
-        # removed, because these devices may have the kernel.
+        # `lacks` has the classes of work that a device cannot do. A probe that measures nothing
+        # adds its class. On the devices in `wrong` only the arguments were wrong, and they may have
+        # the kernel. So the class is removed from their `lacks`.
         for uri in wrong:
             executor.costs.nodes[uri].lacks.discard(kind.name)
     return one.put(made)

@@ -415,7 +415,8 @@ class LocalExecutor:
         self.tell("failed", uri)
         if isinstance(error, DeviceLost):
             self.tell("lost", uri, str(error))
-        # The plans are dropped last. Another thread may have kept a plan before the costs changed.
+        # All plans are dropped after the costs have changed, because another thread may have stored
+        # a plan that was made with the old costs.
         self.forget()
 
     def hung(self, uris: Sequence[str]) -> dict[str, str]:

@@ -70,10 +70,10 @@ def speeds(dev: Device, kind: Class, clock: Clock = time.perf_counter) -> list[P
         except (ValueError, TypeError, LookupError):
             break  # the work is too large for the device, or the device lacks the operation
         points += [(size, t) for t in times]
-        # Stops if the next size would take too long. The next size has four to eight times the
-        # work, and runs EACH + 1 times. `beside` is the time that is not work; it grows with the
-        # operands. For the first size it includes the loading of code, so it says little about the
-        # next size. The second size is measured unless it would take longer than MOST_S.
+        # The probe stops if the next size would take too long. The next size has four to eight
+        # times the work, and runs EACH + 1 times. `beside` is the time that this size took besides
+        # its runs. It grows with the operands. For the first size it includes the loading of code,
+        # so it says little about the next size.
         each, now = min(times), clock()
         work += (len(times) + 1) * each
         beside = max(0.0, now - last - (len(times) + 1) * each)

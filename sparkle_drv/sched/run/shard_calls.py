@@ -128,8 +128,8 @@ def reduce(
 
     def found(operands: Sequence[Any]) -> list[Cut]:
         kind = check.tag_of(operands[0].dtype)
-        # Partial sums in a 16-bit type would be rounded. So a sum of such elements has no cut along
-        # a reduced axis.
+        # Partial sums of 16-bit elements would be rounded to 16 bits. So a sum of such elements is
+        # not cut along an axis that it reduces.
         apart = op != "sum" or kind not in promote.COMPUTED_IN
         made = cuts.reduce(operands[0].shape, op, axis, bool(names.get("keepdims")))
         return [cut for cut in made if apart or cut.out is not None]

@@ -202,7 +202,7 @@ class Sharding:
                     alone, describe, operands, out, run, left, check, convert, whole
                 )
         if isinstance(out, np.ndarray):
-            if not direct:  # `out` overlaps operands, so it is written after all pieces
+            if not direct:  # `out` overlaps operands, which all pieces have read now
                 out[...] = made
             return out
         if not any(isinstance(x, ContextArray) for x in (*operands, out)):

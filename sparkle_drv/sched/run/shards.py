@@ -232,7 +232,8 @@ class Pieces:
         took_s = self.clock() - begin_s
         self.executor.health.ended(device.uri, took_s, claim.ends_s - begin_s + self._slack_s)
         if self.ledger.complete or begin_s + took_s >= claim.late_s:
-            # Wakes the waiting threads: this late device may take pieces again, or all are done.
+            # Wakes the waiting threads: all pieces are done, or this device, which was late, may
+            # take pieces again.
             self._alarm.ring()
         return True
 

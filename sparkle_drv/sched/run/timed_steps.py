@@ -63,7 +63,7 @@ def run(
     With `whole`, the copies and the operation are one step, and only its total is known.
     """
     executor, device = steps.executor, steps.kept.device
-    pending(device).wait()  # earlier work is not part of this call
+    pending(device).wait()  # so that the times do not include earlier work
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
     if not arrays and (whole or device.info.unified):
         made = steps.step(COMPUTE, lambda: call(device, here(operands, device.uri), out))

@@ -120,7 +120,7 @@ def bring(
         try:
             fill(executor.ways, made, places[uri], asked.append, wait)
             return made
-        except NoWay as error:  # the next copy uses another link
+        except NoWay as error:  # no way from this place: the loop tries the next one
             no_way.append(str(error))
         except (DeviceLost, FenceTimeout, KernelFault) as error:
             if asked[-1] != uri:

@@ -33,8 +33,9 @@ def evened(
     busy = [pace for pace, its in zip(paces, units, strict=True) if its]
     for pace, its, end in zip(paces, units, ends, strict=True):
         begins = end if its else pace.end_s((1,)) - pace.each
-        # One more unit also delays the devices that wait for the same resource. The unit's seconds
-        # therefore count twice, which halves the change of the units. Full changes do not converge.
+        # One more unit also delays the devices that wait for the same resource. Its seconds
+        # therefore count twice here, which halves each change of the devices' units. With
+        # full changes, the units would not converge.
         each = pace.each * (2 if waits(pace, busy) else 1)
         lines.append((its, begins, each, min(pace.most, count)))
 

@@ -109,7 +109,8 @@ def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
     pieces, and fewer than the next entry. The pieces go through two stages, which take p and c
     seconds per unit, and a and b per piece. `base` is added to each A.
     """
-    # Swapping the two stages does not change the bound. After the swap, r = p / c is at most 1.
+    # The bound is the same for both orders of the two stages. The slower stage becomes the second
+    # one, so that r = p / c is at most 1.
     if p > c:
         a, p, b, c = b, c, a, p
     r, slope, found = p / c, c - p, list[Chain]()

@@ -66,8 +66,8 @@ class Batch:
         def part(value: Value) -> Value:
             if value.number not in self.cut:
                 return value
-            # Some rows of a constant are no constant themselves: each run copies them from the
-            # host.
+            # If the array is a constant, its part counts as a numpy array: each run copies the
+            # part's rows from the host.
             kind = "numpy" if value.constant else value.kind
             number = numbers.get(value.number, value.number)
             shape = (rows[1] - rows[0], *value.shape[1:])

@@ -95,16 +95,16 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
         p, o, a, e = o, p, e, a
     if (p >= c and p >= o) or not (p or o > c):
         return []
-    # Each of `ways` is (factor, more): after a piece of n units, a piece of factor * n + more units
-    # is the largest one for which a later stage need not wait.
+    # Each entry of `ways` is (factor, more): a piece of n units is followed by one of factor * n +
+    # more units. That is the largest piece for which no later stage of the pipeline has to wait.
     if c >= o:
         ways, waits, late = [(c / p, (b - a) / p)], p, b
     else:
         ways, waits, late = [(o / c, (e - b) / c)], p + c, e
         if p:
             ways.append(((c + o) / (p + c), (e - a) / (p + c)))
-    # A piece of n units is followed by one of factor * n + more units. For n = `even` these sizes
-    # are equal. So pieces grow only if the first one is larger than `even`.
+    # A piece of `even` units would be followed by one of the same size: n = factor * n + more. So
+    # pieces grow only if the first one is larger than `even`.
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))

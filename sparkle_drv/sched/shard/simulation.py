@@ -69,7 +69,7 @@ def ends(
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
-        elif part:  # a device that waits for no other one
+        elif part:  # a device that shares no resource, so it waits for no other device
             found[at] = pace.end_s(part)
     its = _Run(paces, run, host, order, planned).ends()
     return [end or other for end, other in zip(its, found, strict=True)]
@@ -169,7 +169,7 @@ class _Run:
             self._ended(flow.at, flow.lane)
         while timed and timed[0][0] <= until:
             _, at, lane, last = heappop(timed)
-            # this event is not the end of a step: the device becomes ready
+            # no step is in progress here, so this event means that the device becomes ready
             if not self.busy[at][lane]:
                 self._begin(at, COMPUTE)
             elif last:

@@ -54,7 +54,7 @@ def dealt(
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
     sizes, found, left, now = list[int](), list[int](), units, 0.0
-    idle: list[int] = []  # free devices that left the last chunks to others
+    idle: list[int] = []  # free devices that did not get the latest chunks
 
     while left:
         next_ = min(left, max(least, left // count))

@@ -107,7 +107,7 @@ def check_shapes_of_a_launch(dev: sp.Device) -> None:
             (ValueError, "shared", {"groups": 1, "shared": -1}),
             (TypeError, "shared", {"groups": 1, "shared": "some"}),
         ]
-        if not k.groups:  # its grid does not follow from its arguments, so `groups` is needed
+        if not k.groups:  # the kernel's arguments give no grid, so `groups` is required
             wrong.append((TypeError, "groups", {}))
         for kind, says, shape in wrong:
             _refused(dev, [(kind, says, way) for way in _ways(dev, k, y, 1.0, 100, **shape)])

@@ -191,7 +191,7 @@ class Busy:
     def __init__(self, dev: sp.Device) -> None:
         self.kernel = kernel(dev, "busy_u32")
         self.result = dev.buffer(4)
-        # checks the kernel's result, which must be right for any duration
+        # a run of 1000 steps that only checks the kernel's result; its duration is not used
         self._seconds(dev.default_queue, 1000)
         if dev not in _steps_a_s:
             _steps_a_s[dev] = self._measured(dev.default_queue)

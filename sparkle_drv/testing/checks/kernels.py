@@ -51,7 +51,7 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
                 operands[arg["name"]] = stack.enter_context(Operand(dev, values))
         before = {**problem.scalars, **{name: op.values for name, op in operands.items()}}
         launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
-        groups = None  # a routine, or a kernel whose grid follows from its arguments
+        groups = None  # for a routine, or if the grid follows from the kernel's arguments
         if k.form == "grid" and k.dims == 1:
             # The grid has one group more than needed: the kernel must ignore threads beyond n.
             groups = groups_for(k, int(problem.scalars.get("n", 1))) + 1

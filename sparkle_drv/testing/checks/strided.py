@@ -114,7 +114,7 @@ def check_slices(dev: sp.Device) -> None:
             for key in (
                 2,
                 (FULL, slice(2, 5)),
-                (..., slice(3, 8)),  # the slice is a shard of columns
+                (..., slice(3, 8)),  # some columns, as a shard takes them
                 (..., slice(8, 9)),
                 (slice(1, 4), FULL, slice(None, None, 2), slice(1, None, 3)),
                 (slice(None, None, -1), -1, None, slice(4, 0, -2)),

@@ -181,7 +181,8 @@ TABLE: tuple[Workload, ...] = (
     _elementwise("fill_{t}", _ALL, 1, drawn={"a": (0.5, 1.5)}),
     _elementwise("vecadd_{t}", _ALL, 3, flops="n"),
     _elementwise("saxpy_{t}", "f32", 3, flops="2*n", drawn={"a": (0.5, 1.5)}),
-    # b is well below 1, so that y stays near a*x / (1 - b) after any number of launches.
+    # axpby computes y = a*x + b*y. b is well below 1, so that y stays near a*x / (1 - b) after any
+    # number of launches.
     _elementwise(
         "axpby_{t}", "f32 f64", 3, flops="3*n", drawn={"a": (0.5, 1.5), "b": (0.25, 0.75)}
     ),

@@ -174,7 +174,7 @@ def rounds(
     probe's rate have the rule's precision, too.
     """
     start, stop = clock(), None
-    precise_s = 0.0  # seconds since the start, when the stop rule had enough samples of the row
+    precise_s = 0.0  # seconds from the start until `rule` had enough samples of the row
     while True:
         _round(row, kernels, rng)
         spent = clock() - start

@@ -77,7 +77,7 @@ def clear(folder: Path) -> None:
                 ours = OURS in file.read(1000)
             if ours:
                 path.unlink()
-        # if the old file stays, writing the new one in its place will fail and report the error
+        # if an old drawing cannot be removed, writing the new one in its place reports the error
         except OSError:
             continue
 

@@ -19,7 +19,7 @@ from _console.problems import UsageError
 from . import stats
 
 ROUNDS = 100
-FAR_OFF = 0.1  # larger relative errors count linearly, not by their square
+FAR_OFF = 0.1  # the fit weighs relative errors above this linearly, not by their square
 NOTHING = 1e-3
 Floats = npt.NDArray[np.float64]
 

@@ -16,7 +16,9 @@ import numpy.typing as npt
 from _console.problems import UsageError
 
 Floats = npt.NDArray[np.float64]
-FEWEST_FOR_INTERVAL = 6  # from n = 6 on, min and max enclose the median with 1 - 2 * 0.5**n >= 95 %
+# The smallest and the largest of n samples enclose the median with probability 1 - 2 * 0.5**n. From
+# n = 6 on, that is at least 95 %.
+FEWEST_FOR_INTERVAL = 6
 # Number of blocks into which the samples of a row are cut. Each block counts as one independent
 # sample, because adjacent samples of one process are not independent.
 BLOCKS = 20

@@ -24,7 +24,8 @@ from .surrogate import Floats, Surrogate
 
 FEWEST_FIRST = 8
 CANDIDATES = 2000  # largest number of points whose costs the Gaussian process predicts at once
-# log costs that exceed the best by more than this are compressed, as their exact value says little
+# The part of a log cost that exceeds the best one by more than KNEE enters the fit as a logarithm,
+# because the exact cost of a bad point says little.
 KNEE = 0.5
 # mean of the prior of log(length scale) of a feature that combines two columns: long, because most
 # combinations change the cost little

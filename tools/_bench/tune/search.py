@@ -19,7 +19,7 @@ from _bench.rows import stats
 
 SAMPLES_A_ROUND = 3
 HOPELESS = 2.0
-WORTH = 0.01  # least relative advantage of a neighbour for the search to go on
+WORTH = 0.01  # the search moves on to a similar plan only if it is faster by this share
 SEARCH_SHARE = 0.75  # share of the time for the search; the final comparison gets the rest
 
 P = TypeVar("P")
@@ -170,7 +170,8 @@ class Search(Generic[P]):
         """
         champion, left, rounds = entrants[0], list(entrants), self.samples
         for entrant in entrants:
-            # drops older samples: only samples taken in turns may rank the plans
+            # drops the plan's older samples: only samples that the plans take in turns may rank
+            # them
             entrant.samples.clear()
         while len(left) > 1:
             for _ in range(rounds):

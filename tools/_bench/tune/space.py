@@ -105,7 +105,8 @@ def _around(here: Shaped) -> Iterator[Shaped]:
         yield replace(here, tm=tm)
     for tn in _beside(here.tn, TN):
         yield replace(here, tn=tn)
-    # plans with another tile shape, and with as many outputs per thread as `here` or slightly fewer
+    # plans with another tile shape than the plan `here`, and with as many outputs per thread or
+    # slightly fewer
     for tm in TM:
         if here.tm <= 2 * tm <= 4 * here.tm:
             tn = max((t for t in TN if tm * t <= here.tm * here.tn), default=0)

@@ -55,7 +55,8 @@ def run(
             began = _one_child(rest, make_bench, timeout_s, done, tell, facts, record(children))
     except KeyboardInterrupt:
         facts["interrupted"] = True
-    # If one child process does not start, another would not either.
+    # The rungs that are left were not run. If one child process does not start, another would not
+    # either.
     why = "not run: " + ("interrupted" if "interrupted" in facts else "no process begins")
     for rung in rungs[len(done) :]:
         done.append(Result(rung.name, BLOCKED, text=why))

@@ -15,7 +15,8 @@ from pathlib import Path
 
 MOST, MOST_IN_ALL = 16 << 20, 32 << 20  # largest size of one file, and of all files, in bytes
 REPORTS = 2  # number of RADV reports to take, the newest first
-# The files of RADV's report that the bundle gets. Others have shaders and the program's name.
+# The files of a RADV report that are taken as evidence. Its other files contain shaders and the
+# program's name.
 RADV_FILES = ("trace.log", "umr_ring.log", "registers.log", "vm_fault.log", "gpu_info.log")
 AMDGPU = b"**** AMDGPU Device Coredump ****"
 LEFT_OUT = "(left out)"

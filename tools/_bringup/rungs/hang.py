@@ -20,7 +20,7 @@ from .packets import expect, store
 
 LIMIT_S = 90.0
 CANARY_S = 1.0  # native/amdgpu/progress/canary.c
-# errors that the fence of a killed job may have
+# errnos that a wait for the fence of a killed job may report
 ENDS = {errno.ETIME, errno.ECANCELED, errno.ENODATA}
 
 

@@ -286,7 +286,7 @@ def _with_steps(
         plans, schedule.by, schedule.seconds, alone, moves, memory,
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
-    kept = KeptGraph(plan, runs=1 if explores else 0)  # a trial has one run: measure it
+    kept = KeptGraph(plan, runs=1 if explores else 0)  # the only run of a trial is measured
     return Decided(kept, tasks, made, works, placed, layers)
 
 

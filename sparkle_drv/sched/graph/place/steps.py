@@ -108,8 +108,8 @@ def _with_memory(
         else:
             doing[step.uri] = at
             task = tasks[step.task]
-            # Weights that a fold replaces count as read, too. They may lie in memory that the
-            # results of several tasks use one after another.
+            # A task's weights count as read even if a fold replaces them. They may lie in memory
+            # that the results of several tasks use one after another.
             for value in task.reads.values():
                 end[value.number, step.uri] = at
             if task.out.number not in outputs and task.op != "reduce":
