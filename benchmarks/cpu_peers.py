@@ -3,7 +3,7 @@
 One run measures this package, numpy, torch, onnxruntime, ncnn, OpenVINO and numexpr, if installed
 (`make peers`). Each library has a pinned process for each number of threads. The processes take
 turns, sample by sample: while one computes, all others sleep. Every result is compared with float64
-before it is timed. The targets that the package must reach stand at the end.
+before it is timed. The output ends with the targets that the package must reach.
 
     python benchmarks/cpu_peers.py                           # all, at most 12 minutes
     python benchmarks/cpu_peers.py --only 'gemm f32' --threads 1

@@ -7,8 +7,9 @@
  *
  * Each sign needs two observations. A decision against spinning holds for 20 ms, and a wrong one
  * costs each job of that time a wake-up. Two samples in a row must show more runnable threads than
- * cores, because one sample may just see a thread of the Linux kernel. A long gap in a spin counts only with an involuntary context switch: a
- * hypervisor may take a core although no other thread waits for it. */
+ * cores, because one sample may just see a thread of the Linux kernel. A long gap in a spin counts
+ * only with an involuntary context switch: a hypervisor may take a core although no other thread
+ * waits for it. */
 #define _GNU_SOURCE
 #include "timeline.h"
 

@@ -218,8 +218,8 @@ def _drawn(rng: random.Random, what: str, jobs: int) -> Fault:
     on = rng.choice([*(CALLS if what in OF_CALLS else ()), *(("job",) if what in OF_JOBS else ())])
     error = rng.choice(("ENOMEM", "EINTR", "EAGAIN"))
     if what == "fail" and error == "ENOMEM" and on == "any":
-        # Not "any", which includes calls that close something: a kernel driver needs no memory for
-        # these, so they cannot fail with ENOMEM.
+        # ENOMEM is not drawn for "any", which is CALLS[0] and includes calls that close something:
+        # a kernel driver needs no memory for these, so they cannot fail with ENOMEM.
         on = rng.choice(CALLS[1:])
     at = 1 + int((5 * jobs if on == "any" else jobs) * rng.random() ** 2)
     match what:

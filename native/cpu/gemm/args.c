@@ -1,5 +1,6 @@
-/* Turns the arguments of gemm_f32, gemm_f64 and the kernels that pack their operand b into a struct
- * sp_gemm_job. The argument structs of the two types differ only in what the pointers point to. */
+/* Fills a struct sp_gemm_job from a kernel's arguments. The kernels are gemm_f32, gemm_f64 and those
+ * that pack operand b for them. The argument structs for f32 and f64 differ only in what the
+ * pointers point to. */
 #include "core/args.h"
 #include "gemm.h"
 #include "packed.h"

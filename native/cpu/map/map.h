@@ -49,7 +49,7 @@ typedef void sp_map_link_fn(void);
  * of a chain, mostly one instruction. It hands its result to the next link in CPU registers. */
 struct sp_map_link {
     sp_map_link_fn *fn;
-    /* which operand the previous link leaves in CPU registers; 1: a, 2: b, 4: c, 0: none */
+    /* which operand the previous link of the chain leaves in CPU registers; 1: a, 2: b, 4: c, 0: none */
     uint32_t handed;
     /* per operand: address of its elements, or of eight vectors with copies of a single value */
     const char *in[3];

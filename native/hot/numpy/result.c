@@ -77,8 +77,8 @@ static PyObject *result(PyObject *module, PyObject *given)
 }
 
 /* know_numpy(numpy's table of C functions): returns False if this numpy has another ABI. Otherwise
- * returns True; from then on arrays are read as struct hot_ndarray, and large results use
- * blocks. */
+ * returns True; from then on arrays are read as struct hot_ndarray, and large results have memory
+ * of blocks.c. */
 static PyObject *know_numpy(PyObject *module, PyObject *table)
 {
     (void)module;

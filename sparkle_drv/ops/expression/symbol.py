@@ -35,7 +35,8 @@ _NO_VALUE = {
     "__array__": "a numpy array", "__hash__": "a hash (a set, a key of a dict)",
     "__call__": "a call, (...),",
 }  # fmt: skip
-# Operators that maps do not have -> (the operator, an expression to write instead).
+# numpy functions behind operators that maps do not have -> (the operator as it is written, an
+# expression to write instead).
 _ABSENT = {
     np.remainder: ("%", "x - y * floor(x / y)"), np.floor_divide: ("//", "floor(x / y)"),
     np.divmod: ("divmod()", "floor(x / y)"), np.matmul: ("@", ""),

@@ -33,8 +33,8 @@ struct sp_wino {
     const struct sp_conv *conv;
     int64_t m, stride;         /* a tile has m x m outputs; stride of the convolution */
     int64_t edge, frequencies; /* side of a patch; its square, the number of products of a tile */
-    /* Number of frequencies (see the top of this file) in one dimension. With stride 2 it counts
-     * those of the even pixels only, not the products of odd pixels. */
+    /* Number of frequencies (see the top of this file) in one dimension. With stride 2 only the even
+     * pixels are transformed to frequencies, so only these count. */
     int64_t points;
     /* number of parts (struct sp_wino_part): 1 or 4; number of weight matrices in all parts */
     int64_t parts, matrices;
