@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
-# Three workers for two cores: a third of the tests wait for a child or a timeout. A file of tests stays with one
+# Three workers for two cores: workers wait a fifth of their time, for a child or a timeout. A file of tests stays with one
 # worker, where its devices are opened once. xdist repeats the test that ended a worker: once is enough.
 PYTEST := $(PY) -m pytest -n 3 --dist loadfile --max-worker-restart 1
 STRICT := -O0 -g -Wall -Wextra -Wshadow -Wconversion -Werror --coverage -finstrument-functions

@@ -150,8 +150,8 @@ def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
 def compared(
     of: Any, builds: Sequence[Build], settings: measure.Settings, folder: Path
 ) -> dict[str, Any]:
-    """Measures one row with both builds. Returns, for each way in which this checkout computes the
-    row (`Way` of _cpu_peers/base.py), the times and their ratio, or why there are none.
+    """Measures one row with both builds. This checkout may compute the row in several ways (`Way`
+    of _cpu_peers/base.py). Returns the times and their ratio of each way, or why they are missing.
     """
     given: dict[str, Any] = {}
     want = np.empty(0)

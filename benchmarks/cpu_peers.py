@@ -39,8 +39,8 @@ BUDGET_S = 690.0
 
 
 def placed(text: str) -> dict[int, list[int]]:
-    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError for a text
-    that is no list of numbers, or for more threads than CPUs.
+    """Returns {number of threads: the CPUs to which they are pinned}. Raises UsageError if
+    the text is not a list of numbers, or if a number exceeds the number of CPUs.
     """
     allowed = sorted(os.sched_getaffinity(0))
     try:

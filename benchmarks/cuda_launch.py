@@ -80,7 +80,7 @@ def of_peer(name: str, peer: Peer) -> dict[str, Burst]:
 
 def baseline(library: str, folder: Path) -> Burst | None:
     """Returns a function that times a burst of launches: a loop in C calls cuLaunchKernel with 4
-    arguments. Returns None if there is no compiler.
+    arguments. Returns None if this machine has no C compiler.
     """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:

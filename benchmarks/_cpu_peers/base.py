@@ -50,7 +50,7 @@ class Peer:
         raise NotImplementedError
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
-        """Returns the ways in which the peer computes a case. There are none if the peer cannot
-        compute it.
+        """Returns the ways in which the peer computes a case. The result is empty if the peer
+        cannot compute the case.
         """
         raise NotImplementedError

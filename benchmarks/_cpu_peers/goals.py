@@ -104,7 +104,7 @@ def _maps(rows: Sequence[Row], roofs: Mapping[str, float]) -> list[Line]:
 def _errors(rows: Sequence[Row]) -> list[Line]:
     """Returns the target for the errors of this package's results. It is met if every error is
     within the limit of reference.py. The target's figure names the results that are wrong or
-    failed; if there are none, it has the largest errors.
+    failed. If every result is right, the figure names the largest errors.
     """
     ours = [
         (row["case"], way, entry)

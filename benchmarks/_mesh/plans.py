@@ -91,8 +91,8 @@ def _simulated(seed: int) -> float:
 
 def _least_s(places: int) -> float:
     """Returns the least seconds of an all_reduce of 4 KiB among p = `places` devices at 1 GB/s. The
-    all_reduce needs log2 p messages, one after the other. If p is no power of two, it needs
-    floor(log2 p) + 2 messages.
+    all_reduce needs log2 p messages, one after the other. If p is not a power of two, it
+    needs floor(log2 p) + 2 messages.
     """
     rounds = int(math.log2(places))
     return (rounds if places == 1 << rounds else rounds + 2) * (LATENCY_S + 4 * KIB / 1e9)
