@@ -410,6 +410,7 @@ class Queue(QueueBase, Closing):
         if data.readonly:
             raise ValueError("out: expected a writable array, got a read-only one")
         source = self._own("buffer", buffer, data.nbytes)
+        self._overtakes_nothing()
         held: list[object] = [data]
         with self._device._retired.holding(self._handle, held):
             return self._transfer("read", self._backend.download, source, data, held)
@@ -454,7 +455,8 @@ class Queue(QueueBase, Closing):
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Orders the copy that follows behind all expressions, whose operands it may change.
+        """Orders the copy that follows behind all expressions: it may change their operands, or read
+        their results.
 
         A launch does not need this call: the backend refuses it as stale by its epoch, and it is
         repeated. A copy has no epoch.
