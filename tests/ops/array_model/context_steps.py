@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from memory_model import Skipped, expect
 from model_actor import Actor
-
 from write_steps import close, close_unrelated, drop, in_place, out, read, setitem
 
 

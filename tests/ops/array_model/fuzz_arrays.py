@@ -54,14 +54,14 @@ def main() -> int:
 
 def fuzz(uri: str, args: argparse.Namespace) -> int:
     """Runs programs on one device and prints the outcome. Returns how many programs failed."""
-    started = told = time.monotonic()
+    started = printed = time.monotonic()
 
     def tell(outcome: model_programs.Outcome) -> None:
-        nonlocal told
+        nonlocal printed
         faulthandler.dump_traceback_later(STUCK_S, exit=True)
-        if time.monotonic() - told > TELL_S:
-            told = time.monotonic()
-            rate = outcome.operations / (told - started)
+        if time.monotonic() - printed > TELL_S:
+            printed = time.monotonic()
+            rate = outcome.operations / (printed - started)
             failed = len(outcome.failures)
             print(f"{uri}: {outcome.operations}, {rate:.0f} a second, {failed} failed", flush=True)
 
@@ -73,8 +73,8 @@ def fuzz(uri: str, args: argparse.Namespace) -> int:
     faulthandler.cancel_dump_traceback_later()
     took = time.monotonic() - started
     for number, at, program, failure in outcome.failures:
-        told_as = f"{program.kind}, {program.threads} threads, after {at} operations"
-        print(f"--device {uri} --seed {args.seed} --only {number} ({told_as}): {failure.sort}")
+        about = f"{program.kind}, {program.threads} threads, after {at} operations"
+        print(f"--device {uri} --seed {args.seed} --only {number} ({about}): {failure.sort}")
     if outcome.failures:
         _, _, program, failure = outcome.failures[0]
         rig = model_programs.Rig(uri, args.rules)

@@ -1,8 +1,8 @@
 """What numpy has of a device's arrays: values by version, aliases, and submissions in flight.
 
 Arrays that share memory on the device have `expected` arrays that share memory in numpy. The result
-of an expression is a copy, made when the expression is made. Values are multiples of 1/4 of moderate
-size, so that every type and every order of additions is exact.
+of an expression is a copy, made when the expression is made. Values are multiples of 1/4 of
+moderate size, so that every type and every order of additions is exact.
 """
 
 from __future__ import annotations

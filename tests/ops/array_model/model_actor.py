@@ -19,8 +19,8 @@ SHARED = 4
 
 
 RULES = ("uses", "eager")
-"""What the documents leave to the caller. With "uses", another queue may use an Array without a wait
-for its fence. With "eager", it may write an operand of a product, copy or reduction that runs.
+"""What the documents leave to the caller. With "uses", another queue may use an Array without a
+wait for its fence. With "eager", it may write an operand of a running product, copy or reduction.
 """
 
 
@@ -48,9 +48,7 @@ class Actor:
         self.arrays: list[ModelArray | None] = [None] * SLOTS
         self.repeated: list[tuple[str, ModelArray, Callable[[], None]]] = []
         self.draw = random.Random(0)
-        self.operand: ModelArray | None = (
-            None  # the last operand, which a write is likely to choose
-        )
+        self.operand: ModelArray | None = None  # the last one; writes prefer it
         self._names = 0
 
     def say(self, text: str) -> None:

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -151,20 +151,17 @@ class Rig:
                 ]
                 works = [_work(program.steps, actor) for actor in actors]
             _run_all(works, errors)
-            if not errors:
-                for actor in actors:
-                    actor.queue.close()
             if errors:
                 return Failure(errors[0], tuple(common.log))
+            for actor in actors:
+                actor.queue.close()
         return None
 
 
 def _step(actor: Actor, step: Step) -> None:
     actor.draw = random.Random(step.seed)
-    try:
+    with suppress(Skipped):
         STEPS[step.name](actor)
-    except Skipped:
-        pass
 
 
 def _work(steps: tuple[Step, ...], actor: Actor) -> Callable[[threading.Event], None]:
@@ -191,10 +188,8 @@ def _mesh_work(
                 _step(actor, step)
                 continue
             actors[0].draw = random.Random(step.seed)
-            try:
+            with suppress(Skipped):
                 context_steps.collective(actors, mesh)
-            except Skipped:
-                pass
         for actor in actors:
             actor.draw = random.Random(0)
             actor.read_everything()
@@ -271,9 +266,9 @@ def shortened(
                 break
             if len(candidate.steps) >= len(program.steps) or not candidate.steps:
                 continue
-            again = fails(rig, candidate, repeats)
-            if again is not None:
-                program, failure, progress = candidate, again, True
+            repeated = fails(rig, candidate, repeats)
+            if repeated is not None:
+                program, failure, progress = candidate, repeated, True
                 break
     return program, failure
 
