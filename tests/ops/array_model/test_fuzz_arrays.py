@@ -1,4 +1,4 @@
-"""Arrays that wait are numpy's whatever is written, closed or dropped meanwhile; a small `make fuzz-arrays`.
+"""Arrays that wait are numpy's, whatever is written, closed or dropped: a short `make fuzz-arrays`.
 
 When this fails, a write changes an expression that somebody made before it, an update is lost, or
 threads that share nothing but a device disturb each other: wrong numbers, without an error.
@@ -47,7 +47,7 @@ def lost_update(monkeypatch):
 
 
 def late_expression(monkeypatch):
-    """`x * k` and `-x` read memory of the host that the sum of x and 0 shares with x."""
+    """The sum of x and 0 is x itself, not the version that x had."""
     usual = sp.Array.__add__
 
     def add(self, operand):
@@ -62,7 +62,12 @@ def late_expression(monkeypatch):
 
 def copied_view(monkeypatch):
     """A reshaped array has memory of its own."""
-    monkeypatch.setattr(sp.Array, "reshape", lambda self, *shape: self.astype(self.dtype))
+    usual = sp.Array.reshape
+
+    def reshape(self, *shape):
+        return usual(self, *shape).astype(self.dtype)
+
+    monkeypatch.setattr(sp.Array, "reshape", reshape)
 
 
 @pytest.mark.parametrize("plant", [lost_update, late_expression, copied_view])
