@@ -39,7 +39,7 @@ MOTIFS = (
     ("fold", "fold", "setitem"),
     ("on", "nested", "write_copy"),
     ("on", "binary", "refill"),
-    ("chain", "nested", "collective"),
+    ("busy", "busy", "chain", "collective"),
 )
 """Steps that one after the other are likely to disturb each other."""
 EXTENTS = {"cpu": 512, "egl": 512, "emu": 64}
