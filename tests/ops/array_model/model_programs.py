@@ -94,7 +94,7 @@ def drawn(
     most = EXTENTS[uri.partition(":")[0]]
     edge = draw.choice((2, 4, 4, 5, 16, 64, 64, 64)) if draw.random() < 0.95 else most
     rows = min(256, most) if kind == "mesh" and draw.random() < 0.5 else edge
-    length = (draw.randint(20, 100) if edge <= 64 else 30) * count
+    length = (draw.randint(15, 60) if edge <= 64 else 25) * count
     steps: list[Step] = []
     while len(steps) < length:
         chosen = draw.choice(motifs) if motifs and draw.random() < 0.15 else (draw.choice(pool),)
