@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster fuzz-arrays random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -189,6 +189,9 @@ fuzz-pm4: build ## a million mutated command streams and texts through tools/pm4
 
 random-calls: build ## 23000 random calls and graphs, compared with numpy (FUZZ_ARGS="--count N --seed S")
 	@PYTHONPATH=tests/kits $(PY) tests/ops/random_calls/random_calls.py $(FUZZ_ARGS)
+
+fuzz-arrays: build ## 100,000 random operations on arrays that wait, on each device (FUZZ_ARGS="--count N --seed S --device URI --threads N --switch S")
+	@PYTHONPATH=tests/kits $(PY) tests/ops/array_model/fuzz_arrays.py $(FUZZ_ARGS)
 
 fuzz-faults: build ## the conformance suite under 3000 seeded fault schedules (FUZZ_ARGS='FIRST COUNT')
 	@PYTHONPATH=tests/kits $(PY) tests/fault/fuzz_schedules.py $(FUZZ_ARGS)

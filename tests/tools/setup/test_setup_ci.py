@@ -19,7 +19,9 @@ def test_every_make_target_is_declared_and_helped():
     offered = {line.split()[0] for line in done.splitlines()}
     wanted = "quick help build bench test format perf wheel docs asan tsan preload test-radv gen"
     wanted += " bringup-archive fake-cuda gpu-kit golden-llvm shaders fuzz fuzz-elf fuzz-pm4"
-    wanted += " fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean peers"
+    wanted += (
+        " fuzz-arrays fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean peers"
+    )
     wanted += " cuda-sweep lowered wheels test-setup"
     wanted += " test-free-threaded test-radv-chips fuzz-isa fuzz-cluster test-long fuzz-strict"
     assert offered == set(wanted.split())
