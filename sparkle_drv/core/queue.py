@@ -412,8 +412,11 @@ class Queue(QueueBase, Closing):
         source = self._own("buffer", buffer, data.nbytes)
         self._overtakes_nothing()
         held: list[object] = [data]
-        with self._device._retired.holding(self._handle, held):
-            return self._transfer("read", self._backend.download, source, data, held)
+        try:
+            with self._device._retired.holding(self._handle, held):
+                return self._transfer("read", self._backend.download, source, data, held)
+        finally:
+            held = []  # as in `_transfer`
 
     def copy_peer(self, dst: Buffer | Array, src: Buffer | Array) -> Fence:
         """Copies `src`, on another device of the same backend, to `dst` on this device.
@@ -507,12 +510,14 @@ class Queue(QueueBase, Closing):
             elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
-        with buffer._open():
-            value = self._through(submit, 0, taken)
-        # A negative value becomes an error, whose traceback keeps the variables of this call.
-        # `kept` is cleared, since it would stay alive in a reference cycle (CPython gh-77894).
-        if value < 0:
-            kept = None
+        try:
+            with buffer._open():
+                value = self._through(submit, 0, taken)
+        finally:
+            # A traceback, of any call below this one, may keep the variables of this call in a
+            # reference cycle. `kept` has a buffer of the memoryview `data`, and CPython before
+            # 3.12.6 crashes when it collects both in one cycle (gh-77894).
+            kept = held = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:

@@ -4,6 +4,8 @@ When this fails, two processes that share memory by descriptor see different byt
 """
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -118,9 +120,6 @@ def test_more_memory_than_the_machine_has(cpu):
 
 def test_memory_that_the_kernel_refuses():
     """Under a limit on address space: an error, and the device goes on."""
-    import subprocess
-    import sys
-
     code = """
 import resource, sparkle_drv as sp
 dev = sp.open("cpu")
@@ -161,3 +160,27 @@ def test_sensors_and_clock(cpu):
     before = time.monotonic_ns()
     now = cpu._backend.timestamp()
     assert before <= now <= time.monotonic_ns()
+
+
+def test_a_traceback_that_keeps_a_copy_is_collected():
+    """A traceback keeps its callers' variables. CPython before 3.12.6 crashed in the collection,
+    when these were a memoryview and a buffer of it (gh-77894).
+    """
+    code = (
+        "import gc, numpy as np, sparkle_drv as sp\n"
+        "from sparkle_drv.core.queue import Queue\n"
+        "def order(queue):\n"
+        "    try:\n"
+        "        raise ValueError\n"
+        "    except ValueError as error:\n"
+        "        kept = error\n"  # a cycle: the error, its traceback, this frame
+        "Queue._overtakes_nothing = order\n"
+        "with sp.open('cpu') as dev:\n"
+        "    x, out = dev.array(np.ones(1 << 16, 'f4')), np.empty(1 << 16, 'f4')\n"
+        "    for _ in range(8):\n"
+        "        dev.default_queue.read(x, out).wait()\n"
+        "        dev.default_queue.write(x, out).wait()\n"
+        "        gc.collect()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

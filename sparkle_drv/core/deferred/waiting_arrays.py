@@ -28,13 +28,21 @@ class WaitingArray(Protocol):
 
 
 class Failed:
-    """The thunk of an array whose computation has failed; reading that array raises `error`."""
+    """The thunk of an array whose computation has failed; reading that array raises `error`.
+
+    The error is kept without its traceback. The traceback would keep the variables of every caller
+    up to the write that launched the computation.
+    """
 
     def __init__(self, device: Any, error: Exception) -> None:
         self.device, self.error = device, error
+        part: BaseException | None = error
+        while part is not None:
+            part.__traceback__ = None
+            part = part.__context__
 
     def run(self) -> NoReturn:
-        raise self.error
+        raise self.error.with_traceback(None)
 
     def explain(self) -> str:
         return f"failed: {self.error}"

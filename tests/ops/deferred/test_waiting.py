@@ -6,6 +6,7 @@ When this fails, a write after an expression changes the expression's result.
 from __future__ import annotations
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -183,6 +184,19 @@ def test_a_failure_before_a_write_is_told_to_who_reads(fresh, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         z.numpy()
     assert (x + 1).get(0) == 1
+
+
+def test_a_failure_keeps_no_variables_of_the_writer(fresh, monkeypatch):
+    """CPython before 3.12.6 crashes when it collects a memoryview in such a cycle (gh-77894)."""
+    x, out = fresh.array(HOST), np.empty_like(HOST)
+    z, alive = x + 1, weakref.ref(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fresh), "empty", lambda *_: 1 / 0)
+        fresh.default_queue.read(x, out).wait()
+    del out
+    assert alive() is None
+    with pytest.raises(ZeroDivisionError):
+        z.numpy()
 
 
 def test_a_long_chain_ends(fresh):
