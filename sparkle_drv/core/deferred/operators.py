@@ -7,7 +7,7 @@ and rules are numpy's (NEP 50 for types). docs/getting-started.md says which res
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from sparkle_drv.core.deferred.provider import ARRAYS, X, provider
 
@@ -20,36 +20,28 @@ if TYPE_CHECKING:
     Axis: TypeAlias = int | tuple[int, ...] | None
 
 
-def _forward(name: str) -> Callable[[X, Operand], X]:
-    def method(self: X, other: Operand) -> X:
-        made: X = provider(self._PROVIDER).ufunc(name, (self, other))
-        return made
-
-    return method
+def _ufunc(x: X, name: str, *operands: object) -> X:
+    """Returns numpy's ufunc `name` of the operands, one of which is x."""
+    return cast(X, provider(x._PROVIDER).ufunc(name, operands))
 
 
-def _reflected(name: str) -> Callable[[X, Operand], X]:
-    def method(self: X, other: Operand) -> X:
-        made: X = provider(self._PROVIDER).ufunc(name, (other, self))
-        return made
+def _one_operand(name: str) -> Callable[[X], X]:
+    return lambda x: _ufunc(x, name, x)
 
-    return method
+
+def _left(name: str) -> Callable[[X, Operand], X]:
+    """Returns the method for `x op other`."""
+    return lambda x, other: _ufunc(x, name, x, other)
+
+
+def _right(name: str) -> Callable[[X, Operand], X]:
+    """Returns the method for `other op x`."""
+    return lambda x, other: _ufunc(x, name, other, x)
 
 
 def _in_place(name: str) -> Callable[[X, Operand], X]:
-    def method(self: X, other: Operand) -> X:
-        made: X = provider(self._PROVIDER).update(name, self, other)
-        return made
-
-    return method
-
-
-def _alone(name: str) -> Callable[[X], X]:
-    def method(self: X) -> X:
-        made: X = provider(self._PROVIDER).ufunc(name, (self,))
-        return made
-
-    return method
+    """Returns the method for `x op= other`."""
+    return lambda x, other: provider(x._PROVIDER).update(name, x, other)
 
 
 class Operators:
@@ -58,59 +50,50 @@ class Operators:
     __slots__ = ()
     _PROVIDER = ARRAYS
 
-    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__ = _forward("subtract"), _reflected("subtract")
-    __isub__ = _in_place("subtract")
-    __mul__, __rmul__ = _forward("multiply"), _reflected("multiply")
-    __imul__ = _in_place("multiply")
-    __truediv__, __rtruediv__ = _forward("divide"), _reflected("divide")
-    __itruediv__ = _in_place("divide")
-    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __add__, __radd__, __iadd__ = _left("add"), _right("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _left("subtract"), _right("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _left("multiply"), _right("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _left("divide"), _right("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__ = _left("floor_divide"), _right("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__ = _forward("remainder"), _reflected("remainder")
-    __imod__ = _in_place("remainder")
-    __pow__, __rpow__, __ipow__ = _forward("power"), _reflected("power"), _in_place("power")
-    __and__, __rand__ = _forward("bitwise_and"), _reflected("bitwise_and")
+    __mod__, __rmod__, __imod__ = _left("remainder"), _right("remainder"), _in_place("remainder")
+    __pow__, __rpow__, __ipow__ = _left("power"), _right("power"), _in_place("power")
+    __and__, __rand__ = _left("bitwise_and"), _right("bitwise_and")
     __iand__ = _in_place("bitwise_and")
-    __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
-    __ior__ = _in_place("bitwise_or")
-    __lshift__, __rlshift__ = _forward("left_shift"), _reflected("left_shift")
-    __ilshift__ = _in_place("left_shift")
-    __rshift__, __rrshift__ = _forward("right_shift"), _reflected("right_shift")
-    __irshift__ = _in_place("right_shift")
-    __xor__, __rxor__ = _forward("bitwise_xor"), _reflected("bitwise_xor")
+    __or__, __ror__, __ior__ = _left("bitwise_or"), _right("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__ = _left("bitwise_xor"), _right("bitwise_xor")
     __ixor__ = _in_place("bitwise_xor")
-    __neg__, __abs__, __invert__ = _alone("negative"), _alone("absolute"), _alone("invert")
-    __lt__, __le__ = _forward("less"), _forward("less_equal")
-    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+    __lshift__, __rlshift__ = _left("left_shift"), _right("left_shift")
+    __ilshift__ = _in_place("left_shift")
+    __rshift__, __rrshift__ = _left("right_shift"), _right("right_shift")
+    __irshift__ = _in_place("right_shift")
+    __neg__, __abs__ = _one_operand("negative"), _one_operand("absolute")
+    __invert__ = _one_operand("invert")
+    __lt__, __le__ = _left("less"), _left("less_equal")
+    __gt__, __ge__ = _left("greater"), _left("greater_equal")
 
     def __pos__(self) -> Self:
         return self
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
         """Compares element by element; use `x is y` for identity."""
-        made: Self = provider(self._PROVIDER).ufunc("equal", (self, other))
-        return made
+        return _ufunc(self, "equal", self, other)
 
     def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
-        made: Self = provider(self._PROVIDER).ufunc("not_equal", (self, other))
-        return made
+        return _ufunc(self, "not_equal", self, other)
 
     def __matmul__(self, other: Operand) -> Self:
-        made: Self = provider(self._PROVIDER).matmul(self, other)
-        return made
+        return cast("Self", provider(self._PROVIDER).matmul(self, other))
 
     def __rmatmul__(self, other: Operand) -> Self:
-        made: Self = provider(self._PROVIDER).matmul(other, self)
-        return made
+        return cast("Self", provider(self._PROVIDER).matmul(other, self))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
         """Computes numpy's ufuncs, such as np.sin(x) or np.add(x, 1).
 
         Raises TypeError for a ufunc that ops/deferred/types.py does not list.
         """
-        made: Self = provider(self._PROVIDER).numpy_ufunc(ufunc, method, inputs, options)
-        return made
+        return cast("Self", provider(self._PROVIDER).numpy_ufunc(ufunc, method, inputs, options))
 
     def __array_function__(self, function: Any, *_: object) -> NoReturn:
         raise TypeError(
@@ -211,17 +194,11 @@ class Operators:
         return provider(self._PROVIDER).reduction(self, "all", axis, keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """Returns the int64 index of the first largest element along `axis`.
-
-        `axis` None means the flattened array. The host computes the result.
-        """
+        """Returns the int64 index of the first largest element; computed on the host."""
         return provider(self._PROVIDER).reduction(self, "argmax", axis, keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
-        """Returns the int64 index of the first smallest element along `axis`.
-
-        `axis` None means the flattened array. The host computes the result.
-        """
+        """Returns the int64 index of the first smallest element; computed on the host."""
         return provider(self._PROVIDER).reduction(self, "argmin", axis, keepdims)
 
     def item(self) -> Any:
