@@ -23,7 +23,7 @@ for cpu in /mnt/cpu[0-9]*; do
     echo 3 >"$cpu/cache/index3/level"
     echo Unified >"$cpu/cache/index3/type"
     echo "$size" >"$cpu/cache/index3/size"
-    cp $cpus/present "$cpu/cache/index3/shared_cpu_list"
+    cp $cpus/online "$cpu/cache/index3/shared_cpu_list"
 done
 mount --bind /mnt $cpus
 umount /mnt
