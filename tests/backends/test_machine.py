@@ -72,12 +72,12 @@ def test_the_kit_of_no_caches():
 
 
 def caches_by_the_kit(size):
-    """What a child process reads under tests/kits/other_l3.sh."""
+    """What a child process reads under tests/backends/other_l3.sh."""
     why = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True).stderr
     if why:
         pytest.skip(f"no mount namespaces: {why.strip()}")
     code = "from sparkle_drv.backends import machine; print(repr(machine.caches()))"
-    words = ["sh", ROOT / "tests/kits/other_l3.sh", size, sys.executable, "-c", code]
+    words = ["sh", ROOT / "tests/backends/other_l3.sh", size, sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return eval(done.stdout)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs COMMAND where Linux tells an L3 of SIZE, as sysfs writes it, or no caches ("none"). As root.
 #
-#   sh tests/kits/other_l3.sh 307200K make test
-#   sh tests/kits/other_l3.sh none sh tools/test_fresh.sh
+#   sh tests/backends/other_l3.sh 307200K make test
+#   sh tests/backends/other_l3.sh none sh tools/test_fresh.sh
 #
 # A copy of /sys/devices/system/cpu is mounted over it, in a mount namespace that ends with COMMAND.
 # All CPUs share the L3. The chroot of test_fresh.sh has the same /sys.
