@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from _bench.jobs import cache_reach, catalog, workloads
+from _bench.jobs import cache_reach, catalog
 from _bench.measure import timing
 
 from sparkle_drv import assets
@@ -23,11 +23,7 @@ CORES = (1, 2, 256)
 SHARERS = (256, 8)
 ROOM = ((24 * GIB, 0), (24 * GIB, 128 * MIB), (1 * GIB, 0), (1536 * GIB, 0))
 MACHINES = list(itertools.product(L3, CORES, SHARERS, ROOM))
-STREAMS = [
-    kernel
-    for kernel in (*workloads.DEFAULT, "map_f32", "exp_f64", "reduce_max_i32")
-    if workloads.LENGTH in workloads.table()[kernel].axes
-]
+STREAMS = ("saxpy_f32", "exp_f64", "reduce_sum_i32")
 
 
 def tell(root, l3, cores, sharers):
@@ -88,7 +84,7 @@ def test_a_size_that_somebody_gives_is_not_doubted():
 
 def test_a_tiny_device_gets_a_tiny_length():
     info = DeviceInfo("egl:0", "egl", "x", "gpu", memory_nbytes=64 * MIB, max_pointer_nbytes=MIB)
-    assert {job.axes["n"] for job in jobs(info) if job.kernel == "copy_f32"} == {MIB // 4}
+    assert {job.axes["n"] for job in jobs(info) if job.kernel == "saxpy_f32"} == {MIB // 4}
 
 
 def test_one_rule_for_lengths_and_for_sets_of_buffers():
