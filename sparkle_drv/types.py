@@ -94,6 +94,8 @@ class DeviceInfo:
     """Other abilities; on cpu the instruction sets that `SPARKLE_CPU_ISA` may name."""
     offset_alignment: int = 1
     """A pointer argument may start at multiples of this many bytes in a buffer."""
+    max_pointer_nbytes: int = 0
+    """The most bytes that one pointer argument can reach; 0: no limit."""
     slot: str = ""
     """The PCI address as Linux writes it, "0000:03:00.0"; "": none, or unknown."""
     peak_gflops: float = field(default=0.0, compare=False)

@@ -114,8 +114,8 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
 /* Checks records without submitting them. Returns 0, or the error that launch or submit would
  * return: -EINVAL for a malformed record or another group size than the kernel's; -EFAULT for an
  * address outside all live buffers; -ERANGE for a buffer that is too short; -EADDRNOTAVAIL for an
- * offset that the device cannot bind; -E2BIG for more bytes than one pointer can reach, or too many
- * groups. */
+ * offset that the device cannot bind; -EFBIG for more bytes than one pointer can reach; -E2BIG for
+ * too many groups. */
 int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_egl_run(struct sp_prepared *p);

@@ -4,8 +4,11 @@ When this fails, the plan for a CPU rests on wrong caches, cores or memory nodes
 """
 
 import os
+import subprocess
+import sys
 
 import pytest
+from where import ROOT
 
 from sparkle_drv.backends import machine
 from sparkle_drv.types import CacheLevel
@@ -57,6 +60,27 @@ def test_caches(tmp_path):
         CacheLevel(1, 48 << 10, 1), CacheLevel(2, 1024, 2), CacheLevel(3, 2 << 20, 4),
     )  # fmt: skip
     assert machine.caches(tmp_path / "nowhere") == ()
+
+
+@pytest.mark.parametrize(("size", "nbytes"), [("307200K", 300 << 20), ("1024K", 1 << 20)])
+def test_the_kit_of_another_l3(size, nbytes):
+    assert caches_by_the_kit(size)[-1] == CacheLevel(3, nbytes, os.cpu_count())
+
+
+def test_the_kit_of_no_caches():
+    assert caches_by_the_kit("none") == ()
+
+
+def caches_by_the_kit(size):
+    """What a child process reads under tests/backends/other_l3.sh."""
+    why = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True).stderr
+    if why:
+        pytest.skip(f"no mount namespaces: {why.strip()}")
+    code = "from sparkle_drv.backends import machine; print(repr(machine.caches()))"
+    words = ["sh", ROOT / "tests/backends/other_l3.sh", size, sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return eval(done.stdout)
 
 
 def test_memory_is_the_least_of_all_limits(tmp_path):

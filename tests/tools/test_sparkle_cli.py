@@ -14,6 +14,7 @@ import pytest
 from where import ROOT
 
 import sparkle_drv as sp
+from sparkle_drv.backends import machine
 from sparkle_drv.types import Found
 
 TOOLS = ROOT / "tools"
@@ -36,14 +37,16 @@ def test_info(sparkle, capsys):
         assert word in out
 
 
-def test_info_as_json_has_every_field(sparkle, capsys):
+@pytest.mark.parametrize("caches", [(), (sp.CacheLevel(3, 300 << 20, 60),)])
+def test_info_as_json_has_every_field(sparkle, capsys, monkeypatch, caches):
+    monkeypatch.setattr(machine, "caches", lambda **_: caches)
     assert sparkle("info", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == sp.__version__
     cpu = next(d for d in document["devices"] if d["uri"] == "cpu")
     assert set(cpu) == {field.name for field in dataclasses.fields(sp.DeviceInfo)}
     assert cpu["compute_units"] >= 1
-    assert cpu["caches"][0].keys() == {"level", "nbytes", "shared_by"}
+    assert cpu["caches"] == [dataclasses.asdict(cache) for cache in caches]
 
 
 def test_doctor_tries_what_it_finds(sparkle, capsys):

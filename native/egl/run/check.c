@@ -41,7 +41,7 @@ static int check_pointer(const struct sp_egl *dev, uint64_t address, uint64_t co
     uint64_t bytes = covered == UINT64_MAX ? atomic_load(&b->nbytes) - offset : covered;
     if (offset % dev->info.offset_alignment)
         return -EADDRNOTAVAIL;
-    return bytes > dev->info.max_block_nbytes ? -E2BIG : 0;
+    return bytes > dev->info.max_block_nbytes ? -EFBIG : 0;
 }
 
 int sp_egl_check_dispatch(const struct sp_egl *dev, const void *record, size_t nbytes)

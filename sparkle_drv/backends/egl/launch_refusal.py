@@ -35,8 +35,8 @@ def words(limits: Any, record: bytes, rc: int) -> str:
         for axis, n, limit in zip("xyz", groups, most, strict=True):
             if n > limit and not shape.any_grid:
                 return f"groups: {n} in {axis}; at most {limit} are possible for this shader"
-        if any(n > limit for n, limit in zip(groups, most, strict=True)):
-            return f"groups: {tuple(groups)} are too many to be split into dispatches"
+        return f"groups: {tuple(groups)} are too many to be split into dispatches"
+    if rc == -errno.EFBIG:
         return (
             f"a buffer is longer than the {limits.max_block_nbytes} bytes that one pointer can "
             "reach on this device; pass a view of the part that is used"

@@ -117,6 +117,7 @@ def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
         shares=("cpu",) if software else (),
         features=tuple(name for name, bit in _FEATURES.items() if raw.flags & bit),
         offset_alignment=raw.offset_alignment,
+        max_pointer_nbytes=raw.max_block_nbytes,
         slot="" if software else machine.slot_of(node.node),
     )
     return info, raw

@@ -39,6 +39,7 @@ def test_it_says_what_it_is(egl):
     assert info.max_group_size >= 128
     assert info.max_shared_nbytes >= 16384
     assert info.offset_alignment & (info.offset_alignment - 1) == 0
+    assert info.max_pointer_nbytes >= 1 << 24  # what OpenGL 4.3 requires
     assert info.software == ("llvmpipe" in info.name)
     assert ("cpu" in info.shares) == info.software
     if info.software:  # last, whatever else there is

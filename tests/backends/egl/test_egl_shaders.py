@@ -189,6 +189,18 @@ def test_a_grid_beyond_the_limit_is_split(egl):
             egl.default_queue.launch(k, y, groups=(2**32 - 1, 2**30, 1))
 
 
+def test_a_buffer_beyond_a_pointer_s_reach_is_refused(egl):
+    """By its length, though the grid must be split too."""
+    most = egl.info.max_pointer_nbytes
+    if most > 1 << 28:
+        pytest.skip(f"{egl.info.uri} reaches {most} bytes")
+    with load(egl, COUNT, "u32*") as k, egl.buffer(most + 4) as y:
+        groups = (egl.info.max_groups[0] + 1, 1)
+        with pytest.raises(ValueError, match=f"longer than the {most} bytes that one pointer can"):
+            egl.default_queue.launch(k, y, groups=groups)
+        egl.default_queue.prepare(k, y.view(0, most), groups=groups)
+
+
 def test_views_that_cannot_be_bound_are_refused(egl):
     step = egl.info.offset_alignment
     with load(egl, SCALE) as k, egl.buffer(4096) as y, egl.array(np.ones(64, np.float32)) as x:

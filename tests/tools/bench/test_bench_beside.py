@@ -6,14 +6,13 @@ When this fails, the share of the roof changes with the host's load.
 from __future__ import annotations
 
 import math
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from _bench.commands import runner
-from _bench.jobs import catalog
+from _bench.jobs import cache_reach, catalog
 from _bench.measure import engine, interleaved_roofs, probes, self_test, timing, verify
 from _bench.measure.bound import Bound
 from _bench.measure.stop_rule import StopRule
@@ -22,9 +21,10 @@ from _bench.rows import stats
 from _bench.rows.results import Share, load
 
 import sparkle_drv as sp
+from sparkle_drv.backends import machine
 
 MANIFEST = runner.manifest()
-FMAS = {"peak_fma_f32", *(["peak_fma_f32, 1 thread"] if os.cpu_count() > 1 else [])}
+FMAS = {"peak_fma_f32", *(["peak_fma_f32, 1 thread"] if machine.thread_count() > 1 else [])}
 BRIEF = engine.Settings(seed=5, precision=0.2, timeout_s=0.05, least=3)
 TINY = ("--quick", "--timeout", "0.05")
 
@@ -237,10 +237,22 @@ def test_a_row_that_is_all_launch_has_no_roof_of_memory(cpu, gauges):
 
 
 def test_a_stream_beyond_the_caches_is_not_longer_than_needed(cpu, gauges, monkeypatch):
-    monkeypatch.setattr(probes, "largest_cache", lambda info: 1 << 20)
+    monkeypatch.setattr(cache_reach, "caches_nbytes", lambda info: 1 << 20)
     with bound_of(cpu, "copy_f32", n=1 << 21) as bound:
         found = roofs_of(gauges, bound)
-    assert {stream.job.footprint for stream in found["copy"].values()} == {4 << 20}
+    assert {stream.job.footprint for stream in found["copy"].values()} == {8 << 20}
+
+
+def test_a_device_of_short_pointers_has_no_stream_beside_a_row_of_memory(cpu, gauges, monkeypatch):
+    """A stream that stays in the cache is no roof of a row that leaves it."""
+    monkeypatch.setattr(cache_reach, "caches_nbytes", lambda info: 1 << 22)
+    monkeypatch.setattr(cache_reach, "LEAST_LENGTH", 1)
+    info = replace(cpu.info, max_pointer_nbytes=1 << 21)
+    monkeypatch.setattr(sp.Device, "info", property(lambda device: info))
+    with bound_of(cpu, "copy_f32", n=1 << 20) as bound:
+        assert set(roofs_of(gauges, bound)) == {probes.REFERENCE}
+    with bound_of(cpu, "copy_f32", n=1 << 18) as bound:
+        assert set(roofs_of(gauges, bound)["copy"]) == {"copy_f32", "saxpy_f32"}
 
 
 def test_what_mostly_reads_has_the_read_roof(cpu, gauges):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _bench.jobs import catalog
+from _bench.jobs import cache_reach, catalog
 from _bench.jobs.job import Job, Operand
 from _bench.measure import engine, launch_cost, peak, timing
 from _bench.measure.bound import Bound
@@ -231,12 +231,14 @@ def test_short_kernels_are_batched_and_long_ones_are_not(device):
 
 
 def test_cold_rotates_through_more_than_the_cache(device):
-    cache = max(level.nbytes for level in device.info.caches)
-    for footprint in (cache // 7, cache // 2, 3 * cache):
-        nsets = timing.cold_sets(footprint, device.info)
-        assert nsets * footprint > 2 * cache
-    assert timing.cold_sets(16, device.info) == timing.MOST_COLD_SETS
-    assert timing.cold_sets(1 << 50, device.info) == 2
+    for cache in (1 << 20, 300 << 20):
+        level = sp.CacheLevel(3, cache, device.info.compute_units)
+        info = replace(device.info, caches=(level,), memory_nbytes=16 << 30)
+        for footprint in (cache // 7, cache // 2, 3 * cache):
+            nsets = timing.cold_sets(footprint, info)
+            assert nsets * footprint > 2 * cache
+        assert timing.cold_sets(16, info) == timing.MOST_COLD_SETS
+        assert timing.cold_sets(1 << 50, info) == 2
     job = manifest_job(device, "copy_f32", n=100)
     with Bound(job, device, 1, nsets=5) as bound:
         bound.fill_all()
@@ -269,6 +271,9 @@ def test_peak_measures_and_verifies(device, monkeypatch):
         ]
 
     monkeypatch.setattr(catalog, "expand", smaller)
+    cached = list(peak.measure(device, {"copy_f32": MANIFEST["copy_f32"]}, BRIEF))
+    assert [roof.gbytes_per_s for roof, _ in cached] == [{}], "the rate of a cache is no roof"
+    monkeypatch.setattr(cache_reach, "caches_nbytes", lambda info: 1 << 10)
     said = []
     found = list(peak.measure(device, MANIFEST, BRIEF, said.append))
     roof = found[-1][0]

@@ -20,6 +20,7 @@ from pathlib import Path
 import forked
 import pytest
 from _bench.commands import runner
+from _bench.jobs import cache_reach
 from _console import output
 from where import ROOT
 
@@ -94,7 +95,7 @@ def test_a_target_that_cannot_be_written(bench, tmp_path, capsys, monkeypatch, k
 @pytest.mark.parametrize("words", [("transfer", "-a", "nbytes=4K"), ("launch",), ("peak",)])
 def test_the_other_commands(bench, capsys, monkeypatch, words):
     monkeypatch.setattr(runner.roofs, "KERNELS", {"copy_i32": ("copy",)})
-    monkeypatch.setattr(runner.peak.catalog, "AUTO_BEYOND_CACHES", 0)
+    monkeypatch.setattr(cache_reach, "caches_nbytes", lambda info: 1 << 18)
     assert bench(*words, "--quick", "--timeout", "0.02", "--json", "/dev/full") == 1
     out, err = capsys.readouterr()
     assert "verified" in out

@@ -10,7 +10,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from _bench.measure import probes
+from _bench.jobs import cache_reach
 from _bench.report import drawings, figures
 from _bench.rows import affine
 from _bench.rows.results import Measured, Report, Row, Subject
@@ -23,7 +23,8 @@ TINY = ("--quick", "--timeout", "0.02")
 @pytest.fixture
 def small_roofs(monkeypatch):
     """Roofs of memory are measured in a megabyte, as if there were no larger cache."""
-    monkeypatch.setattr(probes, "largest_cache", lambda info: 1 << 18)
+    monkeypatch.setattr(cache_reach, "caches_nbytes", lambda info: 1 << 18)
+    monkeypatch.setattr(cache_reach, "LEAST_LENGTH", 1)
 
 
 def texts(path):

@@ -5,6 +5,7 @@ Plain data: no device is opened and nothing is timed. Called by measure/, tune/ 
     job.py               Job: a kernel, its operands, costs and oracle
     workloads.py         every kernel of the manifest: axes, inputs, costs, tolerances
     catalog.py           makes the jobs of a device from the names and axes that a person typed
+    cache_reach.py       the length of operands that come from memory, not from a cache
     user_kernel.py       a user's kernel: FILE:ENTRY, --arg, sizes
     sweeps.py            points of -D, --group-size and --where
     user_args.py         --arg

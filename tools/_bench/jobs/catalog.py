@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from _console.problems import UsageError
 
-from . import arith, plans
+from . import arith, cache_reach, plans
 from .axes import Point, Value, assignments, label, points
 from .fills import Array
 from .job import TYPES, Absent, Arg, Job, Operand, Scalar, Values, rounded
-from .workloads import EMULATED_AXES, EMULATED_LENGTH, Scalars, Workload, table
+from .workloads import EMULATED_AXES, EMULATED_LENGTH, LENGTH, Scalars, Workload, table
 
 if TYPE_CHECKING:
     import sparkle_drv as sp
-
-AUTO_BEYOND_CACHES = 4
-MOST_AUTO_NBYTES = 1 << 30
 
 
 def select(
@@ -90,28 +87,24 @@ def expand(kernel: str, given: Mapping[str, str], info: sp.DeviceInfo) -> list[P
             size = point.pop("size")
             point = {k: size if v == "size" else v for k, v in point.items()}
         if point.get("n") == "auto":
-            point["n"] = auto_length(kernel, point, info)
+            point["n"] = _auto_length(kernel, point, info)
         if point not in found:
             found.append(point)
     return found
 
 
-def auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
-    """Returns the smallest power of two (>= 1M elements) whose operands have AUTO_BEYOND_CACHES
-    times the size of the caches, but at most MOST_AUTO_NBYTES. In a cache, the rate of a
-    memory-bound kernel would not be that of memory.
-
-    Returns a shorter length for an emulated device, whose rates mean nothing.
+def _auto_length(kernel: str, point: Point, info: sp.DeviceInfo) -> int:
+    """Returns the length of operands from memory: in a cache, the rate of a memory-bound kernel
+    would not be that of memory. It is shorter for an emulated device, whose rates mean nothing.
     """
     if info.emulated:
         return EMULATED_LENGTH
-    beyond = max((c.nbytes for c in info.caches), default=0) * AUTO_BEYOND_CACHES
-    n = 1 << 20
-    while cost(kernel, {**point, "n": 2 * n})[1] <= MOST_AUTO_NBYTES:
-        if cost(kernel, {**point, "n": n})[1] >= beyond:
-            break
-        n *= 2
-    return n
+
+    def nbytes(n: int) -> list[int]:
+        _, args = _arguments(kernel, {**point, "n": n}, manifest()[kernel], 0)
+        return [arg.nbytes for arg in args if isinstance(arg, Operand)]
+
+    return cache_reach.auto_length(nbytes, info)
 
 
 def cost(kernel: str, point: Point) -> tuple[float, float]:
@@ -136,15 +129,7 @@ def make(
     """
     row = table()[kernel]
     entry = manifest[kernel]
-    scalars = {**row.scalars(point), **_drawn(row, kernel, seed)}
-    constants = row.variant(point) if row.variant else {}
-    if "program" in constants:
-        scalars = {
-            **scalars,
-            "nops": constants["program"].size,
-            "nconsts": constants["consts"].size,
-        }
-    args = tuple(_arg(spec, row, point, scalars, constants) for spec in entry["args"])
+    scalars, args = _arguments(kernel, point, entry, seed)
     flops, nbytes = cost(kernel, point)
     grid = entry["backends"][info.backend]["form"] == "grid"
     group_size = tuple(entry["group_size"]) if grid else None
@@ -157,6 +142,8 @@ def make(
     if plan and executed:
         share = f"{executed / flops:.0%} of the problem's flops"
         notes.append(f"% of roof counts the products of {plan.algo}, {share}")
+    if LENGTH in row.axes and not info.emulated and point["n"] == _auto_length(kernel, point, info):
+        notes += cache_reach.doubts(sum(x.nbytes for x in args if isinstance(x, Operand)), info)
     return Job(
         kernel,
         point,
@@ -176,6 +163,18 @@ def make(
         notes=tuple(notes),
         extra={"plan": asdict(plan)} if plan else {},
     )
+
+
+def _arguments(
+    kernel: str, point: Point, entry: Mapping[str, Any], seed: int
+) -> tuple[dict[str, Any], tuple[Arg, ...]]:
+    """Returns the kernel's scalars by name, and its arguments. `entry` is the manifest's."""
+    row = table()[kernel]
+    scalars = {**row.scalars(point), **_drawn(row, kernel, seed)}
+    constants = row.variant(point) if row.variant else {}
+    if "program" in constants:
+        scalars |= {"nops": constants["program"].size, "nconsts": constants["consts"].size}
+    return scalars, tuple(_arg(spec, row, point, scalars, constants) for spec in entry["args"])
 
 
 def _drawn(row: Workload, kernel: str, seed: int) -> Scalars:

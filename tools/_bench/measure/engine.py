@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from _bench.jobs import cache_reach
 from _bench.jobs.job import Job
 from _bench.machine import noise, other_load
 from _bench.rows import stats
@@ -221,18 +222,13 @@ def _take(
     return measured, overhead, share
 
 
-def last_level(info: sp.DeviceInfo) -> int:
-    """Returns the bytes of the largest cache."""
-    return max((cache.nbytes for cache in info.caches), default=0)
-
-
 def _notes(measured: Measured, job: Job, mode: str, nsets: int, info: sp.DeviceInfo) -> list[str]:
     notes = []
     moved = stats.drift(measured.samples)
     if abs(moved) > DRIFT_NOTED:
         notes.append(f"drifted {moved:+.0%} while measured")
-    cache = last_level(info)
-    if mode == "cold" and not info.emulated and nsets * job.footprint < timing.BEYOND_CACHE * cache:
+    beyond = nsets * job.footprint >= cache_reach.beyond_nbytes(info)
+    if mode == "cold" and not info.emulated and not beyond:
         notes.append(f"{nsets} sets do not exceed the cache: not fully cold")
     return notes
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from _bench.jobs import cache_reach
 from _bench.rows import stats
 from _bench.rows.results import Measured, Share
 
 from . import timing
 from .bound import Bound
-from .probes import NEAR_ROOF, REFERENCE, Gauges, Roofed, largest_cache, working_set
+from .probes import NEAR_ROOF, REFERENCE, Gauges, Roofed, working_set
 from .stop_rule import StopRule
 from .timing import Sampler
 
@@ -70,7 +71,7 @@ def take(
             return timing.take(sampler, rule, warm=False), None
         known = {probe.kernel: probe for one in roofed for probe in one.probes}
         kernels = {name: TimedKernel(p.sampler, p.warms) for name, p in known.items()}
-        in_cache = working_set(bound) <= largest_cache(bound.device.info)
+        in_cache = working_set(bound) <= cache_reach.caches_nbytes(bound.device.info)
         row = TimedKernel(sampler, timing.OneByOne(bound, "device") if in_cache else None)
         rng = np.random.default_rng(rule.least)
         kept = _pilot(row, kernels, roofed, rng)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from _bench.jobs import catalog, roofs
+from _bench.jobs import cache_reach, catalog, roofs
 from _bench.jobs.roofs import Roof
 from _bench.rows import stats
 from _bench.rows.results import Row
@@ -47,7 +47,9 @@ def measure(
             best_ns = stats.best_sustained(row.measured.samples)
             if job.flops_output:
                 reached = Roof(dict.fromkeys(kinds, row.extra["flops"] / best_ns))
-            else:
+            elif job.footprint >= cache_reach.beyond_nbytes(device.info):
                 reached = Roof({}, dict.fromkeys(kinds, job.nbytes / best_ns))
+            else:
+                reached = Roof()  # the row's notes say that its rate may be that of a cache
             roof = roof.raised_to(reached)
         yield roof, row

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from _bench.jobs import catalog, fills, plans, roofs
+from _bench.jobs import cache_reach, catalog, fills, plans, roofs
 from _bench.jobs.axes import Point
 from _bench.jobs.job import Job
 from _bench.jobs.roofs import Roof
@@ -198,20 +198,23 @@ class Gauges:
         return Probe(name, bound.flops(), timing.several(bound, batch))
 
     def stream(
-        self, nbytes: int, rate: float, sample_ns: float, stack: ExitStack, kernel: str
+        self, nbytes: float, rate: float, sample_ns: float, stack: ExitStack, kernel: str
     ) -> Probe | None:
         """Makes a probe that is a stream over as many bytes as the row's operands have, or over
         fewer: a stream beyond the caches has the same rate at any length.
 
-        Returns None if launching the stream takes longer than moving its bytes. A sample lasts as
-        long as the row's, or less long for a row whose `rate` (bytes per ns) is far below the roof.
+        Returns None if launching the stream takes longer than moving its bytes, or if the device
+        takes no stream that leaves the caches as the row does. A sample lasts as long as the row's,
+        or less long for a row whose `rate` (bytes per ns) is far below the roof.
         """
-        largest = largest_cache(self.device.info)
-        at = point(kernel, self.device.info)
+        info = self.device.info
+        at = point(kernel, info)
+        if self._job(kernel, at).footprint < min(nbytes, cache_reach.beyond_nbytes(info)):
+            return None
         with self._bound(kernel, {**at, "n": 1}) as bound:
             launch_ns = _shortest(timing.several(bound, COUNTED))
             each = bound.job.footprint
-        n = max(1, round(min(nbytes, catalog.AUTO_BEYOND_CACHES * largest) / each))
+        n = max(1, round(min(nbytes / each, int(at["n"]))))
         bound = stack.enter_context(self._bound(kernel, {**at, "n": n}))
         self._fill(bound)
         estimate_ns = max(timing.estimate(bound), 1.0)
@@ -220,7 +223,8 @@ class Gauges:
         sampler = timing.several(bound, min(timing.MOST_BATCH, round(sample_ns / estimate_ns)))
         if _shortest(sampler) < LAUNCHES * launch_ns:
             return None
-        warms = timing.OneByOne(bound, "device") if nbytes <= largest else None
+        in_cache = nbytes <= cache_reach.caches_nbytes(info)
+        warms = timing.OneByOne(bound, "device") if in_cache else None
         return Probe(kernel, bound.job.nbytes, sampler, warms)
 
     def _job(self, kernel: str, at: Point) -> Job:
@@ -244,14 +248,13 @@ class Gauges:
 
     def complete(self) -> None:
         """Measures the roofs for which no row has a rate, so that a drawing has all roofs."""
-        beyond = catalog.AUTO_BEYOND_CACHES * largest_cache(self.device.info)
         for kind in ("f32", "f64", "copy", "read"):
             flops = kind.startswith("f")
             if kind in (self.best.gflops if flops else self.best.gbytes_per_s):
                 continue
             with ExitStack() as stack:
                 fma = partial(self.fma, timing.SAMPLE_NS, 1, stack)
-                stream = partial(self.stream, beyond, 0.0, timing.SAMPLE_NS, stack)
+                stream = partial(self.stream, math.inf, 0.0, timing.SAMPLE_NS, stack)
                 for probe in self.probes(kind, fma if flops else stream):
                     times = [probe.sampler.sample()[0] for _ in range(stats.FEWEST_FOR_INTERVAL)]
                     probe.close()
@@ -259,11 +262,11 @@ class Gauges:
 
     def met(self, share: Share, bound: Bound) -> None:
         """Raises the rate in `best` to that of the row's roof, if this is higher. Ignores a stream
-        whose bytes fit into a cache, because `best` holds the rate of memory.
+        that is not beyond the caches, because `best` holds the rate of memory.
         """
         if share.kind == "flops":
             self._raise(str(bound.job.flop_type), float(np.median(share.roof)))
-        elif working_set(bound) > largest_cache(bound.device.info):
+        elif working_set(bound) >= cache_reach.beyond_nbytes(bound.device.info):
             self._raise(share.kind, float(np.median(share.roof)))
 
     def _raise(self, kind: str, rate: float) -> None:
@@ -279,11 +282,6 @@ def _shortest(sampler: Sampler) -> float:
 def point(kernel: str, info: sp.DeviceInfo) -> Point:
     """Returns the size at which the peak command times a roof's kernel."""
     return catalog.expand(kernel, {}, info)[0]
-
-
-def largest_cache(info: sp.DeviceInfo) -> int:
-    """Returns the bytes of the largest cache."""
-    return max((cache.nbytes for cache in info.caches), default=timing.ASSUMED_CACHE_NBYTES)
 
 
 def working_set(bound: Bound) -> int:

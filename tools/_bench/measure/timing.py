@@ -1,7 +1,7 @@
 """Takes samples: defines a sample of each mode, and loops until the stop rule has enough.
 
     hot       the same buffers again and again; short kernels in batches of one submission
-    cold      buffers rotate through a set larger than twice the last-level cache
+    cold      buffers rotate through a set larger than twice the caches
     latency   one launch at a time with a wait; the row's time is that of the host's clock
 
 Mode pipeline is in pipeline_mode.py.
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from _bench.jobs import cache_reach
 from _bench.rows.results import Measured
 
 from .bound import Bound, device_ns
@@ -33,8 +34,6 @@ WARM_UP_S, WARM_UP_SHARE = 0.2, 0.04
 machines may wake two idle cores as two threads of one of its own cores, and needs a tenth of a
 second to separate them. In 9 of 60 tries on Zen 4, two processes on their own cores began at
 half their speed."""
-BEYOND_CACHE = 2
-ASSUMED_CACHE_NBYTES = 64 << 20  # size of the caches of a device that does not report them
 MOST_COLD_SHARE = 4  # all sets of operands together use at most a quarter of the device's memory
 MOST_COLD_SETS = (
     # Largest number of sets of operands. For tiny operands, allocating thousands of sets would take
@@ -59,11 +58,10 @@ class Sampler(Protocol):
 
 def cold_sets(footprint: int, info: sp.DeviceInfo, sharers: int = 1) -> int:
     """Returns how many copies of the operands the launches use in turn. Together the copies exceed
-    twice the largest cache, as far as memory allows. `sharers` jobs share the device's memory.
+    the caches (cache_reach.py), as far as memory allows. `sharers` jobs share the device's memory.
     """
-    cache = max((c.nbytes for c in info.caches), default=ASSUMED_CACHE_NBYTES)
     footprint = max(footprint, 1)
-    wanted = max(2, math.ceil(BEYOND_CACHE * cache / footprint) + 1)
+    wanted = max(2, math.ceil(cache_reach.beyond_nbytes(info) / footprint) + 1)
     room = (info.memory_nbytes or 1 << 32) // MOST_COLD_SHARE // sharers // footprint
     return max(2, min(wanted, room, MOST_COLD_SETS))
 

@@ -3,7 +3,7 @@
 There are six kinds of transfer. Four use a queue: write (from the host), read (to the host), copy
 and fill (within the device). In two the CPU moves the bytes through mapped memory: map_write and
 map_read, with the time of mapping. The bytes come from memory, not from a cache: transfers use
-slots in turn that together are larger than twice the last-level cache.
+slots in turn that together are larger than twice the caches.
 
 Every row is checked before and after timing. Random bytes are moved over a target that held their
 complement. All bytes are compared, and the bytes around the target must not change. Called by
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from _bench.jobs import cache_reach
 from _bench.jobs.axes import Axis, Point, label
 from _bench.jobs.fills import Array
 from _bench.rows.results import Measured, Row, Subject
@@ -188,10 +189,9 @@ class Transfer:
 
 def slots(nbytes: int, info: sp.DeviceInfo) -> int:
     """Returns how many slots of `nbytes` bytes the transfers use in turn. Together the slots exceed
-    twice the largest cache, unless MOST_SLOTS limits their number.
+    the caches (cache_reach.py), unless MOST_SLOTS limits their number.
     """
-    cache = max((c.nbytes for c in info.caches), default=32 << 20)
-    return min(MOST_SLOTS, -(-timing.BEYOND_CACHE * cache // nbytes) + 1)
+    return min(MOST_SLOTS, -(-cache_reach.beyond_nbytes(info) // nbytes) + 1)
 
 
 def room_nbytes(point: Point, info: sp.DeviceInfo) -> tuple[int, int]:

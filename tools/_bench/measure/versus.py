@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from _bench.jobs import cache_reach
 from _bench.jobs.job import Job
 from _bench.rows import shift
 from _bench.rows.results import Measured, Row, Subject
@@ -192,7 +193,9 @@ def _sample(sampler: Sampler, again: bool) -> timing.Sample:
 
 
 def _fits_cache(e: Entrant) -> bool:
-    return e.bound is not None and e.job.footprint <= engine.last_level(e.bound.device.info)
+    if e.bound is None:
+        return False
+    return e.job.footprint <= cache_reach.caches_nbytes(e.bound.device.info)
 
 
 def _judge(e: Entrant, mode: str, settings: Settings, gauges: Gauges | None) -> None:
