@@ -458,8 +458,8 @@ class Queue(QueueBase, Closing):
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Orders the copy that follows behind all expressions: it may change their operands, or read
-        their results.
+        """Orders the copy that follows behind all expressions, whose operands it may change and
+        whose results it may read.
 
         A launch does not need this call: the backend refuses it as stale by its epoch, and it is
         repeated. A copy has no epoch.

@@ -8,6 +8,7 @@ caller of `run`, `into` and `graph` has the lock of the arrays that wait (core/d
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.commands import Commands
+from sparkle_drv.ops.expression.grammar import SIGNS
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map import operation as map
 from sparkle_drv.ops.map.operation import fuses
@@ -96,9 +98,13 @@ class Node:
 
     def explain(self) -> str:
         """Returns one line that says how the array will be computed."""
-        written = _Written()
-        text = written.text(self)
-        return f"one map on {self.device.uri}: {text}, {self.dtype}{list(self.shape)}"
+        text = Text().of_operand(self)
+        return f"{self.where}: {text}, {self.dtype}{list(self.shape)}"
+
+    @property
+    def where(self) -> str:
+        """Where the expression will be computed, for `explain`."""
+        return f"one map on {self.device.uri}"
 
 
 class _Written:
@@ -138,15 +144,35 @@ class _Written:
         self.numbers.append(x)
         return "s", len(self.numbers) - 1
 
-    def text(self, x: Any) -> str:
-        """Returns the expression as text, for a person."""
-        if isinstance(x, Node) and x.made is None:
-            return f"{x.op}({', '.join(map_text(self, o) for o in x.operands)})"
-        return f"x{self.value(x)[1]}" if isinstance(x, (Node, Array)) else repr(x)
 
+class Text:
+    """Writes an expression as the text of a map. `named` has the value of each name in the text."""
 
-def map_text(written: _Written, operand: Any) -> str:
-    return written.text(operand)
+    def __init__(self) -> None:
+        self.named: dict[str, Any] = {}
+        self._known: dict[int, str] = {}
+
+    def of_operand(self, x: Any) -> str:
+        """Returns the text of an operand. An array that occurs twice has one name."""
+        if isinstance(x, Node) and x.made is not None and x.readable:
+            x = x.made
+        if isinstance(x, Node):
+            parts = [
+                f"({o!r})"
+                if x.op == "pow" and i == 1 and type(o) in (int, float) and math.isfinite(o)
+                else self.of_operand(o)
+                for i, o in enumerate(x.operands)
+            ]
+            sign = SIGNS.get(x.op)
+            return f"({f' {sign} '.join(parts)})" if sign else f"{x.op}({', '.join(parts)})"
+        is_array = isinstance(x, Shaped)
+        name = self._known.get(id(x)) if is_array else None
+        if name is None:
+            name = f"{'x' if is_array else 's'}{len(self.named)}"
+            self.named[name] = x
+            if is_array:
+                self._known[id(x)] = name
+        return name
 
 
 @lru_cache(maxsize=1024)

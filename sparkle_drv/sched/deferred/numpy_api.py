@@ -35,21 +35,18 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
     """
     first = _first(given)
     with first._executor.waiting.lock:
-        array, private = _computed_later(first, name, given)
-    if not private and array.fence is not None:
+        array = _result(first, name, given)
+        lent = any(isinstance(x, ContextArray) and x._lent for x in given)
+        if lent:
+            array._ready()
+    if lent and array.fence is not None:
         array.fence.wait()  # the caller may write to the operands at any time
     return array
 
 
-def _computed_later(
-    first: ContextArray, name: str, given: tuple[object, ...]
-) -> tuple[ContextArray, bool]:
-    """Returns (result of `ufunc`, whether no caller can write to an operand). If one can, or if no
-    map computes the ufunc, the result is computed at once. The caller has the lock of the arrays
-    that wait.
-    """
+def _result(first: ContextArray, name: str, given: tuple[object, ...]) -> ContextArray:
+    """Returns the result of `ufunc`, which is computed later if a map can compute it."""
     executor = first._executor
-    private = not any(isinstance(x, ContextArray) and x._lent for x in given)
     operands = tuple(_operand(first, x) for x in given)
     kinds: list[Any] = []
     shapes = []
@@ -63,13 +60,11 @@ def _computed_later(
     shape = build.common(name, shapes)
     made = build.node(Expression, executor, step, operands, shape, len(shapes))
     if made is not None:
-        if private:
-            return ContextArray._deferred(executor, made, made.dtype, shape), True
-        return made.run(), False
+        return ContextArray._deferred(executor, made, made.dtype, shape)
     values = [x.run() if isinstance(x, Expression) else x for x in operands]
     host = [x.numpy() if isinstance(x, ContextArray) else x for x in values]
     uri = first.places[0]
-    return ContextArray(executor, uri, build.on_host(executor.devices[uri], name, host)), True
+    return ContextArray(executor, uri, build.on_host(executor.devices[uri], name, host))
 
 
 def update(name: str, x: ContextArray, operand: object) -> ContextArray:
