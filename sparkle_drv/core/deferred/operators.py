@@ -7,7 +7,7 @@ and rules are numpy's (NEP 50 for types). docs/getting-started.md says which res
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from sparkle_drv.core.deferred.provider import ARRAYS, X, provider
 
@@ -69,7 +69,7 @@ class Operators:
     __ifloordiv__ = _in_place("floor_divide")
     __mod__, __rmod__ = _forward("remainder"), _reflected("remainder")
     __imod__ = _in_place("remainder")
-    __pow__, __rpow__, __ipow__ = _forward("power"), _reflected("power"), _in_place("power")
+    __rpow__, __ipow__ = _reflected("power"), _in_place("power")
     __and__, __rand__ = _forward("bitwise_and"), _reflected("bitwise_and")
     __iand__ = _in_place("bitwise_and")
     __or__, __ror__ = _forward("bitwise_or"), _reflected("bitwise_or")
@@ -84,7 +84,19 @@ class Operators:
     __lt__, __le__ = _forward("less"), _forward("less_equal")
     __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
 
+    def __pow__(self, exponent: Operand) -> Self:
+        operations, x = provider(self._PROVIDER), cast("Any", self)
+        # As in numpy, these operators are not numpy.power: bool ** 2 is int8, -inf ** 0.5 is NaN.
+        if type(exponent) is int and exponent == 2:
+            return operations.ufunc("square", (self,))
+        if type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
+            return operations.ufunc("sqrt", (self,))
+        return operations.ufunc("power", (self, exponent))
+
     def __pos__(self) -> Self:
+        x: Any = self
+        if x.dtype == bool:
+            raise TypeError("numpy has no + of bool")
         return self
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
