@@ -85,13 +85,15 @@ class Operators:
     __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
 
     def __pow__(self, exponent: Operand) -> Self:
-        operations, x = provider(self._PROVIDER), cast("Any", self)
         # As in numpy, these operators are not numpy.power: bool ** 2 is int8, -inf ** 0.5 is NaN.
+        name, x = "power", cast("Any", self)
+        operands: tuple[Any, ...] = self, exponent
         if type(exponent) is int and exponent == 2:
-            return operations.ufunc("square", (self,))
-        if type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
-            return operations.ufunc("sqrt", (self,))
-        return operations.ufunc("power", (self, exponent))
+            name, operands = "square", (self,)
+        elif type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
+            name, operands = "sqrt", (self,)
+        made: Self = provider(self._PROVIDER).ufunc(name, operands)
+        return made
 
     def __pos__(self) -> Self:
         x: Any = self
