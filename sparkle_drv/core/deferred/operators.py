@@ -57,7 +57,7 @@ class Operators:
     __floordiv__, __rfloordiv__ = _left("floor_divide"), _right("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
     __mod__, __rmod__, __imod__ = _left("remainder"), _right("remainder"), _in_place("remainder")
-    __pow__, __rpow__, __ipow__ = _left("power"), _right("power"), _in_place("power")
+    __rpow__, __ipow__ = _right("power"), _in_place("power")
     __and__, __rand__ = _left("bitwise_and"), _right("bitwise_and")
     __iand__ = _in_place("bitwise_and")
     __or__, __ror__, __ior__ = _left("bitwise_or"), _right("bitwise_or"), _in_place("bitwise_or")
@@ -72,7 +72,21 @@ class Operators:
     __lt__, __le__ = _left("less"), _left("less_equal")
     __gt__, __ge__ = _left("greater"), _left("greater_equal")
 
+    def __pow__(self, exponent: Operand) -> Self:
+        # As in numpy, these operators are not numpy.power: bool ** 2 is int8, -inf ** 0.5 is NaN.
+        name, x = "power", cast("Any", self)
+        operands: tuple[Any, ...] = self, exponent
+        if type(exponent) is int and exponent == 2:
+            name, operands = "square", (self,)
+        elif type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
+            name, operands = "sqrt", (self,)
+        made: Self = provider(self._PROVIDER).ufunc(name, operands)
+        return made
+
     def __pos__(self) -> Self:
+        x: Any = self
+        if x.dtype == bool:
+            raise TypeError("numpy has no + of bool")
         return self
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]

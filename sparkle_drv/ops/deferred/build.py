@@ -224,6 +224,13 @@ def node(
         for x in operands:
             if not isinstance(x, (Node, Shaped)) and not types.fits(x, tag):
                 return None
+        # numpy computes this power of float32 and float64 as a root: -inf gives NaN.
+        root = op == "pow" and isinstance(operands[1], np.floating) and operands[1] == 0.5
+        if root and dtype in (np.float32, np.float64):
+            if operands[0].dtype == dtype:
+                operands = (operands[0], 0.5)  # a map computes a root for a written exponent
+            elif operands[0].dtype.kind == "f":
+                return None  # the root comes after a conversion
     made = kind(device, op, operands, dtype, shape, tag)
     if made.steps <= MOST_STEPS and made.leaves <= MOST_LEAVES:
         return made

@@ -130,10 +130,26 @@ def assign(x: Array, key: object, value: object) -> None:
         )  # fmt: skip
         if x.fence is not None:
             x.fence.wait()
-    except (check.NotThere, ValueError):
-        whole = x._host().copy()
-        whole[key] = source._host()
-        device.default_queue.write(x, whole).wait()
+    except (check.NotThere, ValueError):  # no kernel, for example for positions beyond 2**32
+        _assign_on_host(x, view, source._host())
+
+
+def _assign_on_host(x: Array, view: View, values: np.ndarray[Any, Any]) -> None:
+    """Writes `values` to the elements of `view`. Moves no byte before the first or behind the last
+    of them, and reads none if they are contiguous.
+    """
+    ends = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
+    before = -sum(min(end, 0) for end in ends)
+    extent = before + sum(max(end, 0) for end in ends) + 1
+    itemsize = x.dtype.itemsize
+    memory = x.buffer.view((view.offset - before) * itemsize, extent * itemsize)
+    span = memory.array(x.dtype, (extent,))
+    span.fence = x.fence
+    dense = extent == math.prod(view.shape)
+    host = np.empty(extent, x.dtype) if dense else span._host().copy()
+    steps = [step * itemsize for step in view.strides]
+    np.lib.stride_tricks.as_strided(host[before:], view.shape, steps)[...] = values
+    x.device.default_queue.write(span, host).wait()
 
 
 def _is_whole(x: Array, view: View) -> bool:

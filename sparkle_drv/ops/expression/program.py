@@ -25,7 +25,8 @@ from .promote import REAL
 # The operations of the i32 kernel. It has no quotients and powers, because those of whole numbers
 # may not be whole.
 I32_OPS = frozenset(ARITY) - REAL - {"div", "pow", "floor"}
-
+POWERS: dict[object, str] = {2: "square", 0.5: "sqrt"}
+"""Written exponents, and the operations by which numpy computes these powers."""
 
 # INPUTS: the most inputs of a map kernel. OPCODES: the number of each operation (sp_map.h).
 INPUTS: int = lib.SP_MAP_INPUTS
@@ -48,6 +49,7 @@ class Program:
 def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Program:
     """Returns the program of `graph` for one dtype; `uniform` says which nodes are scalars.
 
+    The program of "bool" computes with 0 and 1, which a kernel of any type can do.
     Raises ValueError (too many arrays), TooLong (too deep a stack, too many steps) and NotThere (an
     operation that i32 lacks).
     """
@@ -64,14 +66,15 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
             op, slot = "const", constants.setdefault(i, len(constants))
         elif leaf:
             op, slot = "input", inputs.setdefault(str(node.value), len(inputs))
-        elif op == "pow" and graph.nodes[node.args[1]].value == 2:
-            words.pop()  # `square` does not need the exponent 2, which the last word loads
-            op = "square"
-        elif dtype == "i32" and op not in I32_OPS:
-            known = " ".join(sorted(I32_OPS))
-            graph.fail(node, f"i32 has no {op}; it has {known}", NotThere)
-        elif node.truth:
-            op = OF_TRUTHS.get(op, op)
+        else:
+            if op == "pow" and graph.nodes[node.args[1]].value in POWERS:
+                words.pop()  # these operations do not need the exponent, which the last word loads
+                op = POWERS[graph.nodes[node.args[1]].value]
+            if dtype == "i32" and op not in I32_OPS:
+                known = " ".join(sorted(I32_OPS))
+                graph.fail(node, f"i32 has no {node.op}; it has {known}", NotThere)
+            if node.truth or dtype == "bool":
+                op = OF_TRUTHS.get(op, op)
         words.append(OPCODES[op] | slot << 8)
     check_inputs(graph, tuple(inputs))
     most = lib.SP_MAP_STACK

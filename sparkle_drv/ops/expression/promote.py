@@ -119,6 +119,8 @@ def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
     """
     met = promote(kinds[1:] if op == "where" else kinds)
     if op in COMPARISONS.values():
+        if met == "f64" and all(np.dtype(dtype_name(k)).kind in "biu" for k in kinds):
+            met = "i64"  # numpy compares signed numbers with uint64 exactly
         return ("f32" if met == "bool" else met), "bool"
     if met == "bool" and op in ("sub", "neg"):
         raise TypeError(f"numpy has no {op} of bool")

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import apply
+from .elementwise import COMPARISONS, apply
 from .graph import Graph, Node
 from .promote import WEAK, dtype_name, kind_of, rule_of
 
+_WHOLE = (int, np.integer, np.bool_)
 _MOST_BITS = 2048  # bits of the largest intermediate Python integer
 
 
@@ -39,6 +40,8 @@ def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
         return _cast(operands[1] if operands[0] else operands[2], met)
     if result == "int":
         return _exactly(graph, node, operands)
+    if node.op in COMPARISONS.values() and all(isinstance(v, _WHOLE) for v in operands):
+        return apply(node.op, *(np.asarray(int(v), object) for v in operands)).astype(bool)[()]
     if met == "bool" and node.op in ("abs", "relu", "floor"):
         return operands[0]
     try:

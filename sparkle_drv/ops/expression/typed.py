@@ -191,6 +191,8 @@ class Typed:
                 self.graph.fail(written, f"{shown(whole)} does not fit {met}")
             if whole < 0:
                 self.graph.fail(node, "integers to negative integer powers are not allowed")
+        elif written.value == 0.5:  # as numpy: the root of -inf is NaN, its power is inf
+            return self.add("sqrt", wide, (self.operand(base, met),))
         elif whole is None or not 2 <= whole <= MOST_POWER:
             return self.add("pow", wide, (self.operand(base, met), self.operand(exponent, met)))
         one = self.operand(base, met)

@@ -79,10 +79,10 @@ def map(
 
     Arrays are float32, float64, int32, int64, uint8, bool, float16 or bfloat16. The cpu computes in
     all of them. Other devices compute in one of the first three, and the host converts the other
-    types. Shapes broadcast and types are promoted as in numpy: Python's numbers take the type of
-    the other operand, numpy's numbers have their own type. Any other type in the expression raises
-    TypeError. float16 and bfloat16 are computed in float32, and each step is rounded to nearest
-    even.
+    types. They compute an expression of bool alone with 0 and 1. Shapes broadcast and types are
+    promoted as in numpy: Python's numbers take the type of the other operand, numpy's numbers have
+    their own type. Any other type in the expression raises TypeError. float16 and bfloat16 are
+    computed in float32, and each step is rounded to nearest even.
 
     With numpy arrays and numbers a call is synchronous and returns a numpy array. If a value is an
     Array, the call is asynchronous and returns an Array with `.fence`. `out` may be an input, or
@@ -393,9 +393,11 @@ def _program(
             check.NotThere,
         )
     (tag,) = code.types
-    staging.check_there(dev, "map", tag, _WANTED)
     uniform = tuple(i in found for i in range(len(graph.nodes)))
     made = program.compile_graph(graph, uniform, tag)
+    if tag == "bool":
+        tag = next((t for t in _WANTED if dev.provides(f"map_{t}")), tag)
+    staging.check_there(dev, "map", tag, _WANTED)
     fits = {*code.cell_types} or {tag}
     if len(fits) > 1:
         what = f"it has numbers of {' and '.join(sorted(fits))}"

@@ -49,8 +49,8 @@ def call(
     `placed` is the function of calls.py that makes the same call without a known plan.
     """
     values, head = given, (uris, placed)
-    if named:
-        values, head = (*given, *named.values()), (uris, placed, *named)  # type: ignore[assignment]
+    if named or isinstance(out, ContextArray):
+        values, head = (*given, *named.values()), (uris, placed, *_kind(out), *named)  # type: ignore[assignment]
     try:
         key = call_key(head, values, _shape if placed is calls.map else _about)
         if out is not None and is_foreign(out):
@@ -102,7 +102,7 @@ def divided(
     placed: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], out: Any = None,
 ) -> Any:  # fmt: skip
     """Runs `operation` as `call` does, for a call that several devices may share."""
-    head = (uris, placed, sharding.about, *named)
+    head = (uris, placed, sharding.about, *_kind(out), *named)
     try:
         values = (*given, *named.values())
         key = call_key(head, values, _shape if placed is calls.map else _about)
@@ -119,6 +119,13 @@ def divided(
         named["out"] = out
     sharding.check_open()
     return placed(sharding, uris, key, *given, **named)
+
+
+def _kind(out: Any) -> tuple[type, ...]:
+    """Returns the part of a plan's key that depends on `out`. Only an `out` of the Context needs a
+    plan of its own: its result stays on a device, and the call does not wait.
+    """
+    return (ContextArray,) if isinstance(out, ContextArray) else ()
 
 
 def _about(x: Any) -> Any:

@@ -271,6 +271,8 @@ class LocalExecutor:
             traced_calls.checked(trace)
         check_own(self, (*operands, out))
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
+        if moves and not (out is None or isinstance(out, ContextArray)):
+            describe()  # refuses this `out`, for which the plan of another call may be kept
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             # Operands that `out` overlaps are copied: the check, or a second try, reads them after

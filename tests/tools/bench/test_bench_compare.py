@@ -314,6 +314,38 @@ def test_files_that_cannot_be_compared(bench, files, capsys):
     assert bench("compare", good, other, "--force") == 0
 
 
+def nodes(value, path=()):
+    yield path
+    entries = enumerate(value) if isinstance(value, list) else getattr(value, "items", list)()
+    for key, entry in entries:
+        yield from nodes(entry, (*path, key))
+
+
+def replaced(value, path, by):
+    if not path:
+        return by
+    copied = copy.copy(value)
+    copied[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copied
+
+
+def test_any_value_of_another_type_ends_in_one_line(bench, files, capsys):
+    """Each value of a file in turn becomes one of each type of JSON, and an extreme number."""
+    noise = {"noise_percent": 1.0, "others_percent": 30.0}
+    timed = row([9.0, 9.5]) | {"probes": {"copy_f32": [1.0, 2.0]}, "noise": noise, "label": "n"}
+    env = {"cpu": "A", "cpu_model": "m", "commit": "c", "load_1min": 0.5, "date": "d"}
+    good = document(timed) | {"env": env}
+    old = files("old", good)
+    for path in nodes(good):
+        for by in ([], [[1]], {}, {"a": []}, "x", -1, 10**400, 1e308, 5e-324, None, True):
+            code = bench("compare", old, files("new", replaced(good, path, by)), "--force")
+            err = capsys.readouterr().err
+            assert code in (0, 1, 2, 3), (path, by)
+            assert len(err.splitlines()) == (code in (1, 2) and bool(err)), (path, by, err)
+    assert bench("compare", old, files("new", good | {"env": [[]]})) == 2
+    assert "expected an object or null as env" in capsys.readouterr().err
+
+
 QUICK = ("--names", "saxpy", "-a", "n=100", "--timeout", "0.1")
 
 

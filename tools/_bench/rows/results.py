@@ -25,6 +25,8 @@ from . import stats
 from .overhead import Overhead
 
 SCHEMA = 1
+_LEAST = 1e-100
+"""Smaller and larger numbers in a file are refused: their ratios and squares are not finite."""
 MODES = ("hot", "cold", "latency", "pipeline")
 
 
@@ -339,6 +341,8 @@ def load(path: Path) -> dict[str, Any]:
         )
     if document.get("schema") != SCHEMA:
         raise UsageError(f"{path}: expected schema {SCHEMA}, got {document.get('schema')!r}")
+    if not isinstance(document.get("env"), (dict, type(None))):
+        raise UsageError(f"{path}: expected an object or null as env")
     for at, row in enumerate(document["results"]):
         _check_row(row, f"{path}: results[{at}]")
     return document
@@ -357,15 +361,20 @@ def _check_row(row: Any, where: str) -> None:
     for key, kind in wanted.items():
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
             raise UsageError(f"{where}: expected {key!r} with the type that the schema requires")
-    if not all(isinstance(s, (int, float)) and s > 0 for s in row["samples_ns"]):
+    if not all(map(_is_positive, row["samples_ns"])):
         raise UsageError(f"{where}: expected positive numbers in samples_ns")
     noise = row.get("noise") or {}
     others = noise.get("others_percent") if isinstance(noise, dict) else "?"
-    if not isinstance(others, (int, float, type(None))):
+    if not (others is None or others == 0 or _is_positive(others)):
         raise UsageError(f"{where}: expected a number or null as noise.others_percent")
     probes = row.get("probes") or {}
     number = len(row["samples_ns"])
     for rates in probes.values() if isinstance(probes, dict) else [None]:
         known = isinstance(rates, list) and len(rates) == number
-        if not known or not all(isinstance(r, (int, float)) and r > 0 for r in rates or ()):
+        if not known or not all(map(_is_positive, rates or ())):
             raise UsageError(f"{where}: expected positive rates in 'probes', one per sample")
+
+
+def _is_positive(value: Any) -> bool:
+    """Returns whether `value` is a number of which times and rates can be computed."""
+    return type(value) in (int, float) and _LEAST < value < 1 / _LEAST
