@@ -74,14 +74,12 @@ class Operators:
 
     def __pow__(self, exponent: Operand) -> Self:
         # As in numpy, these operators are not numpy.power: bool ** 2 is int8, -inf ** 0.5 is NaN.
-        name, x = "power", cast("Any", self)
-        operands: tuple[Any, ...] = self, exponent
+        x: Any = self
         if type(exponent) is int and exponent == 2:
-            name, operands = "square", (self,)
-        elif type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
-            name, operands = "sqrt", (self,)
-        made: Self = provider(self._PROVIDER).ufunc(name, operands)
-        return made
+            return _ufunc(self, "square", self)
+        if type(exponent) is float and exponent == 0.5 and x.dtype.kind in "fcV":
+            return _ufunc(self, "sqrt", self)
+        return _ufunc(self, "power", self, exponent)
 
     def __pos__(self) -> Self:
         x: Any = self
