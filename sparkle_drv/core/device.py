@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import reprlib
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -31,6 +30,7 @@ from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
@@ -78,7 +78,7 @@ class Device(DeviceBase, Closing):
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
-        self._lock = threading.RLock()  # guards _children and _default_queue
+        self._lock = fork_lock()  # guards _children and _default_queue
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -90,4 +90,4 @@ class Storage(StorageBase):
 # Guards `_pins` of all storages; a thread holds it for a few instructions only. The lock is
 # reentrant, because a finalizer that releases an exported capsule may run while this thread holds
 # the lock.
-_lock = threading.RLock()
+_lock = fork_lock()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +19,7 @@ from sparkle_drv.backends.egl.cache import ProgramCache
 from sparkle_drv.backends.egl.source import explained, with_version
 from sparkle_drv.backends.native import Lent, Native, kernel_pointer
 from sparkle_drv.errors import DeviceNotFound, ImageError, OutOfDeviceMemory, check
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.types import DeviceInfo, Found, Memory, Resources
 
 _CLOSE_NS = 10_000_000_000
@@ -52,7 +52,7 @@ class EglBackend:
         self._files: dict[int, int] = {}  # address -> file descriptor of shared memory
         self._kept: dict[int, Any] = {}  # address -> object that frees the memory once it is unused
         # re-entrant, since finalizers free memory in any thread, even inside another free
-        self._freeing = threading.RLock()
+        self._freeing = fork_lock()
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
