@@ -69,9 +69,9 @@ class Buffer(Pointer, Closing):
     def _open(self) -> Storage:
         storage: Storage = self._storage
         device = storage.device
+        storage.owner._check_open()
         if device is None:
             raise ValueError("the buffer is closed")
-        device._check_open()
         return storage
 
     @property

@@ -21,7 +21,7 @@ class Storage(StorageBase):
 
     The host copies or maps memory inside a `with` block of the storage. If another thread closes
     the storage meanwhile, the memory is freed when the block ends. Entering the block raises
-    ValueError if the storage is closed.
+    ValueError if the storage is closed, DeviceLost if its device is closed.
     """
 
     __slots__ = (
@@ -76,6 +76,7 @@ class Storage(StorageBase):
     def __enter__(self) -> None:
         with _lock:
             if self.device is None:
+                self.owner._check_open()
                 raise ValueError("the buffer is closed")
             self._pins += 1
 
