@@ -69,9 +69,12 @@ class Buffer(Pointer, Closing):
     def _open(self) -> Storage:
         storage: Storage = self._storage
         device = storage.device
-        storage.owner._check_open()
         if device is None:
+            owner = getattr(storage, "owner", None)  # a closed view has no Storage any more
+            if owner is not None:
+                owner._check_open()  # the close of the device has closed the buffer
             raise ValueError("the buffer is closed")
+        device._check_open()
         return storage
 
     @property

@@ -82,7 +82,7 @@ class Device(DeviceBase, Closing):
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
-        self._finalizer = weakref.finalize(self, self._retired.abandon)
+        self._finalizer = weakref.finalize(self, self._retired.abandon, self._children)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"

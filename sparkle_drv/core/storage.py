@@ -57,6 +57,9 @@ class Storage(StorageBase):
         self._pins = 0
         free = partial(device._backend.free, handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, free)
+        # At exit, threads may still copy here without the GIL. They keep this object; the memory of
+        # others goes with the process (RetireList.abandon).
+        self._finalizer.atexit = False
 
     def close(self) -> None:
         """Closes the allocation. Work in flight keeps the memory; a second call does nothing."""
