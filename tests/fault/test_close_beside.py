@@ -126,7 +126,7 @@ import sys, threading
 import numpy as np
 import sparkle_drv as sp
 import sparkle_drv.testing
-dev, data = sp.open(sys.argv[1]), np.ones(1 << 21, "f4")
+dev, data = sp.open(sys.argv[1]), np.ones(1 << 22, "f4")
 arrays, begun = [dev.empty(data.size, "f4") for _ in range(3)], threading.Semaphore(0)
 
 def copy(array):
@@ -143,7 +143,7 @@ def compute():
 threading.excepthook = lambda *_: None  # DeviceLost
 for target, args in [*((copy, (array,)) for array in arrays), (compute, ())]:
     threading.Thread(target=target, args=args, daemon=True).start()
-for _ in range(6):
+for _ in range(4):
     begun.acquire()
 """
 
