@@ -19,7 +19,7 @@ This file has only names; each is imported at first use.
       _hot (C from native/hot)            the launch path, and repeated calls of ops
       _native (cffi, C from native/)      command replay, CPU kernels, dlopen'ed drivers, ioctls
     leaves (import nothing above them): telemetry/ saved_files.py assets.py types.py errors.py
-                                          version.py
+                                          fork_lock.py version.py
 
 Imports point down only and never form a circle. tests/package/test_layers.py enforces that, and
 tools/_loc/layers.py has the order. `python3 tools/loc.py --rooms` prints each folder's imports.

@@ -62,10 +62,14 @@ struct sp_egl_kernel;
  * without a context; -ENOTSUP if GL is too old; -ENOMEM or -ETIMEDOUT. Writes the reason of a
  * failure to `why`. */
 int sp_egl_open(int32_t index, char *why, size_t why_nbytes, struct sp_egl **out);
-/* Closes the device when its last queue is closed, or at once if no queue is open. Returns 0, or
- * -ETIMEDOUT if the driver does not return. The handle is invalid in any case. The EGL display
- * stays initialised. */
+/* Closes the device. The context ends at once if no queue is open and nothing is mapped, or else
+ * when the last queue is closed or the last address unmapped. Other calls may be in progress: they
+ * end before the context. Later calls return -ENODEV. Returns 0, or -ETIMEDOUT if the driver does
+ * not return. The EGL display stays initialised. */
 int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns);
+/* Closes the device if it is open, without waiting, and makes the handle invalid. No other call may
+ * use the handle. */
+void sp_egl_release(struct sp_egl *dev);
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out);
 /* Copies the lines that the driver reported since the last call. Returns the bytes written. */
 size_t sp_egl_messages(struct sp_egl *dev, char *out, size_t capacity);
@@ -81,8 +85,9 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address);
  * keeps the descriptor. */
 int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd);
 /* Gives the address in this process of the buffer at device address `address`. It is valid until
- * the buffer is freed. */
+ * the buffer is freed or sp_egl_unmap is called, once for each successful sp_egl_map. */
 int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out);
+void sp_egl_unmap(struct sp_egl *dev);
 
 enum sp_egl_image { SP_EGL_GLSL = 1, SP_EGL_SPIRV_IMAGE = 2, SP_EGL_BINARY = 3 };
 /* Loads a kernel. `scalars` has a letter for each scalar argument: f float, d double, i int32,
@@ -116,7 +121,7 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns);
  * address outside all live buffers; -ERANGE for a buffer that is too short; -EADDRNOTAVAIL for an
  * offset that the device cannot bind; -EFBIG for more bytes than one pointer can reach; -E2BIG for
  * too many groups. */
-int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes);
+int sp_egl_check(struct sp_egl *dev, const void *records, size_t nbytes);
 int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t epoch);
 int64_t sp_egl_run(struct sp_prepared *p);
 int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch);

@@ -13,7 +13,6 @@ ability. Queues, handles and records are those of `Backend`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from types import FunctionType
 from typing import Any, Protocol, TypeVar, cast
 
@@ -306,6 +305,7 @@ class Abilities:
         self.hands_over = ability(backend, HandsOver)
         self.makes_room = ability(backend, MakesRoom)
         self.is_native = ability(backend, IsNative)
+        self._late: dict[type, Any] = {}
 
     def lets_c_call(self) -> bool:
         """Returns whether C may call the backend's functions directly. If a derived class or an
@@ -316,19 +316,27 @@ class Abilities:
             getattr(backend, name) is getattr(at._native, name) for name in CALLED_BY_C
         )
 
-    @cached_property
+    def _on_demand(self, kind: type[_Kind]) -> _Kind | None:
+        # not functools.cached_property: up to Python 3.11 it computes under one lock for all
+        # objects, which a forked child may find locked
+        if kind not in self._late:
+            self._late[kind] = ability(self._backend, kind)
+        found: _Kind | None = self._late[kind]
+        return found
+
+    @property
     def shares_streams(self) -> SharesStreams | None:
         """The backend if it shares streams, otherwise None. This is determined when memory or
         streams are first shared, since the backend's property `dlpack` may have to ask a driver.
         """
-        return ability(self._backend, SharesStreams)
+        return self._on_demand(SharesStreams)
 
-    @cached_property
+    @property
     def brings_kernels(self) -> BringsKernels | None:
         """The backend if it brings kernels, otherwise None. This is determined for the first
         kernel, since a backend may be slow to list its kernels.
         """
-        return ability(self._backend, BringsKernels)
+        return self._on_demand(BringsKernels)
 
 
 def takes_threads(kind: object) -> bool:

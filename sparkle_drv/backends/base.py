@@ -369,7 +369,11 @@ class Backend(Protocol):
         """Releases the device. Called once.
 
         A queue may still run work that nobody waited for. The resources of such a queue stay, and
-        `reached`, `close_queue`, `free` and `unload` may be called afterwards.
+        `reached`, `close_queue`, `epoch`, `advance`, `free` and `unload` may be called afterwards.
+
+        Calls of other threads may be in progress, or begin at the same time. Each either does its
+        work or fails as for a closed device: with DeviceLost, or -ESHUTDOWN where it returns an
+        int. Core closes what such a call opens.
         """
 
 

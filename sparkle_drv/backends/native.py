@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from sparkle_drv._native import ffi, lib
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
-from sparkle_drv.errors import check
+from sparkle_drv.errors import DeviceLost, check
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -25,16 +25,35 @@ _FEW, _MANY = 4096, 1 << 26  # room in bytes for the records of `describe`: firs
 
 class Native:
     """The native device of one backend, and its queues. `device` is a cffi pointer to struct
-    sp_<family>, None once the device is closed. `uri` is for messages.
+    sp_<family> that ffi.gc releases. `uri` is for messages.
+
+    A call in one thread and `close` in another are safe without a lock. The call's reference to
+    `device` keeps the native device until the call returns. A call that begins later raises
+    DeviceLost.
     """
 
     def __init__(self, family: str, device: Any, uri: str) -> None:
-        self.device = device
+        self._device = device
         self._family = family
         self._uri = uri
         self.launch, self.run, self.submit = self._c("launch"), self._c("run"), self._c("submit")
         self.submitted, self.settled = lib.sp_queue_submitted, lib.sp_queue_settled
         self.reached, self.wait = self._c("reached"), self._c("wait")
+
+    @property
+    def device(self) -> Any:
+        """The native device. Raises DeviceLost once it is closed."""
+        device = self._device  # read once: another thread may close the device
+        if device is None:
+            raise DeviceLost(f"{self._uri}: the device is closed")
+        return device
+
+    def close(self) -> Any:
+        """Returns the native device, or None if it was closed before. Later calls raise
+        DeviceLost.
+        """
+        device, self._device = self._device, None
+        return device
 
     def _c(self, name: str) -> Any:
         return getattr(lib, f"sp_{self._family}_{name}")
@@ -57,11 +76,13 @@ class Native:
         return rc
 
     def epoch(self) -> int:
-        now: int = lib.sp_device_epoch(self.device)
+        device = self._device
+        now: int = 0 if device is None else lib.sp_device_epoch(device)
         return now
 
     def advance(self) -> int:
-        now: int = lib.sp_device_advance(self.device)
+        device = self._device
+        now: int = 0 if device is None else lib.sp_device_advance(device)
         return now
 
     def prepare(self, queue: Any, record: bytes, epoch: int) -> Any:

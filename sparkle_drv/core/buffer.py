@@ -70,6 +70,9 @@ class Buffer(Pointer, Closing):
         storage: Storage = self._storage
         device = storage.device
         if device is None:
+            owner = getattr(storage, "owner", None)  # a closed view has no Storage any more
+            if owner is not None:
+                owner._check_open()  # the close of the device has closed the buffer
             raise ValueError("the buffer is closed")
         device._check_open()
         return storage

@@ -221,6 +221,7 @@ class Commands(CommandsBase):
         If native code submits to `queue`, it keeps these arguments, and later submissions of the
         list need no Python. They see the changes of `patch`, which rewrites the same bytes.
         """
+        queue._device._check_process()  # a forked child may find the lock held for ever
         with self._binding:
             ready = self._encode(queue._device, epoch)
             if queue._in_c and not self._waits:

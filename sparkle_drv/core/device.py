@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import reprlib
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -31,6 +30,7 @@ from sparkle_drv.core.storage import Storage
 from sparkle_drv.core.timestamp import Timestamp
 from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import FORKED, DeviceLost, FenceTimeout, ImageError
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.telemetry import progress
 from sparkle_drv.types import DeviceInfo, Memory, TilePlan
 
@@ -78,11 +78,11 @@ class Device(DeviceBase, Closing):
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
-        self._lock = threading.RLock()  # guards _children and _default_queue
+        self._lock = fork_lock()  # guards `closed`, _children and _default_queue
         self._children: weakref.WeakSet[Storage | Queue | Kernel] = weakref.WeakSet()
         self._default_queue: Queue | None = None
         self.kept = {}
-        self._finalizer = weakref.finalize(self, self._retired.abandon)
+        self._finalizer = weakref.finalize(self, self._retired.abandon, self._children)
 
     def __repr__(self) -> str:
         return f"<Device {self.uri} {self.info.name!r}{' closed' if self.closed else ''}>"
@@ -118,9 +118,16 @@ class Device(DeviceBase, Closing):
         return [queue for queue in self._open_queues() if queue.reached < queue.submitted]
 
     def _adopt(self, child: _T) -> _T:
+        """Returns `child`, which this device has just opened, after `close` can see it.
+
+        If `close` came first, in another thread, closes `child` and raises DeviceLost.
+        """
         with self._lock:
-            self._children.add(child)
-        return child
+            if not self.closed:
+                self._children.add(child)
+                return child
+        child.close()
+        raise DeviceLost(f"{self.uri}: the device is closed")
 
     def _another(self, given: Device) -> str:
         """Returns how an error names device `given`, which may have the same URI as this device."""
@@ -503,7 +510,8 @@ class Device(DeviceBase, Closing):
         patience_ns = timeout_ns(timeout_s)
         if not self._finalizer.alive:
             return
-        self.closed = True
+        with self._lock:  # `_adopt` lets no further object in
+            self.closed = True
         if os.getpid() != self._pid:
             return
         self._advance()
@@ -514,8 +522,9 @@ class Device(DeviceBase, Closing):
         for storage in self._living(Storage):
             storage.close()
         # The call table, `_calls`, is dropped too, because it refers to the default queue.
-        self._default_queue = self._calls = None
-        self._pending.ended()
+        with self._lock:
+            self._default_queue = self._calls = None
+        self._pending.newest = None
         # Queues whose Python objects were freed while the queues had work.
         for handle in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):

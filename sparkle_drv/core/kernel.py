@@ -64,6 +64,7 @@ class Kernel(KernelBase, Closing):
         self._packing = bytes(ffi.buffer(self._native(device.info)))
         unload = partial(device._backend.unload, loaded.handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, unload)
+        self._finalizer.atexit = False  # as in Storage: threads may still launch the kernel
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}{self.signature!r}{' closed' if self.closed else ''}>"

@@ -19,7 +19,7 @@ import contextlib
 import errno
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 from sparkle_drv.backends.base import Backend
@@ -182,14 +182,20 @@ class RetireList:
             self._entries.append(((), [(self.backend, queue, _CLOSED)]))
         self.drain()
 
-    def abandon(self) -> None:
+    def abandon(self, children: Iterable[object] = ()) -> None:
         """Closes the backend of a device that is gone, and frees the entries that are not in use.
 
         Other entries are kept for later checks, or leaked at exit. If the device was freed in a
         reference cycle, its buffers, kernels and queues may be freed after this call.
+
+        `children` are the objects of the device that still exist, as they do at exit. If work of a
+        queue did not end, they are leaked, because it may use their memory and code.
         """
         self._gone = True
         self.drain()
+        if self.queues:
+            for child in list(children):
+                _leak(child)
         self.backend.close()
 
 

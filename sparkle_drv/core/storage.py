@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Storage(StorageBase):
 
     The host copies or maps memory inside a `with` block of the storage. If another thread closes
     the storage meanwhile, the memory is freed when the block ends. Entering the block raises
-    ValueError if the storage is closed.
+    ValueError if the storage is closed, DeviceLost if its device is closed.
     """
 
     __slots__ = (
@@ -57,6 +57,9 @@ class Storage(StorageBase):
         self._pins = 0
         free = partial(device._backend.free, handle)
         self._finalizer = weakref.finalize(self, device._retired.retire, free)
+        # At exit, threads may still copy here without the GIL. They keep this object; the memory of
+        # others goes with the process (RetireList.abandon).
+        self._finalizer.atexit = False
 
     def close(self) -> None:
         """Closes the allocation. Work in flight keeps the memory; a second call does nothing."""
@@ -76,6 +79,7 @@ class Storage(StorageBase):
     def __enter__(self) -> None:
         with _lock:
             if self.device is None:
+                self.owner._check_open()
                 raise ValueError("the buffer is closed")
             self._pins += 1
 
@@ -90,4 +94,4 @@ class Storage(StorageBase):
 # Guards `_pins` of all storages; a thread holds it for a few instructions only. The lock is
 # reentrant, because a finalizer that releases an exported capsule may run while this thread holds
 # the lock.
-_lock = threading.RLock()
+_lock = fork_lock()

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from sparkle_drv._native import ffi
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
 from sparkle_drv.core.abi import records
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.plugin.commands import Dispatch, Given
 from sparkle_drv.plugin.kernels import Kernels
 from sparkle_drv.plugin.ledger import Ledger
@@ -156,7 +157,7 @@ class Queues:
         self._news = news
         self._pid = os.getpid()
         self._epoch = 0
-        self._epoch_lock = threading.RLock()  # reentrant: a signal handler may close objects
+        self._epoch_lock = fork_lock()  # reentrant: a signal handler may close objects
         self._open: weakref.WeakValueDictionary[int, Timeline] = weakref.WeakValueDictionary()
         self._lost = ""
         self._closed = False
@@ -291,10 +292,14 @@ class Queues:
             return queue.ledger.fault(value)[0]
 
     def fault(self, queue: Timeline, value: int) -> str:
+        if self.forked:
+            return ""
         with queue.looking:
             return queue.ledger.fault(value)[1]
 
     def times(self, queue: Timeline, value: int) -> tuple[int, int] | None:
+        if self.forked:
+            return None
         with queue.looking:
             return queue.ledger.times(value)
 

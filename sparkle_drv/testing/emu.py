@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from sparkle_drv.backends.amdgpu.backend import AmdgpuBackend
 from sparkle_drv.backends.base import Settings
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.testing.emulated_options import card_problem
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.types import Found
@@ -36,7 +36,7 @@ _machines: dict[int, Machine] = {}
 _apart: dict[tuple[int, str], Machine] = {}
 _others: list[Machine] = []  # `on` uses these in place of the process's common machine
 _cards: weakref.WeakKeyDictionary[AmdgpuBackend, tuple[Machine, int]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = fork_lock()
 
 
 class _EmulatedBackend(AmdgpuBackend):

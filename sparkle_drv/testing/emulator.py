@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from sparkle_drv.fork_lock import fork_lock
 
 from .._emu import ffi, lib
 from ..amd.kmd import raw
@@ -146,7 +147,7 @@ class Machine:
         self._machine = out[0]
         self._ops = lib.sp_emu_machine_ops(out[0])
         # Held by calls during which another thread must not close the machine.
-        self._naming = threading.RLock()
+        self._naming = fork_lock()
         self._finalizer = weakref.finalize(self, lib.sp_emu_machine_close, out[0])
         self.chips = tuple(texts)
 
@@ -331,7 +332,7 @@ class Node(raw.Node):
         self.last = ""
         weakref.finalize(self, _close_node, machine, self._descriptor)
         self.next_va = 0x1_0000_0000  # the next GPU address that take_va returns
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     @property
     def ops(self) -> Any:

@@ -34,6 +34,7 @@ from sparkle_drv.backends.cpu.backend import CpuBackend
 from sparkle_drv.core.abi import records
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceNotFound, OutOfDeviceMemory, check
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.types import DeviceInfo, Found, Memory
 
 from .faults import MASK, NO_RECOVERY, Schedule
@@ -45,7 +46,7 @@ from .simulated import SimDevice, SimMachine, machine
 _URI = re.compile(r"sim(?::(?:(\d+)/)?(\w+))?\Z")
 _LOOK_S = 30 * 10**9
 _machines: dict[int, SimMachine] = {}  # simulated machines by their seed
-_lock = threading.Lock()
+_lock = fork_lock()
 _current: list[SimMachine] = []
 
 

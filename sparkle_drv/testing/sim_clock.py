@@ -19,6 +19,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from sparkle_drv.fork_lock import fork_lock
+
 POLL_S = 0.05
 """Real seconds between checks of a waiting thread: the one that let time pass may have ended."""
 STALL_S = 2.0
@@ -70,7 +72,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.lock = threading.RLock()
+        self.lock = fork_lock()
         """Held while an Event changes."""
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()

@@ -166,10 +166,9 @@ def test_an_interrupt_behind_a_slot_loses_none(cpu):
 
 def test_a_descriptor_is_closed_once_by_a_device_that_closes_and_a_finalizer(monkeypatch):
     made = egl.EglBackend.__new__(egl.EglBackend)
-    native = SimpleNamespace(sp_egl_close=lambda *_: 0, sp_egl_free=lambda *_: None)
-    made._native = SimpleNamespace(device=native)
+    native = SimpleNamespace(sp_egl_close=lambda *_: 0)
+    made._native = SimpleNamespace(close=lambda: native)
     made._files, made._kept = {i: os.memfd_create("one") for i in range(3)}, {}
-    made._freeing = threading.RLock()
     fds, closed = set(made._files.values()), []
     monkeypatch.setattr(egl, "lib", native)
 
@@ -184,25 +183,3 @@ def test_a_descriptor_is_closed_once_by_a_device_that_closes_and_a_finalizer(mon
     monkeypatch.setattr(egl, "os", Os)
     made.close()
     assert sorted(closed) == sorted(fds)
-
-
-def test_a_device_goes_when_a_finalizer_of_another_thread_has_done_with_it(monkeypatch):
-    made = egl.EglBackend.__new__(egl.EglBackend)
-    made._native, made._files = SimpleNamespace(device="device"), {}
-    made._freeing, frees = threading.RLock(), threading.Event()
-    did = []
-
-    def free(dev, handle):
-        frees.set()
-        closer.join(TURN_S)
-        did.append(("free", dev))
-
-    native = SimpleNamespace(sp_egl_free=free, sp_egl_close=lambda *_: did.append("close") or 0)
-    monkeypatch.setattr(egl, "lib", native)
-    closer = threading.Thread(target=lambda: (frees.wait(10), made.close()))
-    closer.start()
-    made._end(64, None)
-    closer.join(10)
-    assert did == [("free", "device"), "close"]
-    made._end(64, None)
-    assert did == [("free", "device"), "close"]

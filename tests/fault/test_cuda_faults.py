@@ -203,7 +203,8 @@ cuda = ctypes.CDLL(os.environ["SPARKLE_LIBCUDA"])
 other = sp.open("cuda:1")
 def steal(): cuda.cuCtxSetCurrent(ctypes.c_void_p(context))
 from sparkle_drv._native import ffi, lib
-for context in (None, int(ffi.cast("uintptr_t", lib.sp_cuda_context(other._backend._raw)))):
+foreign = lib.sp_cuda_context(other._backend._native.device)
+for context in (None, int(ffi.cast("uintptr_t", foreign))):
     go = dev.default_queue.prepare(k, y, x, 1.0, 256, groups=1)
     fill = sp.Commands().fill(x, 0)
     for use in (works, lambda: dev.default_queue.fence(go()).wait(), lambda: dev.buffer(64).close(),

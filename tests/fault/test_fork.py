@@ -10,12 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv import fork_lock
 
 
 def in_child(work, timeout_s=30):
@@ -55,6 +57,28 @@ def lost(*calls):
     return work
 
 
+@contextlib.contextmanager
+def busy_elsewhere():
+    """Another thread holds every lock of the package, as it may at any fork."""
+    begun, done = threading.Event(), threading.Event()
+
+    def hold():
+        with contextlib.ExitStack() as stack:
+            for lock in list(fork_lock._locks):
+                stack.enter_context(lock)
+            begun.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def inherited(dev):
     with dev.buffer(400) as buffer, dev.kernel("fill_f32") as kernel, dev.queue() as queue:
         things = [dev, buffer, kernel, queue]
@@ -73,7 +97,8 @@ def each(device):
     yield from inherited(device)
 
 
-def test_everything_is_lost_in_the_child(each):
+@pytest.mark.parametrize("around", [contextlib.nullcontext, busy_elsewhere])
+def test_everything_is_lost_in_the_child(each, around):
     dev, buffer, kernel, queue = each
     commands = sp.Commands().fill(buffer, 1)
     go = queue.prepare(kernel, buffer, 1.0, 100, groups=1)
@@ -104,7 +129,8 @@ def test_everything_is_lost_in_the_child(each):
     ]
     if dev.uri == "cpu":  # reads host arrays
         calls.append(lambda: queue.launch(kernel, out, 1.0, 100, groups=1))
-    assert in_child(lost(*calls)) == 0
+    with around():
+        assert in_child(lost(*calls), 10) == 0
     queue.fence(go()).wait()
     assert (buffer.read(np.float32, 100) == 1).all()
 
@@ -133,7 +159,8 @@ def test_a_pipeline_in_the_child(made):
     assert (buffer.read(np.uint32, 100) == 7).all()
 
 
-def test_a_child_opens_its_own(made):
+@pytest.mark.parametrize("around", [contextlib.nullcontext, busy_elsewhere])
+def test_a_child_opens_its_own(made, around):
     def work():
         for _ in range(2):
             with sp.open("cpu") as dev:
@@ -143,10 +170,21 @@ def test_a_child_opens_its_own(made):
                 dev.default_queue.launch(k, y, x, x, 100_000, groups=groups).wait()
                 assert (np.asarray(y) == 2).all()
 
-    assert in_child(work) == 0
+    with around():
+        assert in_child(work, 10) == 0
 
 
-def test_a_child_lets_go_of_what_it_inherited(each):
+def test_a_fork_inside_a_lock(made):
+    """The thread that forks holds a lock: in the child it still does, and releases it."""
+    dev, _buffer, _kernel, _queue = made
+
+    with contextlib.ExitStack() as release:
+        release.enter_context(dev._lock)
+        assert in_child(release.close, 10) == 0
+
+
+@pytest.mark.parametrize("around", [contextlib.nullcontext, busy_elsewhere])
+def test_a_child_lets_go_of_what_it_inherited(each, around):
     """Closing and garbage collection of inherited objects neither hang nor disturb the parent."""
     dev, buffer, kernel, queue = each
 
@@ -159,7 +197,8 @@ def test_a_child_lets_go_of_what_it_inherited(each):
             dev.buffer(4)
 
     busy = queue.submit(sp.Commands().fill(buffer, 0).dispatch(kernel, buffer, 2.0, 100, groups=1))
-    assert in_child(work) == 0
+    with around():
+        assert in_child(work, 10) == 0
     busy.wait()
     queue.launch(kernel, buffer, 3.0, 100, groups=1).wait()
     assert (buffer.read(np.float32, 100) == 3).all()

@@ -116,7 +116,7 @@ def leaking(dev):
     from sparkle_drv._native import ffi, lib
 
     out = ffi.new("struct sp_amdgpu_memory **")
-    assert lib.sp_amdgpu_alloc(dev._backend._raw, 4096, lib.SP_AMDGPU_DEVICE, out) == 0
+    assert lib.sp_amdgpu_alloc(dev._backend._native.device, 4096, lib.SP_AMDGPU_DEVICE, out) == 0
 
 
 CORRUPT = Schedule(1, [Fault("job", 1, "corrupt")])

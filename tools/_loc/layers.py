@@ -47,6 +47,7 @@ LAYERS = (
     "sparkle_drv/assets.py",
     "sparkle_drv/types.py",
     "sparkle_drv/errors.py",
+    "sparkle_drv/fork_lock.py",
     "sparkle_drv/version.py",
 )
 # Layers that may import only the public parts of the package (PUBLIC). Tests may import anything.

@@ -72,6 +72,7 @@ struct sp_egl {
     struct sp_egl_info info;
     int32_t index;
     _Atomic uint32_t refs; /* references: the caller's handle, the owner thread, queues, kernels */
+    _Atomic uint32_t callers; /* number of calls between sp_egl_enter and sp_egl_leave */
     _Atomic uint32_t state; /* an enum sp_egl_state, and a futex */
     _Atomic uint32_t stop;
     /* Handle of the owner thread. The first call of sp_egl_end joins that thread, or detaches it if
@@ -82,8 +83,10 @@ struct sp_egl {
 
     char apart_callers[SP_EGL_APART];
     pthread_mutex_t lock;
-    int queues;
-    int closing; /* 1 once the handle is closed: closing the last queue then ends the context */
+    /* Open queues, and host addresses that sp_egl_map gave. If the device is closed, the context
+     * ends when this becomes 0. */
+    int holders;
+    int closing; /* 1 once the device is closed: it then gets no more holders */
     struct sp_egl_job *oldest, *tail;
     uint64_t njobs; /* number of jobs in the list, finished ones included */
     _Atomic int caller_core; /* CPU core of the caller's last launch or wait */

@@ -6,6 +6,7 @@
 #include "dl/gl.h"
 #include "egl/context/messages.h"
 #include "egl/context/names.h"
+#include "egl/device/references.h"
 #include "egl/device/request.h"
 #include "shadow.h"
 
@@ -166,10 +167,8 @@ static struct sp_egl_buffer *take(struct sp_egl *dev, uint32_t c, uint32_t memor
     return b;
 }
 
-int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address)
+static int alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address)
 {
-    if (!sp_device_usable(&dev->common))
-        return -ECHILD;
     if (atomic_load(&dev->common.lost))
         return -ENODEV;
     if (nbytes >= (uint64_t)1 << SP_EGL_INDEX_BIT || memory > SP_EGL_SHARED)
@@ -205,6 +204,16 @@ int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t 
     atomic_fetch_add(&sp_live()->allocated_nbytes, (int64_t)nbytes);
     *address = address_of(b);
     return 0;
+}
+
+int sp_egl_alloc(struct sp_egl *dev, uint64_t nbytes, uint32_t memory, uint64_t *address)
+{
+    int rc = sp_egl_enter(dev);
+    if (rc)
+        return rc;
+    rc = alloc(dev, nbytes, memory, address);
+    sp_egl_leave(dev);
+    return rc;
 }
 
 struct delete_request {
@@ -245,16 +254,17 @@ void sp_egl_free(struct sp_egl *dev, uint64_t address)
 {
     uint64_t offset;
     int rc;
-    if (!sp_device_usable(&dev->common))
-        return;
+    if (sp_egl_enter(dev))
+        return; /* the owner thread frees all buffers when it ends the context */
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
-    if (!b)
-        return;
-    atomic_store(&b->live, 0);
-    atomic_fetch_sub(&sp_live()->allocations, 1);
-    atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
-    sp_egl_shadow_drop(b);
-    to_pool(dev, b);
+    if (b) {
+        atomic_store(&b->live, 0);
+        atomic_fetch_sub(&sp_live()->allocations, 1);
+        atomic_fetch_sub(&sp_live()->allocated_nbytes, (int64_t)atomic_load(&b->nbytes));
+        sp_egl_shadow_drop(b);
+        to_pool(dev, b);
+    }
+    sp_egl_leave(dev);
 }
 
 void sp_egl_buffers_drop(struct sp_egl *dev)

@@ -6,6 +6,7 @@
 #include "shadow.h"
 #include "core/base.h"
 #include "egl/context/fence.h"
+#include "egl/device/references.h"
 #include "egl/device/request.h"
 
 #include <errno.h>
@@ -24,12 +25,10 @@ void sp_egl_shadow_drop(struct sp_egl_buffer *b)
     b->is_file = 0;
 }
 
-int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
+static int share(struct sp_egl *dev, uint64_t address, int fd)
 {
     uint64_t offset;
     int rc;
-    if (!sp_device_usable(&dev->common))
-        return -ECHILD;
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
     if (!b || b->memory != SP_EGL_SHARED || atomic_load(&b->shadow))
         return b ? -EINVAL : rc;
@@ -42,6 +41,16 @@ int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
     b->is_file = 1;
     atomic_store(&b->shadow, file);
     return 0;
+}
+
+int sp_egl_share(struct sp_egl *dev, uint64_t address, int fd)
+{
+    int rc = sp_egl_enter(dev);
+    if (rc)
+        return rc;
+    rc = share(dev, address, fd);
+    sp_egl_leave(dev);
+    return rc;
 }
 
 struct map_request {
@@ -64,12 +73,10 @@ static int run_map(struct sp_egl *dev, struct sp_egl_request *r)
     return 0;
 }
 
-int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out)
+static int map(struct sp_egl *dev, uint64_t address, void **out)
 {
     uint64_t offset;
     int rc;
-    if (!sp_device_usable(&dev->common))
-        return -ECHILD;
     struct sp_egl_buffer *b = sp_egl_find(dev, address, 0, &offset, &rc);
     if (!b)
         return rc;
@@ -83,7 +90,17 @@ int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out)
             return rc;
     }
     *out = (char *)(b->mapping ? b->mapping : atomic_load(&b->shadow)) + offset;
-    return 0;
+    return sp_egl_hold_context(dev);
+}
+
+int sp_egl_map(struct sp_egl *dev, uint64_t address, void **out)
+{
+    int rc = sp_egl_enter(dev);
+    if (rc)
+        return rc;
+    rc = map(dev, address, out);
+    sp_egl_leave(dev);
+    return rc;
 }
 
 void sp_egl_touch(struct sp_egl *dev, struct sp_egl_buffer *b)

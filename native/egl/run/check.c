@@ -2,6 +2,7 @@
 #include "check.h"
 #include "core/dispatch.h"
 #include "egl/device/jobs.h"
+#include "egl/device/references.h"
 #include "egl/memory/buffer.h"
 #include "kernel.h"
 
@@ -101,7 +102,7 @@ static int check_one(const struct sp_egl *dev, const struct sp_cmd *head)
     }
 }
 
-int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes)
+int sp_egl_check_records(const struct sp_egl *dev, const void *records, size_t nbytes)
 {
     int rc = sp_cmd_validate(records, nbytes, NULL);
     const unsigned char *p = records;
@@ -110,5 +111,15 @@ int sp_egl_check(const struct sp_egl *dev, const void *records, size_t nbytes)
         rc = check_one(dev, head);
         at += head->nbytes;
     }
+    return rc;
+}
+
+int sp_egl_check(struct sp_egl *dev, const void *records, size_t nbytes)
+{
+    int rc = sp_egl_enter(dev);
+    if (rc)
+        return rc;
+    rc = sp_egl_check_records(dev, records, nbytes);
+    sp_egl_leave(dev);
     return rc;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t START_NS = 60000000000u;
+static const uint64_t START_NS = 60000000000u, END_NS = 10000000000u;
 
 static int start_owner(struct sp_egl *dev)
 {
@@ -91,11 +91,28 @@ int sp_egl_close(struct sp_egl *dev, uint64_t timeout_ns)
         return -ECHILD;
     pthread_mutex_lock(&dev->lock);
     dev->closing = 1;
-    int queues = dev->queues;
+    int holders = dev->holders;
     pthread_mutex_unlock(&dev->lock);
-    int rc = queues ? 0 : sp_egl_end(dev, timeout_ns);
+    return holders ? 0 : sp_egl_end(dev, timeout_ns);
+}
+
+void sp_egl_release(struct sp_egl *dev)
+{
+    if (!dev || !sp_device_usable(&dev->common))
+        return;
+    sp_egl_close(dev, 0);
     sp_egl_let_go(dev);
-    return rc;
+}
+
+void sp_egl_unmap(struct sp_egl *dev)
+{
+    if (!sp_device_usable(&dev->common))
+        return;
+    pthread_mutex_lock(&dev->lock);
+    int last = --dev->holders == 0 && dev->closing;
+    pthread_mutex_unlock(&dev->lock);
+    if (last)
+        sp_egl_end(dev, END_NS);
 }
 
 void sp_egl_describe(const struct sp_egl *dev, struct sp_egl_info *out)

@@ -277,6 +277,7 @@ void *sp_egl_owner(void *arg)
         sp_egl_clock_start(dev);
         tell_state(dev, SP_EGL_RUNS);
         serve(dev);
+        sp_egl_await_callers(dev);
         if (dev->zeros)
             sp_glDeleteBuffers(1, &dev->zeros);
         sp_egl_buffers_drop(dev);

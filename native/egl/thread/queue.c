@@ -37,7 +37,7 @@ static int64_t enqueue(struct sp_egl_queue *q, const void *records, size_t nbyte
     job->q = q;
     job->nbytes = nbytes;
     job->timed = q->common.ledger.times != NULL;
-    job->apart = check == sp_egl_check;
+    job->apart = check == sp_egl_check_records;
     if (nbytes)
         memcpy(job->records, records, nbytes);
     if (more_nbytes) {
@@ -58,7 +58,7 @@ int64_t sp_egl_launch(void *queue, const void *record, size_t nbytes, uint64_t e
 
 int64_t sp_egl_submit(void *queue, const void *records, size_t nbytes, uint64_t epoch)
 {
-    return enqueue(queue, records, nbytes, epoch, sp_egl_check, NULL, 0);
+    return enqueue(queue, records, nbytes, epoch, sp_egl_check_records, NULL, 0);
 }
 
 int64_t sp_egl_run(struct sp_prepared *p)
@@ -70,17 +70,17 @@ int64_t sp_egl_upload(struct sp_egl_queue *q, uint64_t address, const void *data
 {
     uint64_t offset;
     int rc;
-    if (!sp_queue_usable(&q->common))
-        return -ECHILD;
-    struct sp_egl_buffer *b = sp_egl_find(q->dev, address, nbytes, &offset, &rc);
-    if (!b)
+    if ((rc = sp_egl_enter(q->dev)))
         return rc;
+    struct sp_egl_buffer *b = sp_egl_find(q->dev, address, nbytes, &offset, &rc);
     uint64_t submitted = sp_queue_newest(&q->common);
-    if (b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted) {
-        /* the queue has no unfinished work, so the calling thread copies the data at once */
+    /* if the queue has no unfinished work, the calling thread copies the data at once */
+    int at_once = b && b->mapping && !atomic_load(&q->common.closing) && !atomic_load(&q->dev->common.lost) && sp_timeline_reached(&q->timeline) == submitted;
+    if (at_once)
         memcpy((char *)b->mapping + offset, data, nbytes);
-        return (int64_t)submitted;
-    }
+    sp_egl_leave(q->dev);
+    if (!b || at_once)
+        return b ? (int64_t)submitted : rc;
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = address, .count = nbytes};
     return enqueue(q, &c, sizeof c, SP_ANY_EPOCH, NULL, data, nbytes);
 }
@@ -89,9 +89,11 @@ int64_t sp_egl_download(struct sp_egl_queue *q, uint64_t address, void *data, ui
 {
     uint64_t offset;
     int rc;
-    if (!sp_queue_usable(&q->common))
-        return -ECHILD;
-    if (!sp_egl_find(q->dev, address, nbytes, &offset, &rc))
+    if ((rc = sp_egl_enter(q->dev)))
+        return rc;
+    sp_egl_find(q->dev, address, nbytes, &offset, &rc);
+    sp_egl_leave(q->dev);
+    if (rc)
         return rc;
     struct sp_cmd_copy c = {.kind = SP_CMD_COPY, .nbytes = sizeof c, .dst = (uint64_t)(uintptr_t)data, .src = address,
                             .count = nbytes};
@@ -135,13 +137,12 @@ int sp_egl_queue_open(struct sp_egl *dev, uint32_t flags, struct sp_egl_queue **
     q->dev = dev;
     q->common = (struct sp_queue){.functions = &functions, .lock = &dev->lock, .device = &dev->common};
     int rc = sp_queue_init(&q->common, flags);
+    if (rc == 0 && (rc = sp_egl_hold_context(dev)))
+        sp_queue_fini(&q->common);
     if (rc) {
         free(q);
         return rc;
     }
-    pthread_mutex_lock(&dev->lock);
-    dev->queues++;
-    pthread_mutex_unlock(&dev->lock);
     sp_egl_hold(dev);
     *out = q;
     return 0;
@@ -155,7 +156,7 @@ int sp_egl_queue_close(struct sp_egl_queue *q, uint64_t timeout_ns)
     if (rc)
         return rc;
     pthread_mutex_lock(&q->dev->lock);
-    int last = !q->common.closed && --q->dev->queues == 0 && q->dev->closing;
+    int last = !q->common.closed && --q->dev->holders == 0 && q->dev->closing;
     q->common.closed = 1;
     pthread_mutex_unlock(&q->dev->lock);
     if (last)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 from sparkle_drv._native import ffi, lib
+from sparkle_drv.fork_lock import fork_lock
 
-_lock = threading.Lock()
+_lock = fork_lock()
 _active: list[Recorder] = []
 # recorders of render nodes that are still open: calls on these nodes go through the recorder
 _kept: list[Any] = []

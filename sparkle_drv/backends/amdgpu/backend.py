@@ -82,8 +82,8 @@ class AmdgpuBackend:
             log.warning("%s: %s", uri, _NO_CLOCK)
         check(lib.sp_amdgpu_open(ops, fd, setup, out), "open", uri)
         self.info = info.device_info(facts, self._chip, uri, name, emulated, slot)
-        self._raw = ffi.gc(out[0], lib.sp_amdgpu_close)
-        self._native = native = Native("amdgpu", self._raw, uri)
+        device = ffi.gc(out[0], lib.sp_amdgpu_close)
+        self._native = native = Native("amdgpu", device, uri)
         self.hand_over = lib.sp_amdgpu_hand_over
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
@@ -169,7 +169,7 @@ class AmdgpuBackend:
     def _memory(self, nbytes: int, kind: int) -> MemoryHandle:
         out = ffi.new("struct sp_amdgpu_memory **")
         check(
-            lib.sp_amdgpu_alloc(self._raw, nbytes, kind, out),
+            lib.sp_amdgpu_alloc(self._native.device, nbytes, kind, out),
             f"buffer of {nbytes} bytes",
             self.info.uri,
         )
@@ -188,10 +188,10 @@ class AmdgpuBackend:
             return self.alloc(0, Memory.HOST)
         out = ffi.new("struct sp_amdgpu_memory **")
         address = ffi.cast("void *", pointer)
-        rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, False, out)
+        rc = lib.sp_amdgpu_wrap(self._native.device, address, nbytes, False, out)
         # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc in (-errno.EFAULT, -errno.EPERM):
-            rc = lib.sp_amdgpu_wrap(self._raw, address, nbytes, True, out)
+            rc = lib.sp_amdgpu_wrap(self._native.device, address, nbytes, True, out)
         check(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
 
@@ -203,7 +203,7 @@ class AmdgpuBackend:
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         out = ffi.new("struct sp_amdgpu_memory **")
-        rc = lib.sp_amdgpu_import(self._raw, fd, nbytes, out)
+        rc = lib.sp_amdgpu_import(self._native.device, fd, nbytes, out)
         if rc == -errno.EINVAL:
             size = os.fstat(fd).st_size
             raise ValueError(
@@ -244,7 +244,7 @@ class AmdgpuBackend:
     # Kernels
 
     def load(self, spec: KernelSpec) -> Loaded:
-        return load(spec, self._chip, self.info.uri, self._memory, self._raw)
+        return load(spec, self._chip, self.info.uri, self._memory, self._native.device)
 
     def unload(self, handle: KernelHandle) -> None:
         handle.drop()
@@ -268,7 +268,7 @@ class AmdgpuBackend:
     def lost(self) -> str:
         """Returns why the device was lost; "" while it is not."""
         text = ffi.new("char[]", 512)
-        lib.sp_amdgpu_lost(self._raw, text, len(text))
+        lib.sp_amdgpu_lost(self._native.device, text, len(text))
         return bytes(ffi.string(text)).decode(errors="replace")
 
     def said(self) -> str:
@@ -284,7 +284,7 @@ class AmdgpuBackend:
         found = {}
         value = ffi.new("uint32_t *")
         for name, (kind, scale) in _SENSORS.items():
-            if lib.sp_amdgpu_info(self._raw, lib.AMDGPU_INFO_SENSOR, kind, value, 4) >= 0:
+            if lib.sp_amdgpu_info(self._native.device, lib.AMDGPU_INFO_SENSOR, kind, value, 4) >= 0:
                 found[name] = value[0] * scale
         return found
 
@@ -297,7 +297,7 @@ class AmdgpuBackend:
         CPU read.
         """
         out = ffi.new("struct sp_amdgpu_counts *")
-        lib.sp_amdgpu_counts(self._raw, out)
+        lib.sp_amdgpu_counts(self._native.device, out)
         return {
             name: getattr(out, name) for name, _ in ffi.typeof("struct sp_amdgpu_counts").fields
         }
@@ -307,9 +307,7 @@ class AmdgpuBackend:
         memory are freed.
         """
         links.close(self)
-        # Drops the references only, without ffi.release: another thread's call may still use the
-        # native device. The device is freed when that call returns.
-        self._native.device = self._raw = None
+        self._native.close()
 
 
 if TYPE_CHECKING:

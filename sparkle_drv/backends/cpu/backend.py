@@ -168,12 +168,13 @@ class CpuBackend:
             )
         if memory is Memory.SHARED:
             return self._shared(nbytes)
-        self._tell_pins()
+        device = self._native.device
+        self._tell_pins(device)
         pointer = lib.sp_cpu_alloc(nbytes)
         if nbytes >= _PAGES:
             self._prefer(pointer, nbytes)
         if self._placed:
-            lib.sp_cpu_first_touch(self._native.device, pointer, nbytes)
+            lib.sp_cpu_first_touch(device, pointer, nbytes)
         return self._owned(pointer, nbytes, None)
 
     def _shared(self, nbytes: int) -> Allocation:
@@ -194,11 +195,11 @@ class CpuBackend:
             why = f"its memory is on any NUMA node, not on node {self._node}: mbind: {_name(rc)}"
             self._say(logging.DEBUG, why)
 
-    def _tell_pins(self) -> None:
+    def _tell_pins(self, device: Any) -> None:
         """Logs that Linux refused to pin threads. Threads pin themselves at their first job, so
         that a refusal shows only later.
         """
-        if self._native.device is not None and (rc := lib.sp_cpu_unpinned(self._native.device)):
+        if rc := lib.sp_cpu_unpinned(device):
             why = f"threads run on any core, not on their own: sched_setaffinity: {_name(rc)}"
             self._say(logging.WARNING, why)
 
@@ -274,27 +275,27 @@ class CpuBackend:
 
     def load(self, spec: KernelSpec) -> Loaded:
         out = ffi.new("struct sp_cpu_kernel **")
+        device = self._native.device
         if spec.manifest is not None:
             plan = _plan(spec.plan or TilePlan(), self._flags)
             check(
-                lib.sp_cpu_load(self._native.device, spec.entry.encode(), spec.native, plan, out),
+                lib.sp_cpu_load(device, spec.entry.encode(), spec.native, plan, out),
                 f"load {spec.name}",
                 self._uri,
             )
         else:
-            self._load_library(spec, out)
+            self._load_library(device, spec, out)
         kernel = ffi.gc(out[0], lib.sp_cpu_unload)
         form = "routine" if lib.sp_cpu_kernel_form(kernel) == lib.SP_FORM_ROUTINE else "grid"
         resources = Resources(MAX_GROUP_SIZE, isa=ISAS[lib.sp_cpu_kernel_isa(kernel)])
-        return Loaded(_Kernel(kernel, self._native.device), kernel_pointer(kernel), form, resources)
+        return Loaded(_Kernel(kernel, device), kernel_pointer(kernel), form, resources)
 
-    def _load_library(self, spec: KernelSpec, out: Any) -> None:
+    def _load_library(self, device: Any, spec: KernelSpec, out: Any) -> None:
         why = ffi.new("char[]", 512)
         what = spec.path or f"image of {len(spec.image)} bytes"
         with image.loadable(spec.path, spec.image, spec.entry) as path:
             rc = lib.sp_cpu_load_library(
-                self._native.device, path.encode(), spec.entry.encode(), spec.native,
-                why, len(why), out,
+                device, path.encode(), spec.entry.encode(), spec.native, why, len(why), out,
             )  # fmt: skip
         if rc in (-errno.ENOEXEC, -errno.ENOENT):
             said = ffi.string(why).decode(errors="replace").replace(path, what)
@@ -314,8 +315,9 @@ class CpuBackend:
         return found
 
     def close(self) -> None:
-        self._tell_pins()
-        self._native.device = None
+        device = self._native.close()
+        if device is not None:
+            self._tell_pins(device)
 
 
 def _name(rc: int) -> str:

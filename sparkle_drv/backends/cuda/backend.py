@@ -37,11 +37,11 @@ class CudaBackend:
 
     def __init__(self, ordinal: int, uri: str, settings: Settings) -> None:
         self._limits = ffi.new("struct sp_cuda_info *")
-        self._raw = driver.opened(settings.libcuda, ordinal, uri)
-        lib.sp_cuda_facts(self._raw, self._limits)
+        device = driver.opened(settings.libcuda, ordinal, uri)
+        lib.sp_cuda_facts(device, self._limits)
         self.info = driver.info_of(self._limits, uri)
         self._host_nbytes = machine.memory_nbytes()
-        self._native = native = Native("cuda", self._raw, uri)
+        self._native = native = Native("cuda", device, uri)
         self.launch, self.run, self.submit = native.launch, native.run, native.submit
         self.submitted, self.settled = native.submitted, native.settled
         self.reached, self.wait = native.reached, native.wait
@@ -82,7 +82,7 @@ class CudaBackend:
     def open_queue(self, timing: bool) -> Any:
         out = ffi.new("struct sp_cuda_queue **")
         flags = lib.SP_QUEUE_TIMING if timing else 0
-        rc = lib.sp_cuda_queue_open(self._raw, flags, out)
+        rc = lib.sp_cuda_queue_open(self._native.device, flags, out)
         driver.checked(rc, "open a queue", self.info.uri)
         return ffi.gc(out[0], lib.sp_queue_release)
 
@@ -110,7 +110,7 @@ class CudaBackend:
                 f"the {'host' if on_host else 'device'} has {most}"
             )
         out = ffi.new("struct sp_cuda_memory **")
-        rc = lib.sp_cuda_alloc(self._raw, nbytes, kind, out)
+        rc = lib.sp_cuda_alloc(self._native.device, nbytes, kind, out)
         driver.checked(rc, f"buffer of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0]).allocation()
 
@@ -125,7 +125,7 @@ class CudaBackend:
             return self.alloc(0, Memory.HOST)
         out = ffi.new("struct sp_cuda_memory **")
         address = ffi.cast("void *", pointer)
-        rc = lib.sp_cuda_wrap(self._raw, address, nbytes, False, out)
+        rc = lib.sp_cuda_wrap(self._native.device, address, nbytes, False, out)
         if rc == -errno.EEXIST:
             raise ValueError(
                 f"wrap: expected pageable memory, but it or a page of it is page-locked already "
@@ -133,7 +133,7 @@ class CudaBackend:
             )
         # If this process may not write the pages at `pointer`, the device gets them read-only.
         if rc not in (0, -errno.ENODEV, -errno.ECHILD):
-            rc = lib.sp_cuda_wrap(self._raw, address, nbytes, True, out)
+            rc = lib.sp_cuda_wrap(self._native.device, address, nbytes, True, out)
         driver.checked(rc, f"wrap of {nbytes} bytes", self.info.uri)
         return MemoryHandle(out[0], owner).allocation()
 
@@ -148,7 +148,7 @@ class CudaBackend:
 
     def import_(self, fd: int, nbytes: int) -> Allocation:
         out = ffi.new("struct sp_cuda_memory **")
-        rc = lib.sp_cuda_import(self._raw, fd, nbytes, out)
+        rc = lib.sp_cuda_import(self._native.device, fd, nbytes, out)
         if rc in (-errno.EINVAL, -errno.ENODEV, -errno.EACCES):
             size = os.fstat(fd).st_size
             raise ValueError(
@@ -174,7 +174,7 @@ class CudaBackend:
             raise TypeError(f"peer: expected a device of cuda, got one of {peer.info.backend}")
         if peer is self:
             return self._native.copy(queue, dst, src, nbytes)
-        value: int = lib.sp_cuda_copy_peer(queue, dst, peer._raw, src, nbytes)
+        value: int = lib.sp_cuda_copy_peer(queue, dst, peer._native.device, src, nbytes)
         return value
 
     def peer(self, other: Any) -> str:
@@ -183,8 +183,10 @@ class CudaBackend:
         """
         if other is self:
             return "direct"
-        own = isinstance(other, CudaBackend)
-        return "direct" if own and lib.sp_cuda_reaches(self._raw, other._raw) else "staged"
+        if not isinstance(other, CudaBackend):
+            return "staged"
+        reaches = lib.sp_cuda_reaches(self._native.device, other._native.device)
+        return "direct" if reaches else "staged"
 
     # The following methods let other libraries of this process use the memory and streams in place
     # (core/interop.py).
@@ -195,14 +197,16 @@ class CudaBackend:
         return _KDL_CUDA, self._limits.ordinal
 
     def owns(self, address: int) -> bool:
-        rc = lib.sp_cuda_owns(self._raw, address)
+        rc = lib.sp_cuda_owns(self._native.device, address)
         return driver.checked(rc, "cuPointerGetAttribute", self.info.uri) == 1
 
     def adopt(self, address: int, nbytes: int, owner: object) -> Allocation:
         if nbytes and not self.owns(address):
             raise ValueError(f"address: expected memory of {self.info.uri}, got {address:#x}")
         out = ffi.new("struct sp_cuda_memory **")
-        driver.checked(lib.sp_cuda_adopt(self._raw, address, nbytes, out), "adopt", self.info.uri)
+        driver.checked(
+            lib.sp_cuda_adopt(self._native.device, address, nbytes, out), "adopt", self.info.uri
+        )
         return MemoryHandle(out[0], owner).allocation()
 
     def share_stream(self, queue: Any) -> int:
@@ -219,7 +223,7 @@ class CudaBackend:
     # Kernels
 
     def load(self, spec: KernelSpec) -> Loaded:
-        return image.load(spec, self.info, self._raw)
+        return image.load(spec, self.info, self._native.device)
 
     def unload(self, handle: image.KernelHandle) -> None:
         handle.drop()
@@ -242,12 +246,12 @@ class CudaBackend:
 
     def lost(self) -> str:
         """Returns why the device was lost; "" while it is not."""
-        return driver.filled(lib.sp_cuda_lost, self._raw) if self._raw is not None else ""
+        return driver.filled(lib.sp_cuda_lost, self._native.device)
 
     def sensors(self) -> dict[str, float]:
         """Returns the free memory in MiB."""
         free = ffi.new("uint64_t *")
-        if self._raw is None or lib.sp_cuda_free_nbytes(self._raw, free):
+        if lib.sp_cuda_free_nbytes(self._native.device, free):
             return {}
         return {"memory_free_mib": free[0] / (1 << 20)}
 
@@ -256,7 +260,7 @@ class CudaBackend:
         graphs built, launched and updated.
         """
         out = ffi.new("struct sp_cuda_counts *")
-        lib.sp_cuda_counts(self._raw, out)
+        lib.sp_cuda_counts(self._native.device, out)
         fields = ffi.typeof("struct sp_cuda_counts").fields
         return {name: getattr(out, name) for name, _ in fields}
 
@@ -264,9 +268,7 @@ class CudaBackend:
         """Closes the device; idempotent. The CUDA context is released once the device's last queue
         and memory are freed.
         """
-        # Drops the references only, without ffi.release: another thread's call may still use the
-        # native device. The device is freed when that call returns.
-        self._native.device = self._raw = None
+        self._native.close()
 
 
 if TYPE_CHECKING:

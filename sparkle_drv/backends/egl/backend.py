@@ -7,9 +7,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import threading
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkle_drv._native import ffi, lib
@@ -51,8 +49,6 @@ class EglBackend:
         self.info, self._raw = nodes.info_of(dev, uri, node)
         self._files: dict[int, int] = {}  # address -> file descriptor of shared memory
         self._kept: dict[int, Any] = {}  # address -> object that frees the memory once it is unused
-        # re-entrant, since finalizers free memory in any thread, even inside another free
-        self._freeing = threading.RLock()
         self._cache = ProgramCache(
             settings.home, (self.info.vendor, self.info.name, self.info.driver, self.info.isa)
         )
@@ -137,12 +133,15 @@ class EglBackend:
 
     def _allocated(self, nbytes: int, kind: int) -> Allocation:
         out = ffi.new("uint64_t *")
-        rc = lib.sp_egl_alloc(self._native.device, nbytes, kind, out)
+        device = self._native.device
+        rc = lib.sp_egl_alloc(device, nbytes, kind, out)
         if rc:
             self._heed()
         check(rc, f"buffer of {nbytes} bytes", self.info.uri)
         address = out[0]
-        self._kept[address] = ffi.gc(ffi.cast("char *", address), partial(self._end, address))
+        # a closed device has freed the memory already; then sp_egl_free does nothing
+        free = lambda _: lib.sp_egl_free(device, address)  # noqa: E731
+        self._kept[address] = ffi.gc(ffi.cast("char *", address), free)
         return Allocation(address, address)
 
     def _shared(self, fd: int, nbytes: int) -> Allocation:
@@ -167,21 +166,18 @@ class EglBackend:
             os.close(fd)
         self._kept.pop(handle, None)
 
-    def _end(self, address: int, _: Any) -> None:
-        """Gives the memory at `address` back to the device's pool, unless the device is closed."""
-        with self._freeing:
-            dev = self._native.device
-            if dev is not None:  # a device that is closed has freed the memory already
-                lib.sp_egl_free(dev, address)
-
     def map(self, handle: int, nbytes: int) -> Any:
-        """Maps memory as the protocol says, but only until `close`, since the memory belongs to the
-        GL context.
+        """Maps memory as the protocol says. The GL context, to which the memory belongs, lives
+        until the last object is gone.
         """
         out = ffi.new("void **")
-        check(lib.sp_egl_map(self._native.device, handle, out), "map", self.info.uri)
-        kept = self._kept[handle]
-        return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), lambda _, kept=kept: None), nbytes)
+        device, kept = self._native.device, self._kept[handle]
+        check(lib.sp_egl_map(device, handle, out), "map", self.info.uri)
+
+        def let_go(_: Any, kept: Any = kept) -> None:
+            lib.sp_egl_unmap(device)
+
+        return ffi.buffer(ffi.gc(ffi.cast("char *", out[0]), let_go), nbytes)
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         raise ValueError(
@@ -332,8 +328,7 @@ class EglBackend:
         """Closes the device; idempotent. Abandons a driver that does not return within 10 s, and
         logs that.
         """
-        with self._freeing:  # waits until a free in another thread has finished
-            dev, self._native.device = self._native.device, None
+        dev = self._native.close()
         if dev is None:
             return
         for handle in list(self._files):

@@ -83,14 +83,16 @@ def listed() -> tuple[list[Node], list[str]]:
 
 
 def open_node(node: Node) -> Any:
-    """Opens a device. Returns a `struct sp_egl *`. Raises DeviceNotFound with the driver's text."""
+    """Opens a device. Returns a `struct sp_egl *`, which the last reference to it releases. Raises
+    DeviceNotFound with the driver's text.
+    """
     out = ffi.new("struct sp_egl **")
     why = ffi.new("char[]", 2048)
     rc = lib.sp_egl_open(node.index, why, len(why), out)
     if rc:
         said = _text(why).strip().rstrip(";") or errno.errorcode.get(-rc, str(-rc))
         raise DeviceNotFound(f"{node}: no usable OpenGL context: {said}")
-    return out[0]
+    return ffi.gc(out[0], lib.sp_egl_release)
 
 
 def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:

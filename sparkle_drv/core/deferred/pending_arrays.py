@@ -44,9 +44,9 @@ class PendingArrays:
     def __init__(self, uri: str) -> None:
         self.waiting = WaitingArrays(uri)
         self._shut = False
-        # (queue, value) of the newest expression that was launched. No Fence: the garbage collector
-        # does not look into one, and the device would never be freed.
-        self._newest: tuple[Any, int] | None = None
+        # (queue, value) of the newest expression that was launched, until the device is closed. No
+        # Fence: the garbage collector does not look into one, and would never free the device.
+        self.newest: tuple[Any, int] | None = None
 
     def add(self, device: Device, array: WaitingArray) -> None:
         """Adds `array` to the arrays that are not computed yet."""
@@ -68,9 +68,9 @@ class PendingArrays:
         if fence is None:
             return
         with self.waiting.lock:
-            newest = self._newest
+            newest = self.newest
             if newest is None or newest[0] is not fence.queue or newest[1] < fence.value:
-                self._newest = fence.queue, fence.value
+                self.newest = fence.queue, fence.value
             if len(device._retired.queues) > 1:
                 self._shut_out(device)
 
@@ -116,10 +116,6 @@ class PendingArrays:
             queue, value = newest
             queue.fence(value).wait()
 
-    def ended(self) -> None:
-        """Forgets the queue of the newest expression, once the device is closed."""
-        self._newest = None
-
     def advance(self, device: Device) -> None:
         """Advances the epoch after a close. Launches get the new epoch, unless they are shut out.
 
@@ -132,7 +128,7 @@ class PendingArrays:
                 device._epoch = now
 
     def _unended(self) -> tuple[Any, int] | None:
-        newest = self._newest
+        newest = self.newest
         if newest is None:
             return None
         queue, value = newest

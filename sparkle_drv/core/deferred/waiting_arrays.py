@@ -9,12 +9,12 @@ is atomic under the lock, and can be repeated after an exception: until the last
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from sparkle_drv.errors import FORKED, DeviceLost
+from sparkle_drv.fork_lock import fork_lock
 
 from .provider import Thunk
 
@@ -57,14 +57,14 @@ class WaitingArrays:
 
     def __init__(self, owner: str) -> None:
         self._owner, self._pid = owner, os.getpid()
-        self._lock = threading.RLock()
+        self._lock: Any = fork_lock()
         self._arrays: dict[int, weakref.ref[WaitingArray]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._arrays)
 
     @property
-    def lock(self) -> threading.RLock:
+    def lock(self) -> Any:
         """The lock that guards every array that waits, for a `with` block of one change."""
         if os.getpid() != self._pid:
             raise DeviceLost(f"{self._owner}: {FORKED}")
@@ -73,7 +73,7 @@ class WaitingArrays:
     @property
     def locked(self) -> bool:
         """True if the calling thread has the lock, so that it computes or changes arrays now."""
-        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # as threading.Condition
+        return bool(self._lock._is_owned())  # as threading.Condition does
 
     def add(self, array: WaitingArray) -> None:
         """Adds an array that is not computed yet."""
@@ -93,9 +93,6 @@ class WaitingArrays:
 
     def drop(self, array: WaitingArray) -> None:
         """Makes an array that is being closed wait no longer. It is never computed."""
-        if os.getpid() != self._pid:
-            array._thunk = None
-            return
         with self._lock:
             array._thunk = None
             self._arrays.pop(id(array), None)

@@ -7,7 +7,6 @@ uses there. transports.py makes copies; ops.map makes reductions, each in the qu
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.retire import BRIEFLY_S
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.mesh.links.line import Point
 
 from . import runner
@@ -45,7 +45,7 @@ class Ways(Closing):
         """For each (from, to), the (bytes, seconds) that survey.py measured."""
         self.surveyed: dict[frozenset[str], Any] = {}
         """For each set of URIs that a mesh has, its newest measurements (survey_result.py)."""
-        self.measuring = threading.RLock()
+        self.measuring = fork_lock()
         """Held while something is measured: surveys and probes must not disturb one another."""
         self._ways: dict[tuple[str, str], Way] = {}
 

@@ -9,7 +9,6 @@ Context. weights.py has the function `constant`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
@@ -21,6 +20,7 @@ from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.closing import Closing
 from sparkle_drv.core.device import Device
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.ops.arguments.quoting import short
 
 MOST = 8
@@ -52,7 +52,7 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
         self.nbytes = array.nbytes
         self._array = array
         self._blobs: dict[Hashable, Array] = {}
-        self._lock = threading.RLock()  # reentrant, because a signal handler may close the Constant
+        self._lock = fork_lock()  # reentrant, because a signal handler may close the Constant
 
     def __repr__(self) -> str:
         uri = self._array.buffer._uri()

@@ -8,13 +8,13 @@ the arrays anew.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Axis
 from sparkle_drv.ops.map.operation import bind, graph_of
@@ -119,7 +119,7 @@ class TaskGraph:
         self._run: GraphRun | None = None
         self._ready = self._closed = False
         # Held by run and close; reentrant because a signal handler may call both.
-        self._turn = threading.RLock()
+        self._turn = fork_lock()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._tasks)} operations"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterable
 
 from sparkle_drv.core.device import Device
+from sparkle_drv.fork_lock import fork_lock
 
 
 class Load:
@@ -18,7 +18,7 @@ class Load:
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
-        self._lock = threading.RLock()  # re-entrant, because a signal handler may call methods
+        self._lock = fork_lock()  # re-entrant, because a signal handler may call methods
         self._given: dict[str, deque[tuple[int, float]]] = {d.uri: deque() for d in devices}
         self._left_s = dict.fromkeys(self._given, 0.0)
 

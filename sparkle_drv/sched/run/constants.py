@@ -7,12 +7,12 @@ read them.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from sparkle_drv.core.array_shape import Shaped
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 
@@ -47,7 +47,7 @@ class ContextConstant(Shaped):
         self._executor = executor
         self._there: dict[str, Constant] = {}
         # Re-entrant, because a signal handler may close the constant
-        self._lock = threading.RLock()
+        self._lock = fork_lock()
         self.closed = False
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, OutOfDeviceMemory, SparkleError
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.sched.health.device import Health
 from sparkle_drv.sched.health.states import State
@@ -40,7 +41,7 @@ class HealthMonitor:
         self._devices = devices
         self._clocks = {uri: clock_of(device) for uri, device in devices.items()}
         self._health = {uri: Health(uri, seed=n) for n, uri in enumerate(devices)}
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._queues: dict[str, Queue] = {}
         self._asked: dict[str, tuple[Fence, float]] = {}
 

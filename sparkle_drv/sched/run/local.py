@@ -8,7 +8,6 @@ numpy operands on a device that shares the host's memory there is a single step.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from sparkle_drv.core.deferred.waiting_arrays import WaitingArrays
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
+from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.mesh.lanes.array_runner import Ways
 from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links.line import Point
@@ -114,7 +114,7 @@ class LocalExecutor:
         self.remains = Remains()
         self._hung: set[str] = set()
         """URIs of devices that were not idle since a wait for them timed out."""
-        self.deciding = threading.RLock()
+        self.deciding = fork_lock()
         """Lock held from reading the costs until the journal has the decision. It is never held
         while waiting for a device."""
         self.probing = self.ways.measuring

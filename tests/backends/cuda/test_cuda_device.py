@@ -250,7 +250,7 @@ def test_times_stay_right_far_from_the_first(cuda):
 
 
 def test_counts_are_asked_for_and_set(cuda):
-    raw = cuda._backend._raw
+    raw = cuda._backend._native.device
     was = lib.sp_cuda_graph_nodes(raw, 0)
     assert lib.sp_cuda_graph_nodes(raw, 3) == was
     assert lib.sp_cuda_graph_nodes(raw, was) == 3
