@@ -435,8 +435,9 @@ class Queue(QueueBase, Closing):
                 f"copy_peer: {peer.uri} and {self._device.uri} have different backends"
             )
         self._overtakes_nothing()
-        with target._open(), source._open():
-            taken = partial(peer._retired.also, self._backend, self._handle)
+        # The peer's queues do not show when the copy ends, so this entry keeps the source's memory.
+        pins = target._open().pin(), source._open().pin()
+        with self._device._retired.holding(self._handle, pins):
             submit = partial(
                 self._backend.copy_peer,
                 self._handle,
@@ -445,7 +446,7 @@ class Queue(QueueBase, Closing):
                 source.nbytes,
                 peer._backend,
             )
-            value = self._through(submit, 0, taken)
+            value = self._through(submit, 0)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
             host = bytearray(source.nbytes)  # `read` keeps these bytes alive until the copy ends
@@ -500,8 +501,8 @@ class Queue(QueueBase, Closing):
             elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
-        with buffer._open():
-            value = self._through(submit, 0, taken)
+        _pin = buffer._open().pin()
+        value = self._through(submit, 0, taken)
         # A negative value becomes an error, whose traceback keeps the variables of this call.
         # `kept` is cleared, since it would stay alive in a reference cycle (CPython gh-77894).
         if value < 0:
