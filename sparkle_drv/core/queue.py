@@ -105,7 +105,7 @@ class Queue(QueueBase, Closing):
         self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
         self.timing, self._timeout_s = timing, TIMEOUT_S
-        retired.queues[id(handle)] = handle
+        retired.opened(self, handle)
         brief = timeout_ns(BRIEFLY_S)
         self._finalizer = weakref.finalize(self, retired.forget, handle, brief)
         return self

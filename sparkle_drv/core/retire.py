@@ -60,6 +60,7 @@ class RetireList:
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
         # The entries of objects that exist, with the objects. id(entry) is the key here and below.
         self._existing: dict[int, tuple[Entry, weakref.ref[Any]]] = {}
+        self._owners: dict[int, weakref.ref[Any]] = {}  # of open queues, by the keys of `queues`
         self._entries: dict[int, Entry] = {}
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
@@ -96,12 +97,15 @@ class RetireList:
         self.drain()
 
     def retire_forgotten(self) -> None:
-        """Retires the entries whose owners are gone. There are such only if an interrupt ended a
-        finalizer.
+        """Retires the entries and closes the queues whose owners are gone. There are such only if
+        an interrupt ended a constructor or a finalizer.
         """
         for entry, owner in list(self._existing.values()):
             if owner() is None:
                 self.retire(entry)
+        for key, owner in list(self._owners.items()):
+            if owner() is None and (queue := self.queues.get(key)) is not None:
+                self.forget(queue, 0)
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keeps `objects` alive until `queue` has reached `value`."""
@@ -188,6 +192,11 @@ class RetireList:
                 points[i] = backend, queue, 0
         return all(isinstance(p, weakref.ref) or p[0].reached(p[1]) >= p[2] for p in points)
 
+    def opened(self, owner: object, queue: Any) -> None:
+        """Adds the open queue of `owner`, until `end` has closed it."""
+        self._owners[id(queue)] = weakref.ref(owner)
+        self.queues[id(queue)] = queue
+
     def end(self, queue: Any, timeout_ns: int) -> bool:
         """Closes a queue. Returns False if work of the queue still runs; the call may be repeated.
 
@@ -202,6 +211,7 @@ class RetireList:
         if rc == -errno.ETIMEDOUT:
             return False
         self.queues.pop(id(queue), None)
+        self._owners.pop(id(queue), None)
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:

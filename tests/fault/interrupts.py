@@ -1,4 +1,4 @@
-"""Raises KeyboardInterrupt at a chosen position of a call, to try all positions one after another.
+"""Raises KeyboardInterrupt at one position of a call after another, until all have been tried.
 
 Positions are of two kinds, in the code of the package and of the standard library below it:
 * before an instruction that can raise: Ctrl-C arrives at a call, at the start of a function and at
@@ -10,11 +10,12 @@ there one before the `__exit__` that ends a `with` block: a lock's cannot fail.
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import functools
 import sys
+from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 TESTS = str(Path(__file__).parents[1])
 SILENT = {
@@ -41,30 +42,35 @@ def raising(code):
 
 
 class Interrupt:
-    """Counts positions in a `with` block, and raises at number `at`; the first is 1.
+    """Raises at the first position in a `with` block that is not in the set `tried`, and adds it.
 
-    With `once`, a place in the code counts only when it is reached first. `where` says in words
-    where the interrupt was raised; it is "" if the block had fewer positions.
+    With `each`, a place in the code has as many positions as the block reaches it, otherwise one.
+    `every` leaves out all but one place in so many, the same ones in every run. `where` has the
+    position in words; it is "" if no position was left.
     """
 
-    def __init__(self, at, once=True):
-        self.at, self.count, self.where, self.seen = at, 0, "", set() if once else None
+    def __init__(self, tried, each=False, every=1):
+        self.every = every
+        self.tried, self.where, self._reached = tried, "", Counter() if each else None
 
     def _position(self, frame, kind):
-        if self.seen is not None:
-            place = frame.f_code, frame.f_lasti, kind
-            if place in self.seen:
+        position = frame.f_code, frame.f_lasti, kind
+        if self._reached is not None:
+            self._reached[position] += 1
+            position = *position, self._reached[position]
+        if position in self.tried:
+            return
+        if self.every > 1:
+            place = f"{frame.f_code.co_name} {frame.f_lasti} {kind}"
+            if crc32(place.encode()) % self.every:
                 return
-            self.seen.add(place)
-        self.count += 1
-        if self.count == self.at:
-            sys.settrace(None)
-            sys.setprofile(None)
-            code = frame.f_code
-            self.where = (
-                f"{kind} {code.co_qualname}:{frame.f_lineno} ({Path(code.co_filename).name})"
-            )
-            raise KeyboardInterrupt
+        self.tried.add(position)
+        sys.settrace(None)
+        sys.setprofile(None)
+        code = frame.f_code
+        name, file = getattr(code, "co_qualname", code.co_name), Path(code.co_filename).name
+        self.where = f"{kind} {name}:{frame.f_lineno} ({file})"
+        raise KeyboardInterrupt
 
     def _enter(self, frame, event, arg):
         if self.where or frame.f_code.co_filename.startswith(TESTS):
@@ -99,16 +105,11 @@ class Interrupt:
         sys.unraisablehook = self._before[2]
 
 
-def sweep(call, check, once=True, first=1, step=1):
-    """Calls `call` once for each position, and `check(where)` after each.
-
-    Returns the number of positions tried. The last call, which ends without an interrupt, is
-    checked too, with "".
-    """
-    for at in range(first, 1 << 30, step):
-        with contextlib.suppress(KeyboardInterrupt), Interrupt(at, once) as interrupt:
-            call()
-        check(interrupt.where)
+def all_of(tried=None, each=False, every=1):
+    """Yields an Interrupt for each position; the last one meets none and interrupts nothing."""
+    tried = set() if tried is None else tried
+    while True:
+        interrupt = Interrupt(tried, each, every)
+        yield interrupt
         if not interrupt.where:
-            return (at - first) // step
-    raise AssertionError("expected an end of the positions")
+            return
