@@ -276,6 +276,10 @@ class Sweep:
         np.testing.assert_array_equal(sp.ops.gemm(state.dev, A, A.T.copy()), A @ A.T)
         np.copyto(state.y.numpy(), A.T)
         np.testing.assert_array_equal((state.y * 2 + 1).numpy(), A.T * 2 + 1)
+        later = state.y + 1
+        state.queue.launch(state.fill, state.y, 4.0, 240, groups=1)
+        np.testing.assert_array_equal(later.numpy(), A.T + 1)
+        np.copyto(state.y.numpy(), A.T)
         state.queue.launch(state.fill, state.x, 4.0, 240, groups=1).wait()
         assert (state.x.numpy() == 4).all()
 
