@@ -53,7 +53,7 @@ class QueueBase:
         device: DeviceBase,
         handle: int,
         pending: tuple[Sized, ...],
-        keeping: tuple[Callable[[Any], None], Any, Any],
+        keeping: tuple[Callable[[int, Any], None], Any, Any],
         /,
     ) -> Self: ...
     def launch(

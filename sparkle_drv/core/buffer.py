@@ -132,8 +132,8 @@ class Buffer(Pointer, Closing):
         The caller releases the view before it submits anything else.
         """
         storage = self._open()
-        with storage:
-            whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
+        _pin = storage.pin()
+        whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self.readonly else part
 
@@ -186,8 +186,8 @@ class Buffer(Pointer, Closing):
         ValueError unless the memory is Memory.SHARED or was made with `exportable=True`.
         """
         storage = self._exposed()
-        with storage:
-            return storage.owner._backend.export(storage.handle)
+        _pin = storage.pin()
+        return storage.owner._backend.export(storage.handle)
 
     def close(self) -> None:
         """Closes the buffer; a second call does nothing.
@@ -198,13 +198,15 @@ class Buffer(Pointer, Closing):
         device = self._storage.device
         if device is not None and not device.closed:
             device._pending.settle()
-        storage = self._end()
-        if storage.device is None:
+        storage = self._storage
+        if not isinstance(storage, Storage):  # a closed buffer has an empty StorageBase
             return
         if self._is_view:
+            self._end()
             storage.owner._advance()  # prepared work that holds this view must be checked again
         else:
             storage.close()
+            self._end()
 
 
 def buffer_of(what: str, given: Any) -> Buffer:

@@ -490,6 +490,7 @@ class Device(DeviceBase, Closing):
         "buffers", "kernels" and "queues" count open objects of this device. "retired" counts closed
         objects that are not freed yet. "native_..." counts objects of the whole process.
         """
+        self._retired.retire_forgotten()
         self._retired.drain()
         counts = {
             "buffers": sum(storage.device is not None for storage in self._living(Storage)),

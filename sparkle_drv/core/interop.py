@@ -175,7 +175,8 @@ def export(
         for queue in device._working():
             queue.order_stream(handle)
     with contextlib.ExitStack() as pinned:
-        pinned.enter_context(array.buffer._open())
+        pinned.callback(device._retired.drain)
+        pinned.callback(id, array.buffer._open().pin())  # the call drops the pin
         address, readonly = array.buffer.address, array.readonly
         return dlpack_capsule.capsule(
             address, place, array.dtype, array.shape, pinned, versioned, readonly

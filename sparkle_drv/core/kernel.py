@@ -62,8 +62,8 @@ class Kernel(KernelBase, Closing):
         self._device = device  # None after `close`
         self._pointer = loaded.pointer
         self._packing = bytes(ffi.buffer(self._native(device.info)))
-        unload = partial(device._backend.unload, loaded.handle)
-        self._finalizer = weakref.finalize(self, device._retired.retire, unload)
+        entry = device._retired.own(self, partial(device._backend.unload, loaded.handle))
+        self._finalizer = weakref.finalize(self, device._retired.retire, entry)
         self._finalizer.atexit = False  # as in Storage: threads may still launch the kernel
 
     def __repr__(self) -> str:

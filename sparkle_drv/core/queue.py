@@ -106,7 +106,7 @@ class Queue(QueueBase, Closing):
         self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
         self.timing, self._timeout_s, self._followed = timing, TIMEOUT_S, None
-        retired.queues[id(handle)] = handle
+        retired.opened(self, handle)
         brief = timeout_ns(BRIEFLY_S)
         self._finalizer = weakref.finalize(self, retired.forget, handle, brief)
         return self
@@ -440,8 +440,9 @@ class Queue(QueueBase, Closing):
                 f"copy_peer: {peer.uri} and {self._device.uri} have different backends"
             )
         self._overtakes_nothing()
-        with target._open(), source._open():
-            taken = partial(peer._retired.also, self._backend, self._handle)
+        # The peer's queues do not show when the copy ends, so this entry keeps the source's memory.
+        pins = target._open().pin(), source._open().pin()
+        with self._device._retired.holding(self._handle, pins):
             submit = partial(
                 self._backend.copy_peer,
                 self._handle,
@@ -450,7 +451,7 @@ class Queue(QueueBase, Closing):
                 source.nbytes,
                 peer._backend,
             )
-            value = self._through(submit, 0, taken)
+            value = self._through(submit, 0)
             if value != -errno.EOPNOTSUPP:
                 return self._fence(value, "copy_peer")
             host = bytearray(source.nbytes)  # `read` keeps these bytes alive until the copy ends
@@ -510,14 +511,14 @@ class Queue(QueueBase, Closing):
             elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
+        _pin: Any = buffer._open().pin()
         try:
-            with buffer._open():
-                value = self._through(submit, 0, taken)
+            value = self._through(submit, 0, taken)
         finally:
             # A traceback, of any call below this one, may keep the variables of this call in a
             # reference cycle. `kept` has a buffer of the memoryview `data`, and CPython before
             # 3.12.6 crashes when it collects both in one cycle (gh-77894).
-            kept = held = None
+            kept = held = _pin = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:

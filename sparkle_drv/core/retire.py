@@ -3,9 +3,13 @@
 Each queue has a newest value at the time when the object is closed. The object is freed when every
 queue has reached that value.
 
+KeyboardInterrupt and MemoryError may arrive between any two steps, so no step takes an entry out of
+one place before another place has it. The list keeps an object from the moment when the device
+makes it. An entry stays in the list until it is freed. One atomic `pop` from the entry itself
+decides which thread frees it.
+
 Finalizers may run anywhere, also inside calls of this package, so nothing here takes a lock.
-Appends, pops and removals are atomic, and so are copies of a list. Without a GIL, a copy of a deque
-is not atomic, so deques are not copied here.
+Changes of lists, dicts and sets are atomic, and so are copies of a list and of a dict's values.
 
 If the device of a retire list is gone and the list still has entries, the list stays in
 `_unfinished`. Other retire lists check such a list when they drain. Entries still in use at the end
@@ -18,9 +22,9 @@ import atexit
 import contextlib
 import errno
 import time
-from collections import deque
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, TypeAlias
 
 from sparkle_drv.backends.base import Backend
 
@@ -30,12 +34,22 @@ BRIEFLY_S = 1.0
 # Concerns a retire list whose device is gone. If one check of such a list took t seconds, the next
 # check comes at least SPACED * t seconds later.
 SPACED = 20
-_NEVER = 1 << 64  # above every timeline value
-_UNSETTLED = _NEVER + 1  # stands for a timeline value that the backend does not know yet
-_CLOSED = _NEVER + 2  # stands for a timeline value; reached once the queue is closed
-_Point = tuple[Backend, Any, int]  # (backend, queue handle, value that the queue must reach)
-_Release = Callable[[], object] | tuple[object, ...]  # a function to call, or objects to release
-_Entry = tuple[_Release, list[_Point]]
+_UNSETTLED = 1 << 64  # stands for a timeline value that the backend does not know yet
+_CLOSED = _UNSETTLED + 1  # stands for a timeline value; reached once the queue is closed
+_Point: TypeAlias = tuple[Backend, Any, int]  # (backend, queue handle, value it must reach)
+# An entry waits for its points. A reference to a Block counts as reached once the block has ended.
+_Points: TypeAlias = "list[_Point | weakref.ref[Block]]"
+# A list of one function to call, or objects to release.
+_Release: TypeAlias = list[Callable[[], object]] | tuple[object, ...]
+Entry: TypeAlias = tuple[_Release, _Points]
+
+
+class Block:
+    """Lives as long as a call that uses an entry's memory: a local variable of the call has the
+    only reference. So every way out of the call ends it, without another step.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class RetireList:
@@ -44,31 +58,58 @@ class RetireList:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
-        self._entries: deque[_Entry] = deque()
+        # The entries of objects that exist, with the objects. id(entry) is the key here and below.
+        self._existing: dict[int, tuple[Entry, weakref.ref[Any]]] = {}
+        self._owners: dict[int, weakref.ref[Any]] = {}  # of open queues, by the keys of `queues`
+        self._entries: dict[int, Entry] = {}
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
-        # The submissions of other devices that use this device's memory.
-        self._foreign: list[_Point] = []
         self._gone = False  # True once the Device object is gone
         # The retire lists of other devices drain this list too, but not before this time
         # (time.monotonic()).
         self._next_s = 0.0
+        _lists.add(self)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def retire(self, release: Callable[[], object]) -> None:
-        """Calls `release` as soon as no earlier submission can use the memory that it frees."""
-        # The entry is put into the list at once. _UNSETTLED stands for the values that the device's
-        # own queues must reach. They are looked up later, so an interrupt cannot lose the entry.
-        points = [p for p in list(self._foreign) if not _reached(p)]
+    def own(self, owner: object, release: Callable[[], object]) -> Entry:
+        """Returns an entry that keeps the memory of `owner`, which `release` frees, for `retire`.
+
+        The list has the entry from now on. So no interrupt of a finalizer can lose the memory.
+        """
+        entry: Entry = [release], []
+        self._existing[id(entry)] = entry, weakref.ref(owner)
+        return entry
+
+    def retire(self, entry: Entry, *blocks: weakref.ref[Block]) -> None:
+        """Frees an entry of `own` once `blocks` have ended and no earlier submission can use it.
+
+        A second call for the same entry does nothing.
+        """
+        # _UNSETTLED stands for the values that the device's own queues must reach. They are looked
+        # up once the blocks have ended, because the blocks may submit until then.
+        points = entry[1]
+        points += blocks
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
-        self._entries.append((release, points))
+        self._entries[id(entry)] = entry
+        self._existing.pop(id(entry), None)
         self.drain()
+
+    def retire_forgotten(self) -> None:
+        """Retires the entries and closes the queues whose owners are gone. There are such only if
+        an interrupt ended a constructor or a finalizer.
+        """
+        for entry, owner in list(self._existing.values()):
+            if owner() is None:
+                self.retire(entry)
+        for key, owner in list(self._owners.items()):
+            if owner() is None and (queue := self.queues.get(key)) is not None:
+                self.forget(queue, 0)
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keeps `objects` alive until `queue` has reached `value`."""
-        self._entries.append((objects, [(self.backend, queue, value)]))
+        self._add((objects, [(self.backend, queue, value)]))
         self.drain()
 
     @contextlib.contextmanager
@@ -76,43 +117,31 @@ class RetireList:
         """Keeps `objects` alive until `queue` has reached the submissions of the `with` block.
 
         The entry is added before the block begins. If a `hold` followed the launch instead, an
-        interrupt between them would lose the objects. An interrupt inside this function itself
-        keeps the objects forever.
+        interrupt between them would lose the objects. After an interrupt inside this function the
+        entry waits for all submissions up to the next `drain`.
         """
-        points: list[_Point] = [(self.backend, queue, _NEVER)]
-        self._entries.append((objects, points))
+        block = Block()
+        points: _Points = [weakref.ref(block), (self.backend, queue, _UNSETTLED)]
+        self._add((objects, points))
         try:
             yield
         finally:
-            points[0] = (self.backend, queue, self.backend.submitted(queue))
+            points[1] = (self.backend, queue, self.backend.submitted(queue))
+            points[0] = points[1]
             self.drain()
 
-    def keeping(self, queue: Any) -> tuple[Callable[[_Entry], None], Backend, Any]:
-        """Returns (function that adds an entry to this list, backend, queue).
+    def _add(self, entry: Entry) -> None:
+        self._entries[id(entry)] = entry
+
+    def keeping(self, queue: Any) -> tuple[Callable[[int, Entry], None], Backend, Any]:
+        """Returns (function that adds an entry by its id to this list, backend, queue).
         native/hot/launch/keep_alive.c does `hold` with these, where no interrupt can stop it
         halfway.
         """
-        return self._entries.append, self.backend, queue
-
-    def also(self, backend: Backend, queue: Any, value: int) -> None:
-        """Makes objects that are closed from now on wait for another device.
-
-        The objects are freed after `queue` of that device has reached `value`.
-        """
-        self._foreign.append((backend, queue, value))
-        self._forget_foreign()
-
-    def _forget_foreign(self) -> None:
-        """Drops from `_foreign` each point (queue, value) of another device that is reached."""
-        for point in list(self._foreign):
-            if _reached(point):
-                with contextlib.suppress(ValueError):  # another thread has removed the point
-                    self._foreign.remove(point)
+        return self._entries.__setitem__, self.backend, queue
 
     def drain(self) -> None:
         """Frees the entries that no queue uses any more, also in lists whose device is gone."""
-        if self._foreign:
-            self._forget_foreign()
         self._look()
         for other in list(_unfinished):
             began_s = time.monotonic()
@@ -120,43 +149,53 @@ class RetireList:
                 continue  # a device that hangs must not slow down the others
             other._look()
             if not other._entries:
-                _unfinished.discard(other)
-                # Another thread may have put an entry back just before `discard`. So look again.
-                other._look()
+                try:
+                    _unfinished.discard(other)
+                finally:  # another thread may have added an entry just before `discard`
+                    if other._entries:
+                        _unfinished.add(other)
             ended_s = time.monotonic()
             other._next_s = ended_s + SPACED * (ended_s - began_s)
 
     def _look(self) -> None:
         try:
-            for _ in range(len(self._entries)):
-                try:
-                    entry = self._entries.popleft()
-                except IndexError:
-                    break
-                done = False
-                try:
-                    done = self._passed(entry[1])
-                # Even after an interrupt, the entry is put back into the list: if it were lost,
-                # memory that is still in use would be freed.
-                finally:
-                    if not done:
-                        self._entries.append(entry)
-                if done and not isinstance(entry[0], tuple):
-                    entry[0]()
+            for entry in list(self._entries.values()):
+                if not self._passed(entry[1]):
+                    continue
+                release = entry[0]
+                if isinstance(release, list):
+                    try:
+                        free = release.pop()
+                    except IndexError:  # another call has popped the function
+                        pass
+                    else:
+                        free()
+                self._entries.pop(id(entry), None)
         finally:
             if self._gone and self._entries:
                 _leak(self) if _leaving else _unfinished.add(self)
 
-    def _passed(self, points: list[_Point]) -> bool:
+    def _passed(self, points: _Points) -> bool:
         """Returns whether each point (backend, queue, value) is reached: the queue's timeline has
         the value or more.
         """
-        for i, (backend, queue, value) in enumerate(points):
+        for point in points:
+            if isinstance(point, weakref.ref) and point() is not None:
+                return False
+        for i, point in enumerate(points):
+            if isinstance(point, weakref.ref):
+                continue
+            backend, queue, value = point
             if value == _UNSETTLED and (settled := backend.settled(queue)) >= 0:
                 points[i] = backend, queue, settled
             elif value == _CLOSED and (id(queue) not in self.queues or self.end(queue, 0)):
                 points[i] = backend, queue, 0
-        return all(map(_reached, points))
+        return all(isinstance(p, weakref.ref) or p[0].reached(p[1]) >= p[2] for p in points)
+
+    def opened(self, owner: object, queue: Any) -> None:
+        """Adds the open queue of `owner`, until `end` has closed it."""
+        self._owners[id(queue)] = weakref.ref(owner)
+        self.queues[id(queue)] = queue
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
         """Closes a queue. Returns False if work of the queue still runs; the call may be repeated.
@@ -172,6 +211,7 @@ class RetireList:
         if rc == -errno.ETIMEDOUT:
             return False
         self.queues.pop(id(queue), None)
+        self._owners.pop(id(queue), None)
         return True
 
     def forget(self, queue: Any, timeout_ns: int) -> None:
@@ -179,7 +219,7 @@ class RetireList:
         `timeout_ns`, a later call of `drain` closes the queue.
         """
         if id(queue) in self.queues and not self.end(queue, timeout_ns):
-            self._entries.append(((), [(self.backend, queue, _CLOSED)]))
+            self._add(((), [(self.backend, queue, _CLOSED)]))
         self.drain()
 
     def abandon(self, children: Iterable[object] = ()) -> None:
@@ -192,6 +232,10 @@ class RetireList:
         queue did not end, they are leaked, because it may use their memory and code.
         """
         self._gone = True
+        self.retire_forgotten()
+        if self._entries:
+            _unfinished.add(self)
+        _lists.discard(self)
         self.drain()
         if self.queues:
             for child in list(children):
@@ -199,11 +243,7 @@ class RetireList:
         self.backend.close()
 
 
-def _reached(point: _Point) -> bool:
-    backend, queue, value = point
-    return backend.reached(queue) >= value
-
-
+_lists: set[RetireList] = set()  # the lists of devices that are not gone
 _unfinished: set[RetireList] = set()
 _leaving: list[bool] = []  # not empty once the process exits
 

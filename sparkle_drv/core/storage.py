@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
-from sparkle_drv.fork_lock import fork_lock
+from sparkle_drv.core.retire import Block
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ class Storage(StorageBase):
 
     `device` is None after `close`. A launch tests only this member to see that memory is open.
 
-    The host copies or maps memory inside a `with` block of the storage. If another thread closes
-    the storage meanwhile, the memory is freed when the block ends. Entering the block raises
-    ValueError if the storage is closed, DeviceLost if its device is closed.
+    A call that copies or maps the memory keeps the result of `pin` in a local variable. If another
+    thread closes the storage meanwhile, the memory is freed after the call.
     """
 
     __slots__ = (
         "__weakref__",
+        "_entry",
         "_finalizer",
         "_pins",
         "address",
@@ -54,44 +54,33 @@ class Storage(StorageBase):
         self.exposed = exposed
         """True if others may write to the memory; expressions over it then run at once
         (@private)."""
-        self._pins = 0
-        free = partial(device._backend.free, handle)
-        self._finalizer = weakref.finalize(self, device._retired.retire, free)
+        self._pins: set[weakref.ref[Block]] = set()
+        retired = device._retired
+        self._entry = retired.own(self, partial(device._backend.free, handle))
+        self._finalizer = weakref.finalize(self, retired.retire, self._entry)
         # At exit, threads may still copy here without the GIL. They keep this object; the memory of
         # others goes with the process (RetireList.abandon).
         self._finalizer.atexit = False
 
     def close(self) -> None:
-        """Closes the allocation. Work in flight keeps the memory; a second call does nothing."""
-        with _lock:
-            if self.device is None:
-                return
+        """Closes the allocation. Work in flight keeps the memory; a second call does nothing, but
+        ends a first call that was interrupted.
+        """
+        if self._finalizer.alive:
             self.device = None
-            pinned = self._pins > 0
-        self.owner._advance()
-        if not pinned:
-            self._free()
+            self.owner._advance()
+            # `pin` adds itself before it reads `device`, so this copy has every pin that counts.
+            self.owner._retired.retire(self._entry, *self._pins)
+            self._finalizer.detach()
 
-    def _free(self) -> None:
-        self._finalizer()
-        self.handle = None
+    def pin(self) -> Block:
+        """Returns an object that keeps the memory until it is gone.
 
-    def __enter__(self) -> None:
-        with _lock:
-            if self.device is None:
-                self.owner._check_open()
-                raise ValueError("the buffer is closed")
-            self._pins += 1
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            self._pins -= 1
-            last = self._pins == 0 and self.device is None
-        if last:
-            self._free()
-
-
-# Guards `_pins` of all storages; a thread holds it for a few instructions only. The lock is
-# reentrant, because a finalizer that releases an exported capsule may run while this thread holds
-# the lock.
-_lock = fork_lock()
+        Raises ValueError if the storage is closed, DeviceLost if its device is closed.
+        """
+        block = Block()
+        self._pins.add(weakref.ref(block, self._pins.discard))
+        if self.device is None:
+            self.owner._check_open()
+            raise ValueError("the buffer is closed")
+        return block

@@ -383,7 +383,8 @@ def test_a_wait_with_something_to_free_or_to_tell_is_pythons(cpu, asked, brief):
     ):
         freed = []
         fence = queue.launch(k, x, x, 1.0, 1, groups=1)
-        cpu._retired._entries.append((lambda: freed.append(1), []))
+        entry = [lambda: freed.append(1)], []
+        cpu._retired._entries[id(entry)] = entry
         fence.wait()
         assert (freed, asked) == ([1], [()])
         queue._waits.append(sp.core.cross_queue_waits.Waited(fence.value, ()))

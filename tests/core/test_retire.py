@@ -45,10 +45,19 @@ def make(**given):
     return backend, retired
 
 
+class Thing:
+    """Anything."""
+
+
+def close(retired, release):
+    """Closes an object whose memory `release` frees."""
+    retired.retire(retired.own(Thing(), release))
+
+
 def test_nothing_in_flight_is_released_at_once():
     _, retired = make(a=0)
     gone = []
-    retired.retire(lambda: gone.append(1))
+    close(retired, lambda: gone.append(1))
     assert gone == [1]
     assert len(retired) == 0
 
@@ -56,7 +65,7 @@ def test_nothing_in_flight_is_released_at_once():
 def test_each_queue_must_reach_what_it_had_been_given():
     backend, retired = make(a=3, b=5)
     gone = []
-    retired.retire(lambda: gone.append("first"))
+    close(retired, lambda: gone.append("first"))
     backend.given["a"] = 9  # submitted later: none of its business
     backend.at["a"] = 3
     retired.drain()
@@ -75,15 +84,11 @@ def test_an_idle_queue_is_not_waited_for():
     backend, retired = make(a=3, b=5)
     backend.at["a"] = 3
     gone = []
-    retired.retire(lambda: gone.append(1))
+    close(retired, lambda: gone.append(1))
     del retired.queues[id("a")]
     backend.at["b"] = 5
     retired.drain()
     assert gone == [1]
-
-
-class Thing:
-    """Anything."""
 
 
 def test_held_objects_live_until_the_value():
@@ -122,7 +127,7 @@ def test_what_is_held_from_before_a_launch_on():
 def test_a_release_may_retire_something_else():
     backend, retired = make(a=1)
     gone = []
-    retired.retire(lambda: retired.retire(lambda: gone.append("inner")))
+    close(retired, lambda: close(retired, lambda: gone.append("inner")))
     backend.at["a"] = 1
     retired.drain()
     assert gone == ["inner"]
@@ -136,7 +141,7 @@ def test_many_threads_release_everything_exactly_once():
     def work(seed):
         rng = random.Random(seed)
         for i in range(60):
-            retired.retire(lambda i=i: gone.append((seed, i)))
+            close(retired, lambda i=i: gone.append((seed, i)))
             backend.at["a"] = max(backend.at["a"], rng.randrange(900))
             retired.drain()
 
@@ -152,38 +157,12 @@ def test_many_threads_release_everything_exactly_once():
     assert len(retired) == 0
 
 
-def test_what_another_thread_takes_off_takes_nothing_else_with_it():
-    """Two threads copy from one device to others: both see that the first of the copies is over."""
-    foreign = Backend(x=9, y=9)
-    _, retired = make()
-    real = foreign.reached
-
-    def reached(queue):
-        found = real(queue)
-        if queue == "x" and found and others:
-            others.pop()
-            retired.also(foreign, "x", 1)  # here another thread has the turn
-        return found
-
-    others = []
-    retired.also(foreign, "x", 1)
-    retired.also(foreign, "y", 1)
-    foreign.at["x"], others[:], foreign.reached = 1, [1], reached
-    retired.also(foreign, "x", 1)
-    gone = []
-    retired.retire(lambda: gone.append(1))
-    assert not gone
-    foreign.at["y"] = 1
-    retired.drain()
-    assert gone == [1]
-
-
 def test_a_queue_that_takes_work_just_now_is_asked_again():
     """By a finalizer in the middle of a submission of its own thread, which it cannot wait for."""
     backend, retired = make(a=1)
     gone = []
     backend.settled = lambda queue: -errno.EAGAIN
-    retired.retire(lambda: gone.append(1))
+    close(retired, lambda: gone.append(1))
     backend.at["a"] = 1
     retired.drain()
     assert not gone
@@ -204,7 +183,7 @@ def test_an_interrupt_while_it_is_asked_what_to_wait_for_loses_nothing():
 
     backend.settled = interrupted
     with pytest.raises(KeyboardInterrupt):
-        retired.retire(lambda: gone.append(1))
+        close(retired, lambda: gone.append(1))
     backend.settled = backend.submitted
     retired.drain()
     assert not gone
@@ -222,7 +201,7 @@ def test_what_goes_after_its_device_waits_as_long():
         retired.abandon()
         if queue_too:
             retired.forget("a", 0)
-        retired.retire(lambda thing=thing, gone=gone: gone.append(1))
+        close(retired, lambda thing=thing, gone=gone: gone.append(1))
         del retired, thing
         gc.collect()
         assert seen() is not None

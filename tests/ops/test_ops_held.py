@@ -235,7 +235,7 @@ def test_a_failure_that_nobody_was_told_of_is_told(name):
 def test_a_queue_that_cannot_keep_things_keeps_them_for_ever(userlib, monkeypatch):
     """No memory for a few words: what a launch uses is then lost, but not free."""
     with monkeypatch.context() as patch:
-        patch.setattr(RetireList, "keeping", lambda self, queue: ([].insert, None, None))
+        patch.setattr(RetireList, "keeping", lambda self, queue: ([].sort, None, None))
         stuck = Stuck(userlib.spin())
     call, *shapes = CALLS["gemm"]
     given = [f32(*shape) for shape in shapes]

@@ -92,8 +92,8 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "T_ULONGLONG, a mem
 struct hot_queue {
     PyObject_HEAD
     PyObject *device;
-    /* What keep_alive.c needs to add entries to the retire list: the method `append` of the list's
-     * deque (core/retire.py), the backend, and the backend's handle of this queue. */
+    /* What keep_alive.c needs to add entries to the retire list: the method `__setitem__` of the
+     * list's dict (core/retire.py), the backend, and the backend's handle of this queue. */
     PyObject *keeping[3];
     /* If one of these three containers has items, a wait for a fence must also free memory or raise
      * failures. They hold the entries of the device's retire list, the retire lists of devices that
