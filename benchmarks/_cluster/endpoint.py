@@ -115,7 +115,7 @@ class Ours:
         self._peer = "client" if node else "node"
         listen, connect = ([address], []) if node else ([], [address])
         self._engine = Engine("node" if node else "client", folder, listen, connect, node)
-        self._engine.start(lambda _, message: receive(message), lambda *_: None)
+        self._engine.start(lambda _, message: receive(bytes(message)), lambda *_: None)
 
     def send(self, lane: Lane, message: bytes) -> None:
         self._engine.send(self._peer, lane, message)

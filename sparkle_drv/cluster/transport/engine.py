@@ -24,6 +24,7 @@ from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport import config, probe
 from sparkle_drv.cluster.transport.base import (
     Lane,
+    Message,
     Receive,
     Seen,
     Stalled,
@@ -126,7 +127,7 @@ class Engine:
                 if watched is not None:
                     _bounded(watched.undeclare)
 
-    def send(self, to: str, lane: Lane, message: bytes) -> None:
+    def send(self, to: str, lane: Lane, message: Message) -> None:
         check_message(message)
         if self._closed:
             raise Stalled("the endpoint is closed")
@@ -260,7 +261,7 @@ class Engine:
         if not self._closed:
             self._receive(sender, sample.payload.to_bytes())
 
-    def _put(self, key: str, lane: Lane, message: bytes) -> None:
+    def _put(self, key: str, lane: Lane, message: Message) -> None:
         import zenoh
 
         session, urgent = self._session, lane is Lane.CONTROL

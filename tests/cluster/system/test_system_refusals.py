@@ -167,7 +167,7 @@ def test_tls_to_a_plaintext_port(refused, site, lent, monkeypatch):
 @pytest.mark.parametrize(
     ("what", "value", "says"),
     [
-        ("PROTOCOL", 2, "speaks protocol 2, box1 speaks 1: install one version"),
+        ("PROTOCOL", 1, "speaks protocol 1, box1 speaks 2: install one version"),
         ("manifest_hash", lambda: b"x" * 32, "install one version on both"),
     ],
 )

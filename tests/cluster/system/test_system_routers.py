@@ -41,7 +41,7 @@ def engine(site, routers, monkeypatch):
     made = Engine("alice-by-two", own.folder, connect=list(routers))
 
     def dial(home, address):
-        return hosts.Dialed(Endpoint(made), lambda node, seal: handshake.Caller(own, node, seal))
+        return hosts.Dialed(Endpoint(made), lambda node: handshake.Caller(own, node))
 
     monkeypatch.setitem(hosts.DIALS, "two", dial)
     with site.at(far="two/routers"):
