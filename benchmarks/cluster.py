@@ -31,6 +31,7 @@ from _bench.rows import stats
 from _cluster.certificates import Issuer
 from _cluster.namespaces import Machine, Network, lacking
 
+from sparkle_drv.cluster.transport import access
 from sparkle_drv.cluster.trust import authority, files
 
 HERE = Path(__file__).resolve().parent
@@ -81,8 +82,8 @@ def measure(rounds: int, mib: int, asks: int) -> Found:
         try:
             issuer, clients = Issuer(), {}
             folders = {
-                name: issuer.folder(Path(folder, name), name, (network.address(name),))
-                for name in network.names
+                name: issuer.folder(Path(folder, name), common_name, (network.address(name),))
+                for name, common_name in (("a", access.CLIENTS[0]), ("b", "node"))
             }
             homes = {name: Path(folder, f"home-{name}") for name in network.names}
             certify(homes, network.address("b"))

@@ -140,7 +140,8 @@ class Endpoint:
                 return _told(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
                 raise Refused(
-                    f"{node}: nobody of that name answers; expected the name in its certificate"
+                    f"{node}: nobody of that name answers; expected the name in its certificate, "
+                    "and one version of sparkle_drv on both"
                 )
 
     def _begin(self, peer: str, keys: Keys) -> Channel:

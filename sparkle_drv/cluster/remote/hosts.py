@@ -70,6 +70,7 @@ Dial = Callable[[str, str], Dialed]
 def _engine(home: str, address: str) -> Dialed:
     try:
         from sparkle_drv.cluster.remote.certificate_renewal import Renewing
+        from sparkle_drv.cluster.transport import access
         from sparkle_drv.cluster.transport.engine import Engine
         from sparkle_drv.cluster.trust import handshake, identity
     except ImportError as error:
@@ -77,7 +78,7 @@ def _engine(home: str, address: str) -> Dialed:
             f"{address}: devices of other machines need sparkle_drv[cluster]: {error}"
         ) from None
     own = identity.load(home)
-    name = f"{own.name[:40]}-{os.urandom(6).hex()}"
+    name = access.client_endpoint(own.common_name, f"{own.name[:40]}-{os.urandom(6).hex()}")
     folder = own.folder if address.startswith("tls/") else None
     try:
         engine = Engine(name, folder, connect=[address])

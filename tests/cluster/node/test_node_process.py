@@ -19,6 +19,7 @@ from cluster_kit import Answer, Raw
 
 from sparkle_drv.cluster.node.process import Process
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import access
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, identity
 from sparkle_drv.cluster.trust.handshake import Caller
@@ -73,9 +74,8 @@ class Running:
 
 def client(home, port):
     own = identity.load(home)
-    engine = Engine(
-        f"{own.name}-{os.urandom(4).hex()}", own.folder, connect=[f"tls/127.0.0.1:{port}"]
-    )
+    name = access.client_endpoint(own.common_name, f"{own.name}-{os.urandom(4).hex()}")
+    engine = Engine(name, own.folder, connect=[f"tls/127.0.0.1:{port}"])
     return Raw(transport=engine, caller=Caller(own, "box1"))
 
 
