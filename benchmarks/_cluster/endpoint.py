@@ -25,11 +25,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparkle_drv.cluster.transport import config
+from sparkle_drv.cluster.transport import access, config
 from sparkle_drv.cluster.transport.base import Lane
 from sparkle_drv.cluster.transport.engine import Engine
 
 CHUNK = 128 << 10
+NODE, CLIENT = "node", access.client_endpoint(access.CLIENTS[0], "bench")
 Receive = Callable[[bytes], None]
 
 
@@ -90,7 +91,7 @@ class Zenoh:
         where = [config.endpoint(address)]
         made = config.settings(folder, where if node else [], [] if node else where, node)
         self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(made)))
-        me, self._peer = ("node", "client") if node else ("client", "node")
+        me, self._peer = (NODE, CLIENT) if node else (CLIENT, NODE)
         self._me, block = me, zenoh.CongestionControl.BLOCK
         self._how: dict[Lane, dict[str, Any]] = {
             Lane.CONTROL: {"priority": zenoh.Priority.REAL_TIME, "express": True},
@@ -98,13 +99,14 @@ class Zenoh:
         }
         self._kept = [
             self._session.declare_subscriber(
-                f"sparkle/{me}/*/{lane.value}", lambda sample: receive(sample.payload.to_bytes())
+                access.message_key(me, "*", lane.value),
+                lambda sample: receive(sample.payload.to_bytes()),
             )
             for lane in Lane
         ]
 
     def send(self, lane: Lane, message: bytes) -> None:
-        key = f"sparkle/{self._peer}/{self._me}/{lane.value}"
+        key = access.message_key(self._peer, self._me, lane.value)
         self._session.put(key, message, **self._how[lane])
 
 
@@ -112,10 +114,10 @@ class Ours:
     """A link over the package's own transport (its class Engine)."""
 
     def __init__(self, node: bool, folder: Path, address: str, receive: Receive) -> None:
-        self._peer = "client" if node else "node"
+        name, self._peer = (NODE, CLIENT) if node else (CLIENT, NODE)
         listen, connect = ([address], []) if node else ([], [address])
-        self._engine = Engine("node" if node else "client", folder, listen, connect, node)
-        self._engine.start(lambda _, message: receive(message), lambda *_: None)
+        self._engine = Engine(name, folder, listen, connect, node)
+        self._engine.start(lambda _, message: receive(bytes(message)), lambda *_: None)
 
     def send(self, lane: Lane, message: bytes) -> None:
         self._engine.send(self._peer, lane, message)

@@ -113,7 +113,10 @@ class Machine:
     text.
     """
 
-    def __init__(self, network: Network, name: str, program: Path, *arguments: str) -> None:
+    def __init__(
+        self, network: Network, name: str, program: Path, *arguments: str, root: Path = ROOT
+    ) -> None:
+        """Starts the program. `root` is the checkout whose package it imports."""
         self.name = name
         self.lines: list[tuple[float, str]] = []
         """The time at which each line came, and the line."""
@@ -123,8 +126,8 @@ class Machine:
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -17,14 +17,14 @@ ROUGH = {"lose": 0.05, "repeat": 0.1, "reorder": 0.2, "delay_s": (0.0, 0.002)}
 class Wire:
     """`channel` is the client's end, `other` the node's; what they got is in `back` and `got`."""
 
-    def __init__(self, air, seal=False, **how):
+    def __init__(self, air, **how):
         self.air = air
         self.got, self.back, self.lost = [], [], []
         self.heard = threading.Condition()
         self.others = []
         self.node = Endpoint(air.endpoint(NODE), answerer=answerer(), accept=self._accept, **how)
         self.client = Endpoint(air.endpoint("client"), **how)
-        self.channel = self.client.connect(NODE, caller(seal=seal))
+        self.channel = self.client.connect(NODE, caller())
         self.channel.deliver = self._taking(self.back)
         self.channel.lost = lambda words: self._note("client", words)
         assert self.until(lambda: self.others)
@@ -61,11 +61,11 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wired(seed=None, seal=False, air=None, **how):
+def wired(seed=None, air=None, **how):
     """A session; with a seed the wire loses, repeats, reorders and delays."""
     rough = seed is not None
     air = air or Air(seed, **(ROUGH if rough else {}))
-    made = Wire(air, seal, **{"rto_s": 0.02 if rough else 0.25, **how})
+    made = Wire(air, **{"rto_s": 0.02 if rough else 0.25, **how})
     try:
         yield made
     finally:

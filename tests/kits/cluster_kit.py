@@ -18,37 +18,38 @@ from sparkle_drv.cluster.node.server import Node
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.cluster.trust.keys import Keys
+from sparkle_drv.cluster.wire.seal import Opener, Sealer
 from sparkle_drv.core.abi import records
 
 NODE = "box1"
 _count = itertools.count()
 
 
-def _keys(hello, welcome, **more):
+def _keys(hello, welcome, is_node, **more):
     secret = hello["nonce"] + welcome["nonce"]
 
     def derived(use):
         return hashlib.sha256(use + secret).digest()
 
-    return Keys(
-        derived(b"session")[:16], welcome["epoch"], derived(b"to node"), derived(b"to client"),
-        seal=hello["seal"], **more,
-    )  # fmt: skip
+    session, epoch = derived(b"session")[:16], welcome["epoch"]
+    ours, theirs = (b"to client", b"to node") if is_node else (b"to node", b"to client")
+    outgoing, incoming = Sealer(derived(ours), session, epoch), Opener(derived(theirs))
+    return Keys(session, epoch, outgoing, incoming, **more)
 
 
 class _Caller:
     @classmethod
-    def of(cls, name="tester", seal=False, trusted=""):
-        return cls(name, seal, trusted)
+    def of(cls, name="tester", trusted=""):
+        return cls(name, trusted)
 
-    def __init__(self, name, seal, trusted):
-        self._hello = {"nonce": os.urandom(16), "seal": seal, "name": name, "trusted": trusted}
+    def __init__(self, name, trusted):
+        self._hello = {"nonce": os.urandom(16), "name": name, "trusted": trusted}
 
     def hello(self):
         return self._hello
 
     def prove(self, welcome):
-        return {"ready": True}, _keys(self._hello, welcome, peer=welcome["name"])
+        return {"ready": True}, _keys(self._hello, welcome, False, peer=welcome["name"])
 
 
 class _Answerer:
@@ -56,7 +57,7 @@ class _Answerer:
         self._name, self._epoch = name, epoch
 
     def welcome(self, hello):
-        wanted = {"nonce": bytes, "seal": bool, "name": str, "trusted": str}
+        wanted = {"nonce": bytes, "name": str, "trusted": str}
         if {name: type(value) for name, value in hello.items()} != wanted:
             raise Refused("the hello is not one")
         reply = {"nonce": os.urandom(16), "epoch": self._epoch, "name": self._name}
@@ -64,12 +65,12 @@ class _Answerer:
 
     def admit(self, pending, proof):
         hello, reply = pending
-        return _keys(hello, reply, peer=hello["name"], trusted=hello["trusted"])
+        return _keys(hello, reply, True, peer=hello["name"], trusted=hello["trusted"])
 
 
-def caller(name="tester", seal=False, trusted=""):
+def caller(name="tester", trusted=""):
     """A client's half of a handshake."""
-    return _Caller.of(name, seal, trusted)
+    return _Caller.of(name, trusted)
 
 
 def answerer(name=NODE, epoch=1):

@@ -28,23 +28,21 @@ _count = itertools.count()
 def _dial(home, address):
     air, how = _wires[address]
     endpoint = Endpoint(air.endpoint(f"client-{next(_count)}"), **how)
-    return hosts.Dialed(
-        endpoint, lambda name, seal: cluster_kit.caller(seal=seal, trusted=TRUSTED)
-    )  # fmt: skip
+    return hosts.Dialed(endpoint, lambda name: cluster_kit.caller(trusted=TRUSTED))
 
 
 hosts.DIALS["air"] = _dial
 
 
 @contextlib.contextmanager
-def hosted(home, air, endpoint=None, name=cluster_kit.NODE, **entry):
+def hosted(home, air, endpoint=None, name=cluster_kit.NODE):
     """SPARKLE_HOME is `home`, whose hosts.json has the node at this wire."""
     address = f"air/{next(_count)}"
     _wires[address] = air, endpoint or {}
     folder = os.path.join(home, "cluster")
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "hosts.json"), "w") as file:
-        json.dump({name: {"address": address, **entry} if entry else address}, file)
+        json.dump({name: address}, file)
     before = os.environ.get("SPARKLE_HOME")
     os.environ["SPARKLE_HOME"] = str(home)
     try:
@@ -57,12 +55,12 @@ def hosted(home, air, endpoint=None, name=cluster_kit.NODE, **entry):
 
 
 @contextlib.contextmanager
-def remote(home, *uris, air=None, endpoint=None, entry=None, **how):
+def remote(home, *uris, air=None, endpoint=None, **how):
     """A node that lends these devices, which can be opened as "box1/..."."""
     how.setdefault("trusted", {TRUSTED})
     air = air or Air()
     with (
         cluster_kit.lent(*uris, air=air, endpoint=endpoint, **how) as node,
-        hosted(home, air, endpoint, **(entry or {})),
+        hosted(home, air, endpoint),
     ):
         yield node

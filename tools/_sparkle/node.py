@@ -47,9 +47,6 @@ def add(sub: Subcommands, epilog: str) -> None:
         "--quota", action="append", default=[], metavar="NAME=N[,...]",
         help="limits of a session: memory=8G,queues=16,...",
     )  # fmt: skip
-    made.add_argument(
-        "--seal-only", action="store_true", help="refuse sessions that are not encrypted end to end"
-    )
     made.set_defaults(command=node)
 
 
@@ -88,7 +85,7 @@ def node(args: argparse.Namespace) -> int:
         made = process.Process(
             home(), None if args.devices == "all" else args.devices,
             listen=args.listen or [LISTEN], join=args.join, quotas=limits,
-            trusted=args.trust_code, seal_only=args.seal_only, say=_say,
+            trusted=args.trust_code, say=_say,
         )  # fmt: skip
     except Refused as error:
         raise ValueError(str(error)) from error

@@ -12,9 +12,9 @@ from typing import Any
 from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving, Sending
 from sparkle_drv.cluster.channel.credit import Credit
 from sparkle_drv.cluster.channel.stream import WINDOW, Incoming, Outgoing
-from sparkle_drv.cluster.transport.base import Lane, Stalled
+from sparkle_drv.cluster.transport.base import Lane, Message, Stalled
 from sparkle_drv.cluster.trust.keys import Keys
-from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Head, Kind, Seal, encode
+from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Kind
 from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
 
 log = logging.getLogger("sparkle_drv.cluster")
@@ -34,7 +34,7 @@ class Channel:
     """
 
     def __init__(
-        self, keys: Keys, *, is_node: bool, send: Callable[[Lane, bytes], None],
+        self, keys: Keys, *, send: Callable[[Lane, Message], None],
         credit: Credit, urge: Callable[[], None], bulk: Callable[[Channel, int, int], None],
         now: float, rto_s: float,
     ) -> None:  # fmt: skip
@@ -48,14 +48,10 @@ class Channel:
         """Has a proven frame of the other end come?"""
         self._suspect_at = 0.0
         """When somebody said that the session is not known there; 0: nobody has since a frame."""
-        ours, theirs = keys.to_client, keys.to_node
-        self._mine, self._its = (ours, theirs) if is_node else (theirs, ours)
-        self._seals = (Seal(self._mine), Seal(self._its)) if keys.seal else (None, None)
         self._send, self._credit, self._urge, self._bulk = send, credit, urge, bulk
         self._rto_s = self._backoff_s = rto_s
         self._lock = threading.Lock()
         self._out, self._in = Outgoing(), Incoming()
-        self._number = 0
         self._ack_due = False
         self._owed = 0  # bytes received since this end last sent an acknowledgement
         self._later: deque[bytes] = deque()
@@ -180,7 +176,7 @@ class Channel:
         with self._lock:
             return len(self._sending)
 
-    def chunk_frame(self, transfer: int, index: int) -> bytes | None:
+    def chunk_frame(self, transfer: int, index: int) -> bytearray | None:
         """Returns the frame of a chunk for the endpoint's bulk thread, or None when the transfer is
         over.
         """
@@ -190,7 +186,7 @@ class Channel:
                 return None
             return self._frame(Kind.CHUNK, (transfer, index), sending.chunk(index))
 
-    def give_bulk(self, frame: bytes) -> None:
+    def give_bulk(self, frame: bytearray) -> None:
         """Sends the frame of a chunk. May wait for room in the link."""
         self._give(Lane.BULK, frame)
 
@@ -221,9 +217,12 @@ class Channel:
     # Receiving
 
     def received(self, frame: Frame) -> None:
-        """Handles a frame of this session. Logs and drops a forged or damaged frame."""
+        """Handles a frame of this session. Logs and drops a forged or damaged frame, and drops a
+        repeated one.
+        """
         try:
-            frame.prove(self._its, self._seals[1])
+            if not self.keys.incoming.open(frame):
+                return
             items = self._items(frame) if frame.head.kind is Kind.DATA else []
         except Damaged as error:
             log.warning("%s: a frame was dropped: %s", self.keys.peer, error)
@@ -350,7 +349,7 @@ class Channel:
         return now + self._rto_s / 2
 
     def hint(self) -> None:
-        """Handles a message without MAC, which says that the other end does not know this session.
+        """Handles a message without tag, which says that the other end does not know this session.
         Since anybody may have sent the message, the next tick pings to find out.
         """
         self._suspect_at = self._suspect_at or time.monotonic()
@@ -385,13 +384,11 @@ class Channel:
         self.admitted.set()
         self._urge()
 
-    def _frame(self, kind: Kind, more: tuple[Any, ...], payload: bytes | memoryview) -> bytes:
-        self._number += 1
+    def _frame(self, kind: Kind, more: tuple[Any, ...], payload: bytes | memoryview) -> bytearray:
         self._ack_due, self._owed = False, 0
-        head = Head(kind, self.keys.session, self.keys.epoch, self._number, self._in.expected, more)
-        return encode(head, payload, self._mine, self._seals[0])
+        return self.keys.outgoing.frame(kind, self._in.expected, more, payload)
 
-    def _give(self, lane: Lane, frame: bytes) -> None:
+    def _give(self, lane: Lane, frame: bytearray) -> None:
         try:
             self._send(lane, frame)
         except Stalled as error:

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.credit import Credit, total
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.transport.base import Lane, Stalled, Transport
+from sparkle_drv.cluster.transport.base import Lane, Message, Stalled, Transport
 from sparkle_drv.cluster.trust.keys import Keys
-from sparkle_drv.cluster.wire.frame import Frame, Head, Kind, encode
+from sparkle_drv.cluster.wire.frame import Frame, Kind, hello
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
 
 log = logging.getLogger("sparkle_drv.cluster")
@@ -112,7 +112,7 @@ class Endpoint:
         try:
             welcome = self._ask(node, number, "hello", caller.hello(), answers, end_s)
             proof, keys = caller.prove(welcome)
-            channel = self._begin(node, keys, is_node=False)
+            channel = self._begin(node, keys)
             try:
                 while not channel.admitted.is_set():
                     if time.monotonic() >= end_s:
@@ -140,14 +140,15 @@ class Endpoint:
                 return _told(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
                 raise Refused(
-                    f"{node}: nobody of that name answers; expected the name in its certificate"
+                    f"{node}: nobody of that name answers; expected the name in its certificate, "
+                    "and one version of sparkle_drv on both"
                 )
 
-    def _begin(self, peer: str, keys: Keys, *, is_node: bool) -> Channel:
+    def _begin(self, peer: str, keys: Keys) -> Channel:
         if not self.credit.admit():
             raise Refused("there is no room for another session")
         channel = Channel(
-            keys, is_node=is_node, send=partial(self.transport.send, peer), credit=self.credit,
+            keys, send=partial(self.transport.send, peer), credit=self.credit,
             urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
         )  # fmt: skip
         with self._lock:
@@ -173,7 +174,7 @@ class Endpoint:
 
     # Frames
 
-    def _received(self, sender: str, data: bytes) -> None:
+    def _received(self, sender: str, data: Message) -> None:
         try:
             frame = Frame(data)
         except Damaged as error:
@@ -200,7 +201,7 @@ class Endpoint:
 
     def _hello(self, to: str, number: bytes, step: str, body: Mapping[str, Any]) -> bytes:
         payload = pack({"step": step, "body": body})
-        frame = encode(Head(Kind.HELLO, number, 0, 0, 0), payload, b"", None)
+        frame = hello(number, payload)
         # a message that is not sent counts as lost, and the caller repeats it
         with contextlib.suppress(Stalled):
             self.transport.send(to, Lane.CONTROL, frame)
@@ -254,7 +255,7 @@ class Endpoint:
                     raise Refused(known[1].ended)
                 known[1].speak()
                 return
-            channel = self._begin(sender, answerer.admit(known[1], body), is_node=True)
+            channel = self._begin(sender, answerer.admit(known[1], body))
             # Remembers the channel: if the proof arrives again, it must not begin a second session
             # with the same keys.
             with self._lock:

@@ -37,7 +37,7 @@ class Process:
     def __init__(
         self, home: str, devices: Sequence[str] | None, *, listen: Sequence[str],
         join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
-        seal_only: bool = False, say: Callable[[str], None] = print,
+        say: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
         self._say, self._home, self._said = say, home, ""
         self._identity = identity.load(home)
@@ -46,7 +46,7 @@ class Process:
         epoch = int.from_bytes(os.urandom(8), "little") >> 1
         self._answerer = _Answers(self._identity, epoch, say)
         self.node = Node(
-            usable(devices), quotas=quotas, trusted=keys, seal_only=seal_only, say=say,
+            usable(devices), quotas=quotas, trusted=keys, say=say,
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)

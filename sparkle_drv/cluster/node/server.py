@@ -48,34 +48,28 @@ class Node:
     `say(line)` is called when a session begins, ends or is refused. `trusted` has hashes of public
     keys (Keys.trusted): only clients with these keys may load kernel images. `renew` makes
     certificates, on a node with the CA. `granted` takes the node's own new certificate from a
-    client with the CA. `seal_only` refuses sessions without encryption.
+    client with the CA.
     """
 
     def __init__(
         self, devices: Sequence[str], *, quotas: Quotas | None = None,
         trusted: Collection[str] = (), renew: Renew | None = None,
-        granted: Granted | None = None, seal_only: bool = False,
-        say: Callable[[str], None] = lambda line: None,
+        granted: Granted | None = None, say: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self.devices = list(devices)
         self.quotas = quotas or Quotas()
         self._trusted, self._renew, self._say = frozenset(trusted), renew, say
-        self._granted, self._seal_only = granted, seal_only
+        self._granted = granted
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
 
     def accept(self, channel: Channel) -> None:
-        """Begins the session of a new channel. Raises Refused if sessions must be sealed and this
-        one is not, or if there are too many sessions.
+        """Begins the session of a new channel. Raises Refused if there are too many
+        sessions.
         """
         with self._lock:
             held, words = len(self._sessions), ""
-            if self._seal_only and not channel.keys.seal:
-                words = (
-                    "expected a sealed session (--seal-only), got a plain one: "
-                    'write "seal": true into hosts.json'
-                )
-            elif held >= self.quotas.sessions:
+            if held >= self.quotas.sessions:
                 words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
             else:
                 self._sessions.add(Session(channel, self))

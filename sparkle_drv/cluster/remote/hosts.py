@@ -20,7 +20,7 @@ from sparkle_drv.errors import DeviceNotFound
 if TYPE_CHECKING:
     from sparkle_drv.cluster.remote.certificate_renewal import Renewing
 
-FORM = '{"NAME": "tls/host:port"} or {"NAME": {"address": "tls/host:port", "seal": true}}'
+FORM = '{"NAME": "tls/host:port"}'
 
 
 class Host(NamedTuple):
@@ -28,7 +28,6 @@ class Host(NamedTuple):
 
     name: str
     address: str
-    seal: bool
 
 
 def look_up(home: str, name: str) -> Host:
@@ -47,23 +46,20 @@ def look_up(home: str, name: str) -> Host:
     if name not in listed:
         there = ", ".join(sorted(listed)) or "none"
         raise DeviceNotFound(f"{name}: {file} lists {there}; add {line} to it")
-    given = listed[name]
-    entry = {"address": given} if isinstance(given, str) else given
-    known = isinstance(entry, dict) and not set(entry) - {"address", "seal"}
-    address, seal = (entry.get("address"), entry.get("seal", False)) if known else (None, False)
-    if not isinstance(address, str) or not isinstance(seal, bool):
-        raise DeviceNotFound(f"{file}: {name}: expected {FORM}, got {json.dumps(given)[:200]}")
+    address = listed[name]
+    if not isinstance(address, str):
+        raise DeviceNotFound(f"{file}: {name}: expected {FORM}, got {json.dumps(address)[:200]}")
     if address.partition("/")[0] not in DIALS:
         raise DeviceNotFound(f"{file}: {name}: expected tls/host:port, got {address[:200]!r}")
-    return Host(name, address, seal)
+    return Host(name, address)
 
 
 class Dialed(NamedTuple):
     """The endpoint of a connection to one address."""
 
     endpoint: Endpoint
-    caller: Callable[[str, bool], Caller]
-    """Makes a handshake with a node of that name, sealed or not."""
+    caller: Callable[[str], Caller]
+    """Makes a handshake with a node of that name."""
     renewing: Renewing | None = None
 
 
@@ -74,6 +70,7 @@ Dial = Callable[[str, str], Dialed]
 def _engine(home: str, address: str) -> Dialed:
     try:
         from sparkle_drv.cluster.remote.certificate_renewal import Renewing
+        from sparkle_drv.cluster.transport import access
         from sparkle_drv.cluster.transport.engine import Engine
         from sparkle_drv.cluster.trust import handshake, identity
     except ImportError as error:
@@ -81,7 +78,7 @@ def _engine(home: str, address: str) -> Dialed:
             f"{address}: devices of other machines need sparkle_drv[cluster]: {error}"
         ) from None
     own = identity.load(home)
-    name = f"{own.name[:40]}-{os.urandom(6).hex()}"
+    name = access.client_endpoint(own.common_name, f"{own.name[:40]}-{os.urandom(6).hex()}")
     folder = own.folder if address.startswith("tls/") else None
     try:
         engine = Engine(name, folder, connect=[address])
@@ -89,9 +86,7 @@ def _engine(home: str, address: str) -> Dialed:
     except ValueError as error:
         raise Refused(f"{Path(home, 'cluster', 'hosts.json')}: {address}: {error}") from None
     renewing = Renewing(own, engine)
-    return Dialed(
-        endpoint, lambda node, seal: handshake.Caller(renewing.own, node, seal), renewing
-    )  # fmt: skip
+    return Dialed(endpoint, lambda node: handshake.Caller(renewing.own, node), renewing)
 
 
 DIALS: dict[str, Dial] = {"tls": _engine, "tcp": _engine}
@@ -127,7 +122,7 @@ def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None
             if shared.dialed is None:
                 shared.dialed = DIALS[host.address.partition("/")[0]](*key)
         there = shared.dialed
-        channel = there.endpoint.connect(host.name, there.caller(host.name, host.seal))
+        channel = there.endpoint.connect(host.name, there.caller(host.name))
     except BaseException:
         _release(key, shared)
         raise

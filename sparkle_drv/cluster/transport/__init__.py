@@ -7,6 +7,7 @@ Zenoh, and Air inside one process.
     senders.py   the threads that send; the time limit of a message
     presence.py  which endpoints are alive, by Zenoh's liveliness tokens
     config.py    endpoints as text; Zenoh's settings, which measurements chose
+    access.py    who may send, receive and see which messages, by the certificate
     links.py     Zenoh's log lines about links that a node refuses
     probe.py     why an address does not answer
 

@@ -24,6 +24,7 @@ from functools import partial
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.base import (
     Lane,
+    Message,
     Receive,
     Seen,
     Transport,
@@ -143,7 +144,7 @@ class Air:
                     end.watched[name] = alive
                     self._put(0.0, Lane.CONTROL, partial(self._tell, end, name, alive))
 
-    def _send(self, source: _End, to: str, lane: Lane, message: bytes) -> None:
+    def _send(self, source: _End, to: str, lane: Lane, message: Message) -> None:
         with self._lock:
             if source.gone or source.cut:
                 return
@@ -212,13 +213,13 @@ class Air:
                 end.kept.append(action)
             return end.stopped
 
-    def _leave(self, source: _End, to: str, message: bytes) -> None:
+    def _leave(self, source: _End, to: str, message: Message) -> None:
         if not self._held(source, partial(self._leave, source, to, message)) and not (
             source.cut or source.lost or source.gone
         ):
             self._arrive(source.name, to, message)
 
-    def _arrive(self, sender: str, to: str, message: bytes) -> None:
+    def _arrive(self, sender: str, to: str, message: Message) -> None:
         end = self._ends.get(to)
         if end is None or end.cut or end.lost:
             return
@@ -262,7 +263,7 @@ class _End:
         with self._air._lock:
             self.watched.pop(name, None)
 
-    def send(self, to: str, lane: Lane, message: bytes) -> None:
+    def send(self, to: str, lane: Lane, message: Message) -> None:
         check_message(message)
         self._air._send(self, to, lane, message)
 

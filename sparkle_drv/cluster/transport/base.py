@@ -1,7 +1,7 @@
 """The protocol of transports, which carry messages between endpoints.
 
-A transport may lose, repeat, reorder and delay messages. A message never arrives altered: TLS
-detects a change, and channel/ also checks a MAC. An endpoint's name is text without "/": a node's
+A transport may lose, repeat, reorder and delay messages, and others may forge and read them: the
+channel encrypts and verifies each message. An endpoint's name is text without "/": a node's
 name, or a client's name with a random suffix.
 """
 
@@ -14,6 +14,7 @@ from typing import Protocol
 MOST_NBYTES = 1 << 20
 """Bytes of one message at most; a longer one raises ValueError before anything is sent."""
 
+Message = bytes | bytearray
 
 MOST_NAME = 64
 """Characters of a name at most."""
@@ -29,7 +30,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_message(message: bytes) -> None:
+def check_message(message: Message) -> None:
     """Raises ValueError for a message that is too long."""
     if len(message) > MOST_NBYTES:
         raise ValueError(f"message: expected at most {MOST_NBYTES} bytes, got {len(message)}")
@@ -48,7 +49,7 @@ class Stalled(Exception):
     """
 
 
-Receive = Callable[[str, bytes], None]
+Receive = Callable[[str, Message], None]
 """receive(sender, message), from any thread; `sender` is the message's unverified claim. It must
 not block or raise."""
 
@@ -73,7 +74,7 @@ class Transport(Protocol):
     def unwatch(self, name: str) -> None:
         """Stops reports to `seen` about an endpoint."""
 
-    def send(self, to: str, lane: Lane, message: bytes) -> None:
+    def send(self, to: str, lane: Lane, message: Message) -> None:
         """Sends one message to the endpoint named `to`. If the link accepts no message within a
         few seconds, raises Stalled. A message to an endpoint that is not alive is lost.
         """

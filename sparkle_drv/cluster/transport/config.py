@@ -1,7 +1,7 @@
 """Endpoints as text, and Zenoh's settings, which measurements chose.
 
-A node routes and listens; a client does not listen. Multicast discovery is off. Only Zenoh keys of
-this package (KEYS) are served. All links except those of the loopback interface use mutual TLS.
+A node routes and listens; a client does not listen. Multicast discovery is off. access.py decides
+which keys are served. All links except those of the loopback interface use mutual TLS.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sparkle_drv.cluster.transport import access
 from sparkle_drv.cluster.transport.base import MOST_NBYTES
 
-KEYS = "sparkle/**"
-"""The Zenoh key expression of all messages and tokens of this package."""
 PORT = 7447
 """Default port of a node."""
 LEASE_MS = 2000
@@ -137,7 +136,7 @@ def settings(
         },
         "timestamping": {"enabled": False},
         "adminspace": {"enabled": False},
-        "access_control": _access(),
+        "access_control": access.rules(node),
         "transport": {
             "unicast": {"open_timeout": OPEN_MS, "accept_timeout": OPEN_MS},
             "link": link,
@@ -164,27 +163,4 @@ def _tls(folder: Path | None, node: bool) -> dict[str, Any]:
         "close_link_on_expiration": True,
         "so_sndbuf": SNDBUF,
         "so_rcvbuf": RCVBUF,
-    }
-
-
-def _access() -> dict[str, Any]:
-    """Returns Zenoh's access rules: messages, subscriptions and liveliness tokens are allowed.
-
-    They are allowed on every link in both directions, but only under this package's Zenoh keys
-    (KEYS). Everything else is denied, such as Zenoh's queries.
-    """
-    liveliness = ["liveliness_token", "liveliness_query", "declare_liveliness_subscriber"]
-    rule = {
-        "id": "ours",
-        "messages": ["put", "declare_subscriber", *liveliness],
-        "flows": ["ingress", "egress"],
-        "permission": "allow",
-        "key_exprs": [KEYS],
-    }
-    return {
-        "enabled": True,
-        "default_permission": "deny",
-        "rules": [rule],
-        "subjects": [{"id": "all"}],
-        "policies": [{"rules": ["ours"], "subjects": ["all"]}],
     }

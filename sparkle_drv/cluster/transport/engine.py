@@ -1,8 +1,8 @@
 """The transport over Zenoh: key expressions, liveliness tokens, renewal of certificates.
 
-A message is a put to `sparkle/<to>/<from>/<lane>`. Zenoh's queries are not used, since a failed
-query looks like an empty answer. An endpoint is alive while its token
-`sparkle/alive/<name>/<session>` exists.
+A message is a put to `sparkle/<role>/<to>/<from>/<lane>`. Zenoh's queries are not used, since a
+failed query looks like an empty answer. An endpoint is alive while its token
+`sparkle/alive/<role>/<name>/<session>` exists.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.transport import config, probe
+from sparkle_drv.cluster.transport import access, config, probe
 from sparkle_drv.cluster.transport.base import (
     Lane,
+    Message,
     Receive,
     Seen,
     Stalled,
@@ -126,11 +127,12 @@ class Engine:
                 if watched is not None:
                     _bounded(watched.undeclare)
 
-    def send(self, to: str, lane: Lane, message: bytes) -> None:
+    def send(self, to: str, lane: Lane, message: Message) -> None:
         check_message(message)
         if self._closed:
             raise Stalled("the endpoint is closed")
-        self._senders.send(f"sparkle/{check_name(to)}/{self.name}/{lane.value}", lane, message)
+        key = access.message_key(check_name(to), self.name, lane.value)
+        self._senders.send(key, lane, message)
 
     def close(self) -> None:
         with self._lock:
@@ -170,7 +172,7 @@ class Engine:
         A message could arrive too late: Zenoh handles messages and tokens in different threads.
         Only tokens arrive in the order in which they were declared.
         """
-        session, key = self._session, f"sparkle/alive/{self.name}/{RENEWS}"
+        session, key = self._session, access.token_key(self.name, RENEWS)
         if session is not None:  # the session is None if the last renewal could not open a session
             _bounded(lambda: self._declared.append(session.liveliness().declare_token(key)))
 
@@ -215,7 +217,7 @@ class Engine:
             self._look(session, self._token(session))
 
     def _token(self, session: zenoh.Session) -> str:
-        return f"sparkle/alive/{self.name}/{session.zid()}"
+        return access.token_key(self.name, str(session.zid()))
 
     def _declare(self, session: zenoh.Session) -> None:
         """Declares the subscribers of this endpoint's messages and its liveliness token.
@@ -225,7 +227,8 @@ class Engine:
         """
         keep = self._declared.append
         for lane in Lane:
-            keep(session.declare_subscriber(f"sparkle/{self.name}/*/{lane.value}", self._on_put))
+            key = access.message_key(self.name, "*", lane.value)
+            keep(session.declare_subscriber(key, self._on_put))
         for name in self._presence.names():
             self._watch(session, name)
         keep(session.liveliness().declare_token(self._token(session)))
@@ -256,11 +259,11 @@ class Engine:
         self._watched[name] = _tokens(session, name, self._presence.token)
 
     def _on_put(self, sample: zenoh.Sample) -> None:
-        sender = str(sample.key_expr).split("/")[2]
+        sender = str(sample.key_expr).split("/")[-2]
         if not self._closed:
             self._receive(sender, sample.payload.to_bytes())
 
-    def _put(self, key: str, lane: Lane, message: bytes) -> None:
+    def _put(self, key: str, lane: Lane, message: Message) -> None:
         import zenoh
 
         session, urgent = self._session, lane is Lane.CONTROL
@@ -321,7 +324,7 @@ def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]
     def on_sample(sample: zenoh.Sample) -> None:
         told(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
 
-    key = f"sparkle/alive/{name}/*"
+    key = access.token_key(name, "*")
     return session.liveliness().declare_subscriber(key, on_sample, history=True)
 
 

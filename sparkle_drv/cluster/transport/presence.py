@@ -51,7 +51,7 @@ class Presence:
 
         `key` is the token's key expression, which has the endpoint's name and Zenoh session.
         """
-        _, _, name, session = key.split("/")
+        *_, name, session = key.split("/")
         if session == RENEWS:
             if there:
                 self.hold(name)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sparkle_drv.cluster.transport.base import Lane, Stalled
+from sparkle_drv.cluster.transport.base import Lane, Message, Stalled
 
 WATCHDOG_S = 4.0
 """Seconds after which the sending of a message counts as stalled."""
@@ -23,7 +23,7 @@ SLOW_S = 0.05
 ROOM = 1024
 """Control messages that may wait for the thread."""
 
-Put = Callable[[str, Lane, bytes], None]
+Put = Callable[[str, Lane, Message], None]
 
 
 class Senders:
@@ -34,14 +34,14 @@ class Senders:
         self._bulk = threading.Lock()
         self._began = 0.0
         """When the sending of the current bulk message began; 0 if there is none."""
-        self._waiting: list[tuple[str, bytes]] = []
+        self._waiting: list[tuple[str, Message]] = []
         self._changed = threading.Condition()
         self._ended = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="send-control", daemon=True).start()
 
-    def send(self, key: str, lane: Lane, message: bytes) -> None:
+    def send(self, key: str, lane: Lane, message: Message) -> None:
         """Sends a message.
 
         Raises Stalled if a bulk message, this one or an earlier one, takes too long to send: longer
@@ -71,7 +71,7 @@ class Senders:
             self._waiting.clear()
             self._changed.notify_all()
 
-    def _put_bulk(self, key: str, message: bytes, patience_s: float) -> None:
+    def _put_bulk(self, key: str, message: Message, patience_s: float) -> None:
         if not self._bulk.acquire(timeout=patience_s):
             raise Stalled(
                 f"expected room for a message in the link within {self._watchdog_s:g} s, got none"

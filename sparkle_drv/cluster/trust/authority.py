@@ -6,6 +6,7 @@ ever signed. Revocation and renewal read these certificates.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import access
 
 from . import certificates, files, requests, revocation
 from .certificates import Subject
@@ -115,6 +117,31 @@ class Authority:
         self.revoked.add(frozenset(map(certificates.key_hash, keys)), self._key)
         return [of for of, _ in found]
 
+    def _common_name(self, of: Subject) -> str:
+        """Returns the common name that access rules use. Each client has one of its own while any
+        of its certificates is valid. Raises ValueError if others have all common names.
+        """
+        if of.role != "client":
+            return of.role
+        owners = {
+            certificates.common_name(made): known.name
+            for known, made in self.issued()
+            if known.role == "client" and made.not_valid_after_utc >= certificates.now()
+        }
+        # Starts at a hash of the name, so that a CA whose records are lost chooses the same ones.
+        first = hashlib.sha256(of.name.encode()).digest()[0] % len(access.CLIENTS)
+        ordered = access.CLIENTS[first:] + access.CLIENTS[:first]
+        for name in ordered:
+            if owners.get(name) == of.name:
+                return name
+        for name in ordered:
+            if name not in owners:
+                return name
+        raise ValueError(
+            f"client: expected at most {len(access.CLIENTS)} clients with valid certificates, got "
+            "one more: wait until certificates expire"
+        )
+
     def _certificate(
         self, of: Subject, key: ec.EllipticCurvePublicKey, days: float
     ) -> x509.Certificate:
@@ -128,7 +155,7 @@ class Authority:
             uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
         issuer = certificates.of_p256(self.certificate.public_key())
         return (
-            _builder(requests.common_name(of.name), key)
+            _builder(requests.common_name(self._common_name(of)), key)
             .issuer_name(self.certificate.subject)
             .not_valid_before(start - EARLY)
             .not_valid_after(end)

@@ -7,7 +7,7 @@
 Each end signs its role and the hash of all that both ends have said so far, including both
 certificates. Thus no signature can be reused in another handshake, for another peer, or in the
 other direction. Fresh X25519 shares make the session's keys, so a certificate's key that leaks
-later reveals no old session. The MAC of the first frame proves that the other end has the session's
+later reveals no old session. The tag of the first frame proves that the other end has the session's
 keys.
 
 This module neither waits nor sends; channel/ does.
@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sparkle_drv import assets
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.wire.seal import Opener, Sealer
 from sparkle_drv.version import VERSION
 
 from . import certificates, messages
@@ -37,7 +38,7 @@ from .identity import Identity
 from .keys import Keys
 from .messages import Field
 
-PROTOCOL = 1
+PROTOCOL = 2
 _LABEL = f"sparkle handshake {PROTOCOL} ".encode()
 _BOTH = {
     "protocol": Field(int, 0, 1 << 31),
@@ -48,7 +49,7 @@ _BOTH = {
     "nonce": Field(bytes, 32, 32),
     "clock": Field(int, 0, certificates.MOST_CLOCK),
 }
-HELLO = {**_BOTH, "node": Field(str, 1, 63), "seal": Field(bool)}
+HELLO = {**_BOTH, "node": Field(str, 1, 63)}
 _SIGNATURE = Field(bytes, 8, 72)  # ECDSA over P-256, as DER
 _SESSION = Field(bytes, 16, 16)
 WELCOME = {
@@ -72,12 +73,13 @@ class Caller:
     node. `messages.refusal` turns the exception into a message for the node.
     """
 
-    def __init__(self, identity: Identity, node: str, seal: bool = False) -> None:
+    def __init__(self, identity: Identity, node: str) -> None:
         """Prepares a handshake with `node`. Raises ValueError if `node` is not a valid name."""
         certificates.subject("node", node)
-        self._identity, self._node, self._seal = identity, node, seal
+        self._identity, self._node = identity, node
+        self._proven: tuple[object, dict[str, Any], Keys] | None = None
         self._share = x25519.X25519PrivateKey.generate()
-        self._hello = {**_own(identity, self._share), "node": node, "seal": seal}
+        self._hello = {**_own(identity, self._share), "node": node}
 
     def hello(self) -> dict[str, Any]:
         """Returns the hello message. Each call returns the same message, so that it can be sent
@@ -86,8 +88,15 @@ class Caller:
         return dict(self._hello)
 
     def prove(self, welcome: object) -> tuple[dict[str, Any], Keys]:
-        """Checks the node's message `welcome`. Returns the proof message and the session's keys."""
+        """Checks the node's message `welcome`. Returns the proof message and the session's keys: if
+        the same message comes again, the same objects. A second copy of the keys would use their
+        nonces again.
+        """
+        if self._proven is not None and self._proven[0] == welcome:
+            return self._proven[1:]
         whose = f"node {self._node}"
+        if self._proven is not None:
+            raise Refused(f"{whose}: expected one welcome of a handshake, got another one")
         said = _checked(welcome, WELCOME, whose, self._identity)
         subject, key = _certified(said, whose, self._identity)
         if subject.role != "node":
@@ -97,13 +106,15 @@ class Caller:
         transcript = _hash(self._hello, {k: v for k, v in said.items() if k != "signature"})
         _verify(key, said["signature"], b"node", transcript, whose)
         whole = _hash(self._hello, said)
+        session, epoch = said["session"], said["epoch"]
+        to_node, to_client = _derived(self._share, said["share"], whole, whose)
         keys = Keys(
-            said["session"], said["epoch"], *_derived(self._share, said["share"], whole, whose),
-            self._seal, subject.name, certificates.key_hash(key).hex(), subject.role,
+            session, epoch, Sealer(to_node, session, epoch), Opener(to_client),
+            subject.name, certificates.key_hash(key).hex(), subject.role,
         )  # fmt: skip
-        return {
-            "session": keys.session, "signature": _sign(self._identity, b"client", whole)
-        }, keys  # fmt: skip
+        proof = {"session": keys.session, "signature": _sign(self._identity, b"client", whole)}
+        self._proven = welcome, proof, keys
+        return proof, keys
 
 
 class Answerer:
@@ -135,15 +146,14 @@ class Answerer:
                 f"caller: expected the certificate of a {' or '.join(self._callers)}, got that of "
                 f"{subject}"
             )
-        share = x25519.X25519PrivateKey.generate()
-        answer = {
-            **_own(mine, share), "session": secrets.token_bytes(16), "epoch": self._epoch
-        }  # fmt: skip
+        share, session = x25519.X25519PrivateKey.generate(), secrets.token_bytes(16)
+        answer = {**_own(mine, share), "session": session, "epoch": self._epoch}
         answer["signature"] = _sign(mine, b"node", _hash(said, answer))
         whole = _hash(said, answer)
+        to_node, to_client = _derived(share, said["share"], whole, "caller")
         keys = Keys(
-            answer["session"], self._epoch, *_derived(share, said["share"], whole, "caller"),
-            said["seal"], subject.name, certificates.key_hash(key).hex(), subject.role,
+            session, self._epoch, Sealer(to_client, session, self._epoch), Opener(to_node),
+            subject.name, certificates.key_hash(key).hex(), subject.role,
         )  # fmt: skip
         return answer, Pending(keys, subject, key, whole)
 

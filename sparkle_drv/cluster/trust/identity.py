@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import access
 
 from . import certificates, files, requests
 from .certificates import Subject
@@ -40,6 +41,13 @@ class Identity:
         return self.subject.name
 
     @property
+    def common_name(self) -> str:
+        """The certificate's common name, by which nodes know what it may do
+        (transport/access.py).
+        """
+        return certificates.common_name(self.certificate)
+
+    @property
     def role(self) -> str:
         return self.subject.role
 
@@ -65,6 +73,11 @@ def load(home: str) -> Identity:
     certificates.timely(found.ca, authentic, "set the clock, or make a new CA in another folder")
     own = str(found.folder / files.CERTIFICATE)
     certificates.timely(found.certificate, own, f"set the clock, or {_NEW}")
+    if found.common_name not in (access.CLIENTS if found.role == "client" else [found.role]):
+        raise Refused(
+            f"{own}: expected a certificate with a common name of this version of sparkle_drv, "
+            f"got {found.common_name!r}: {_NEW}"
+        )
     found.revoked.check(found.key.public_key(), own)
     return found
 

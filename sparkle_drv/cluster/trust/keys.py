@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkle_drv.cluster.wire.seal import Opener, Sealer
+
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of one session; both ends have the same."""
+    """One end's keys of one session, and the other end's identity."""
 
     session: bytes
     """The session's number, 16 random bytes, which every frame names."""
     epoch: int
     """A number of the node's process, new after each start."""
-    to_node: bytes
-    """MAC key of the client's frames, 32 bytes."""
-    to_client: bytes
-    """MAC key of the node's frames, 32 bytes."""
-    seal: bool = False
-    """Are payloads also encrypted, by AES-256-GCM with keys derived from these?"""
+    outgoing: Sealer
+    """Encrypts this end's frames."""
+    incoming: Opener
+    """Verifies and decrypts the other end's frames."""
     peer: str = ""
     """The other end's name, from its certificate."""
     trusted: str = ""

@@ -1,23 +1,19 @@
-"""Frames: "SPK1", the head's size, the head, its MAC, the payload.
+"""Frames: "SPK2", the head's size, the head, the payload, and in a session the tag.
 
-The head is a msgpack array: kind, session, epoch, number, ack, then fields that the kind adds. The
-MAC is HMAC-SHA-256 (RFC 2104), cut to 16 bytes, over head and payload. The MAC of a chunk, whose
-payload is bulk, covers the head alone. A sealed session encrypts payloads by AES-256-GCM, with the
-head as associated data.
+The head is a msgpack array: kind, session, epoch, number, ack, then fields that the kind adds. A
+session encrypts every payload by AES-256-GCM; the tag authenticates all bytes of the frame. Heads
+are readable on the way. Only a HELLO, which is sent before the session has keys, has no tag.
 """
 
 from __future__ import annotations
 
 import enum
-import hashlib
-import hmac
 import struct
 from typing import Any, NamedTuple
 
 from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
 
-MAGIC = b"SPK1"
-MAC_NBYTES = 16
+MAGIC = b"SPK2"
 MOST_HEAD = 512  # bytes
 MOST_NUMBER = 2**63 - 1
 _PREFIX = struct.Struct("<4sI")
@@ -54,77 +50,42 @@ class Head(NamedTuple):
     session: bytes
     epoch: int
     number: int
-    """Counts the frames of one end: it makes a sealed payload's nonce."""
-    """Counts the frames of one end; it is the nonce of a sealed payload."""
+    """Counts the frames of one end, chunks apart from all others."""
     ack: int
     more: tuple[Any, ...] = ()
 
 
-class Seal:
-    """Encrypts and decrypts the payloads of one direction by AES-256-GCM."""
-
-    def __init__(self, key: bytes) -> None:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        self._cipher = AESGCM(hashlib.sha256(b"seal" + key).digest())
-
-    def close(self, number: int, head: bytes, payload: bytes) -> bytes:
-        sealed: bytes = self._cipher.encrypt(struct.pack("<4xQ", number), payload, head)
-        return sealed
-
-    def open(self, number: int, head: bytes, payload: bytes) -> bytes:
-        try:
-            opened: bytes = self._cipher.decrypt(struct.pack("<4xQ", number), payload, head)
-        except Exception:  # InvalidTag, or another exception for a short payload
-            raise Damaged("expected a payload encrypted by this session, got another") from None
-        return opened
+def hello(session: bytes, payload: bytes) -> bytes:
+    """Returns a HELLO frame. `session` is the number of the handshake, 16 bytes."""
+    return opening(Head(Kind.HELLO, session, 0, 0, 0)) + payload
 
 
-def encode(head: Head, payload: bytes | memoryview, key: bytes, seal: Seal | None) -> bytes:
-    """Returns a frame as bytes. `key` is b"" for a HELLO, which has no MAC."""
+def opening(head: Head) -> bytes:
+    """Returns the bytes of a frame before its payload."""
     raw = pack([int(head.kind), *head[1:5], *head.more])
-    if seal is not None and len(payload):
-        payload = seal.close(head.number, raw, bytes(payload))
-    prefix = _PREFIX.pack(MAGIC, len(raw))
-    mac = _mac(head.kind, raw, payload, key) if key else bytes(MAC_NBYTES)
-    return b"".join((prefix, raw, mac, payload))
-
-
-def _mac(kind: Kind, raw: bytes, payload: bytes | memoryview, key: bytes) -> bytes:
-    covered = raw if kind is Kind.CHUNK else raw + bytes(payload)
-    return hmac.digest(key, covered, "sha256")[:MAC_NBYTES]
+    return _PREFIX.pack(MAGIC, len(raw)) + raw
 
 
 class Frame:
-    """A received frame. `prove` must verify its head before use."""
+    """A received frame. `Opener.open` must verify it before use."""
 
-    __slots__ = ("_mac", "_raw", "head", "payload")
+    __slots__ = ("head", "opening", "payload")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         """Parses a frame. Raises Damaged if the bytes are not a frame."""
-        if len(data) < _PREFIX.size + MAC_NBYTES:
-            raise Damaged(
-                f"frame: expected at least {_PREFIX.size + MAC_NBYTES} bytes, got {len(data)}"
-            )
+        if len(data) < _PREFIX.size:
+            raise Damaged(f"frame: expected at least {_PREFIX.size} bytes, got {len(data)}")
         magic, nbytes = _PREFIX.unpack_from(data)
         if magic != MAGIC:
             raise Damaged(f"expected a frame that begins with {MAGIC!r}, got {magic!r}")
-        begin = _PREFIX.size + nbytes + MAC_NBYTES
+        begin = _PREFIX.size + nbytes
         if nbytes > MOST_HEAD or begin > len(data):
             raise Damaged(f"expected a head within {len(data)} bytes, got one of {nbytes}")
-        self._raw = data[_PREFIX.size : _PREFIX.size + nbytes]
-        self._mac = data[_PREFIX.size + nbytes : begin]
+        self.opening = bytes(data[:begin])
+        """Prefix and head, which the tag authenticates together with the payload."""
         self.payload: bytes | memoryview = memoryview(data)[begin:]
-        self.head = _head(unpack(self._raw, MOST_HEAD))
-
-    def prove(self, key: bytes, seal: Seal | None) -> None:
-        """Verifies that the sender has the key, and decrypts a sealed payload. Raises Damaged for a
-        wrong MAC, or for a payload that cannot be decrypted.
-        """
-        if not hmac.compare_digest(self._mac, _mac(self.head.kind, self._raw, self.payload, key)):
-            raise Damaged("expected a MAC that fits, got a forged or damaged frame")
-        if seal is not None and len(self.payload):
-            self.payload = seal.open(self.head.number, self._raw, bytes(self.payload))
+        """In a session: encrypted, and the tag, until `Opener.open` decrypts it."""
+        self.head = _head(unpack(self.opening[_PREFIX.size :], MOST_HEAD))
 
 
 def _head(value: Any) -> Head:

@@ -19,7 +19,8 @@ from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.channel.stream import WINDOW
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
-from sparkle_drv.cluster.wire.frame import Head, Kind, encode
+from sparkle_drv.cluster.wire.frame import Kind, hello
+from sparkle_drv.cluster.wire.seal import Sealer
 from sparkle_drv.cluster.wire.values import pack
 
 
@@ -88,10 +89,7 @@ def test_a_peer_is_watched_as_long_as_it_has_a_session():
 
 def test_a_forged_word_of_a_restart_ends_nothing():
     with wired() as wire:
-        forged = encode(
-            Head(Kind.HELLO, wire.channel.keys.session, 0, 0, 0),
-            pack({"step": "unknown", "body": {}}), b"", None,
-        )  # fmt: skip
+        forged = hello(wire.channel.keys.session, pack({"step": "unknown", "body": {}}))
         for _ in range(8):
             wire.client._received("somebody", forged)
             time.sleep(0.05)
@@ -110,8 +108,8 @@ def test_forged_and_replayed_frames_change_nothing():
         assert wire.until(lambda: wire.got)
         for frame in sent * 3:
             wire.node._received("client", frame)
-        head = Head(Kind.END, wire.channel.keys.session, wire.channel.keys.epoch, 99, 0)
-        wire.node._received("client", encode(head, b"forged", os.urandom(32), None))
+        forger = Sealer(os.urandom(32), wire.channel.keys.session, wire.channel.keys.epoch)
+        wire.node._received("client", forger.frame(Kind.END, 0, (), b"forged"))
         wire.channel.post("twice")
         assert wire.until(lambda: len(wire.got) == 2)
         assert wire.got == ["once", "twice"]

@@ -1,85 +1,28 @@
-"""Frames that are damaged, forged or replayed do not count, and sealed payloads cannot be read.
+"""Bytes of a stranger that are no frame, no value or no request are refused by a typed error.
 
-When this fails, an attacker on the network changes or reads what a session sends.
+When this fails, a stranger's message ends a node or a client. `test_seal.py` has forged frames.
 """
 
 from __future__ import annotations
 
-import os
-import random
-
 import pytest
 
-from sparkle_drv.cluster.wire.frame import MOST_HEAD, Frame, Head, Kind, Seal, encode
+from sparkle_drv.cluster.wire.frame import MOST_HEAD, Frame
 from sparkle_drv.cluster.wire.requests import NEWS, REQUESTS, parse_item, request
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
 
-KEY = bytes(range(32))
 SESSION = b"s" * 16
-HEADS = [
-    Head(Kind.DATA, SESSION, 7, 1, 0, (3,)),
-    Head(Kind.ACK, SESSION, 7, 2, 5),
-    Head(Kind.CHUNK, SESSION, 7, 3, 5, (9, 4)),
-    Head(Kind.GRANT, SESSION, 7, 4, 5, (9, -1, [1, 2])),
-    Head(Kind.END, SESSION, 7, 5, 5),
-]
-
-
-@pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.kind.name)
-def test_a_frame_comes_back(head, sealed):
-    seal = Seal(KEY) if sealed else None
-    data = encode(head, b"payload", KEY, seal)
-    assert (b"payload" in data) is not sealed
-    frame = Frame(data)
-    frame.prove(KEY, seal)
-    assert frame.head == head
-    assert bytes(frame.payload) == b"payload"
-
-
-@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.kind.name)
-def test_a_forged_frame_is_refused(head):
-    data = encode(head, b"payload", os.urandom(32), None)
-    with pytest.raises(Damaged, match="MAC"):
-        Frame(data).prove(KEY, None)
-
-
-def test_every_byte_of_a_control_frame_counts():
-    data = encode(HEADS[0], b"payload", KEY, None)
-    for at in range(len(data)):
-        for bit in (1, 0x80):
-            changed = bytearray(data)
-            changed[at] ^= bit
-            with pytest.raises(Damaged):
-                Frame(bytes(changed)).prove(KEY, None)
-
-
-def test_of_a_chunk_the_head_counts_and_sealed_the_payload_too():
-    data = bytearray(encode(HEADS[2], b"payload", KEY, None))
-    data[-1] ^= 1
-    Frame(bytes(data)).prove(KEY, None)  # TLS answers for payloads of one hop, sealing for more
-    data = bytearray(encode(HEADS[2], b"payload", KEY, Seal(KEY)))
-    data[-1] ^= 1
-    with pytest.raises(Damaged, match="encrypted by this session"):
-        Frame(bytes(data)).prove(KEY, Seal(KEY))
-
-
-def test_a_sealed_payload_fits_its_own_head_alone():
-    one, two = (encode(head, b"payload", KEY, Seal(KEY)) for head in HEADS[:2])
-    payload = len(b"payload") + 16
-    with pytest.raises(Damaged):
-        Frame(one[:-payload] + two[-payload:]).prove(KEY, Seal(KEY))
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (b"", "at least"),
-        (b"SPK1", "at least"),
-        (b"HTTP" + bytes(40), "SPK1"),
-        (b"SPK1" + (MOST_HEAD + 1).to_bytes(4, "little") + bytes(2000), "expected a head within"),
-        (b"SPK1" + (200).to_bytes(4, "little") + bytes(40), "expected a head within"),
-        (b"SPK1" + (1).to_bytes(4, "little") + b"\xc1" + bytes(16), "msgpack"),
+        (b"SPK2", "at least"),
+        (b"HTTP" + bytes(40), "SPK2"),
+        (b"SPK2" + (MOST_HEAD + 1).to_bytes(4, "little") + bytes(2000), "expected a head within"),
+        (b"SPK2" + (200).to_bytes(4, "little") + bytes(40), "expected a head within"),
+        (b"SPK2" + (1).to_bytes(4, "little") + b"\xc1" + bytes(16), "msgpack"),
     ],
 )
 def test_what_is_no_frame(data, said):
@@ -111,22 +54,7 @@ def test_what_is_no_frame(data, said):
 def test_heads_that_are_none(head):
     raw = pack(head)
     with pytest.raises(Damaged):
-        Frame(b"SPK1" + len(raw).to_bytes(4, "little") + raw + bytes(16))
-
-
-def test_mutated_frames_are_damaged_and_nothing_else():
-    chance = random.Random(5)
-    frames = [encode(head, pack([{"do": "bye", "re": 1}]), KEY, None) for head in HEADS]
-    for _ in range(4000):
-        data = bytearray(chance.choice(frames))
-        for _ in range(chance.randint(1, 4)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        data = data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data
-        try:
-            Frame(bytes(data)).prove(KEY, None)
-        except Damaged:
-            continue
-        assert bytes(data) in frames or data[4:8] == frames[2][4:8]  # a chunk's payload
+        Frame(b"SPK2" + len(raw).to_bytes(4, "little") + raw + bytes(16))
 
 
 def test_values_have_limits():

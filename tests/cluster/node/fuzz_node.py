@@ -307,7 +307,7 @@ def recorded(air):
     at = client.alloc(1 << 18)
     client.write(1, 1, at, bytes(1 << 18), transfer=3)
     client.wait(1, 1)
-    client.endpoint._hello(NODE, bytes(16), "hello", {"nonce": bytes(16), "seal": False})
+    client.endpoint._hello(NODE, bytes(16), "hello", {"nonce": bytes(16)})
     client.endpoint._hello(NODE, bytes(16), "proof", {"ready": True})
     client.close()
     return frames

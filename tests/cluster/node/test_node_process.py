@@ -19,6 +19,7 @@ from cluster_kit import Answer, Raw
 
 from sparkle_drv.cluster.node.process import Process
 from sparkle_drv.cluster.refused import Refused
+from sparkle_drv.cluster.transport import access
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, identity
 from sparkle_drv.cluster.trust.handshake import Caller
@@ -71,12 +72,11 @@ class Running:
         return self.process.returncode, said, errors
 
 
-def client(home, port, seal=False):
+def client(home, port):
     own = identity.load(home)
-    engine = Engine(
-        f"{own.name}-{os.urandom(4).hex()}", own.folder, connect=[f"tls/127.0.0.1:{port}"]
-    )
-    return Raw(transport=engine, caller=Caller(own, "box1", seal))
+    name = access.client_endpoint(own.common_name, f"{own.name}-{os.urandom(4).hex()}")
+    engine = Engine(name, own.folder, connect=[f"tls/127.0.0.1:{port}"])
+    return Raw(transport=engine, caller=Caller(own, "box1"))
 
 
 def test_a_node_lends_says_so_and_ends_well(homes):
@@ -85,7 +85,7 @@ def test_a_node_lends_says_so_and_ends_well(homes):
     node = Running(box, "--devices", "cpu", "--quota", "queues=3", "--trust-code", str(cert))
     try:
         assert node.line() == f"box1: lends cpu at tls/127.0.0.1:{node.port}"
-        one = client(alice, node.port, seal=True)
+        one = client(alice, node.port)
         assert one.open()["most"]["queues"] == 3
         assert node.line() == "alice: begins"
         one.ask("queue", queue=1, timing=False)
@@ -111,19 +111,6 @@ def test_a_node_lends_says_so_and_ends_well(homes):
         one.until(lambda: one.ended, "the end")
         assert one.ended == "the node ends"
         one.close()
-    finally:
-        node.process.kill()
-
-
-def test_sessions_in_plain_are_refused_where_only_sealed_ones_may_be(homes):
-    box, alice, _ = homes
-    node = Running(box, "--devices", "cpu", "--seal-only")
-    try:
-        node.line()
-        with pytest.raises(Refused, match="expected a sealed session"):
-            client(alice, node.port)
-        assert "refused: expected a sealed session" in node.line()
-        assert node.ended(signal.SIGINT)[0] == 0
     finally:
         node.process.kill()
 

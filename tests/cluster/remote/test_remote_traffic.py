@@ -189,14 +189,6 @@ def test_times_of_a_timing_queue(box):
         assert box.timestamp() is not None
 
 
-def test_a_sealed_session(tmp_path):
-    entry = {"seal": True}
-    with remote_kit.remote(tmp_path, "cpu:c0", entry=entry), sp.open("box1/cpu:c0") as device:
-        assert device._backend._session.channel.keys.seal
-        with device.array(np.arange(20000)) as x:
-            assert (x.numpy() == np.arange(20000)).all()
-
-
 def test_100_launches_and_one_wait_take_one_round_trip(tmp_path):
     """At most one and a half, on a wire that takes 0.1 s there and back."""
     air = Air(0, delay_s=(0.05, 0.05))

@@ -60,7 +60,7 @@ class Site:
     def at(self, home=None, **hosts):
         """SPARKLE_HOME is that client's, whose hosts.json has these nodes (Node or address)."""
         home = home or self.ca
-        listed = {k: v if isinstance(v, (str, dict)) else v.address for k, v in hosts.items()}
+        listed = {k: v if isinstance(v, str) else v.address for k, v in hosts.items()}
         file = home / "cluster" / "hosts.json"
         text = file.read_text() if file.exists() else "{}"
         file.write_text(json.dumps(listed))

@@ -1,4 +1,4 @@
-"""Options of `sparkle node`: code of a client, quotas, sealed sessions, nodes that join.
+"""Options of `sparkle node`: code of a client, quotas, nodes that join.
 
 When this fails, an option of `sparkle node` grants more than it says.
 """
@@ -52,26 +52,23 @@ def test_code_of_one_that_is_not(site, lent, mark):
         device.default_queue.submit(sp.Commands()).wait()
 
 
-def test_quotas_and_sealed_sessions(site, box1):
-    only = ("--quota", "memory=1M,queues=2", "--quota", "sessions=2", "--seal-only")
-    with Node(box1, *only) as node:
-        with site.at(box1=node), pytest.raises(sp.DeviceNotFound, match="expected a sealed"):
+def test_quotas(site, box1):
+    only = ("--quota", "memory=1M,queues=2", "--quota", "sessions=2")
+    with (
+        Node(box1, *only) as node,
+        site.at(box1=node),
+        sp.open("box1/cpu") as device,
+        sp.open("box1/cpu"),
+    ):
+        x = np.arange(1000, dtype=np.float32)
+        with device.array(x) as there:
+            assert (there.numpy() == x).all()
+            with pytest.raises(sp.OutOfDeviceMemory, match="expected at most 1048576"):
+                device.buffer(1 << 20)
+        with pytest.raises(ValueError, match="quota queues: expected at most 2, got 1"):
+            device.queue()  # another one beside its default queue is its mapped memory's
+        with pytest.raises(sp.DeviceNotFound, match="quota sessions: 2 at most, 2 are here"):
             sp.open("box1/cpu")
-        node.line("alice: refused: expected a sealed session (--seal-only), got a plain one")
-        with (
-            site.at(box1={"address": node.address, "seal": True}),
-            sp.open("box1/cpu") as device,
-            sp.open("box1/cpu"),
-        ):
-            x = np.arange(1000, dtype=np.float32)
-            with device.array(x) as there:
-                assert (there.numpy() == x).all()
-                with pytest.raises(sp.OutOfDeviceMemory, match="expected at most 1048576"):
-                    device.buffer(1 << 20)
-            with pytest.raises(ValueError, match="quota queues: expected at most 2, got 1"):
-                device.queue()  # another one beside its default queue is its mapped memory's
-            with pytest.raises(sp.DeviceNotFound, match="quota sessions: 2 at most, 2 are here"):
-                sp.open("box1/cpu")
 
 
 def test_a_client_reaches_a_node_by_way_of_another(site, box1):

@@ -15,10 +15,10 @@ from system_kit import Node, Site, free_port
 
 import sparkle_drv as sp
 from sparkle_drv.cluster.channel.endpoint import Endpoint
-from sparkle_drv.cluster.transport import engine
+from sparkle_drv.cluster.transport import access, engine
 from sparkle_drv.cluster.transport.base import Lane
 from sparkle_drv.cluster.transport.engine import Engine
-from sparkle_drv.cluster.trust import authority, certificates, files, handshake
+from sparkle_drv.cluster.trust import authority, certificates, files, handshake, identity
 
 pytestmark = pytest.mark.cluster
 
@@ -167,7 +167,7 @@ def test_tls_to_a_plaintext_port(refused, site, lent, monkeypatch):
 @pytest.mark.parametrize(
     ("what", "value", "says"),
     [
-        ("PROTOCOL", 2, "speaks protocol 2, box1 speaks 1: install one version"),
+        ("PROTOCOL", 1, "speaks protocol 1, box1 speaks 2: install one version"),
         ("manifest_hash", lambda: b"x" * 32, "install one version on both"),
     ],
 )
@@ -194,7 +194,8 @@ def test_nobody_listens(refused, site):
 
 def test_messages_that_are_cut_short_or_too_long(site, lent, serves):
     """Of a client with a certificate, by the engine itself."""
-    noise = Engine("noise-1", site.ca / "cluster", connect=[lent.address])
+    name = access.client_endpoint(identity.load(str(site.ca)).common_name, "noise")
+    noise = Engine(name, site.ca / "cluster", connect=[lent.address])
     noise.start(lambda *_: None, lambda *_: None)
     try:
         before = len(lent.lines)
@@ -203,8 +204,10 @@ def test_messages_that_are_cut_short_or_too_long(site, lent, serves):
                 noise.send("box1", lane, os.urandom(nbytes))
         with pytest.raises(ValueError, match="expected at most 1048576 bytes, got 1048577"):
             noise.send("box1", Lane.BULK, bytes((1 << 20) + 1))
-        noise._put("sparkle/box1/noise-1/b", Lane.BULK, bytes(3 << 20))  # more than a link takes
-        lent.line("a message from noise-1 was dropped", before)
+        noise._put(
+            access.message_key("box1", name, "b"), Lane.BULK, bytes(3 << 20)
+        )  # more than a link takes
+        lent.line(f"a message from {name} was dropped", before)
     finally:
         noise.close()
 

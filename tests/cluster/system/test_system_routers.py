@@ -15,6 +15,7 @@ from system_kit import Node
 import sparkle_drv as sp
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.remote import hosts
+from sparkle_drv.cluster.transport import access
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import handshake, identity
 
@@ -38,10 +39,11 @@ def routers(site, box1):
 def engine(site, routers, monkeypatch):
     """Of a client that may enter by either."""
     own = identity.load(str(site.ca))
-    made = Engine("alice-by-two", own.folder, connect=list(routers))
+    name = access.client_endpoint(own.common_name, "alice-by-two")
+    made = Engine(name, own.folder, connect=list(routers))
 
     def dial(home, address):
-        return hosts.Dialed(Endpoint(made), lambda node, seal: handshake.Caller(own, node, seal))
+        return hosts.Dialed(Endpoint(made), lambda node: handshake.Caller(own, node))
 
     monkeypatch.setitem(hosts.DIALS, "two", dial)
     with site.at(far="two/routers"):

@@ -49,7 +49,7 @@ def node_folder(issuer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def client_folder(issuer, tmp_path_factory):
-    return issuer.folder(tmp_path_factory.mktemp("client"), "client", server=False)
+    return issuer.folder(tmp_path_factory.mktemp("client"), "client-000", server=False)
 
 
 def free_address():

@@ -25,7 +25,7 @@ from sparkle_drv.cluster.transport.senders import Senders
 @pytest.fixture
 def pair(made, address):
     node = made("node", node=True, listen=[address])
-    return node, made("client.1", connect=[address])
+    return node, made("client-000~1", connect=[address])
 
 
 def test_messages_of_every_size_go_both_ways_on_both_lanes(pair):
@@ -34,8 +34,8 @@ def test_messages_of_every_size_go_both_ways_on_both_lanes(pair):
         for nbytes in (0, 1, 100, 4096, 65_535, 128 << 10, MOST_NBYTES):
             message = os.urandom(nbytes)
             client.engine.send("node", lane, message)
-            assert node.next() == ("client.1", message)
-            node.engine.send("client.1", lane, message)
+            assert node.next() == ("client-000~1", message)
+            node.engine.send("client-000~1", lane, message)
             assert client.next() == ("node", message)
 
 
@@ -59,28 +59,28 @@ def test_a_message_to_nobody_is_lost_and_harms_nothing(pair):
     node, client = pair
     client.engine.send("nobody", Lane.CONTROL, b"lost")
     client.engine.send("node", Lane.CONTROL, b"comes")
-    assert node.next() == ("client.1", b"comes")
+    assert node.next() == ("client-000~1", b"comes")
 
 
 def test_watchers_see_an_endpoint_come_and_go(pair, made, address):
     node, client = pair
-    node.engine.watch("client.1")
-    client.engine.watch("client.2")
-    assert node.next_told() == ("client.1", True)
+    node.engine.watch("client-000~1")
+    client.engine.watch("client-000~2")
+    assert node.next_told() == ("client-000~1", True)
     assert client.told.empty()
-    other = made("client.2", connect=[address])
-    assert client.next_told() == ("client.2", True)
+    other = made("client-000~2", connect=[address])
+    assert client.next_told() == ("client-000~2", True)
     other.engine.close()
     other.engine.close()
-    assert client.next_told() == ("client.2", False)
+    assert client.next_told() == ("client-000~2", False)
     with pytest.raises(Stalled, match="closed"):
         other.engine.send("node", Lane.CONTROL, b"")
 
 
 def test_who_is_not_watched_any_more_costs_nothing(pair):
     node, client = pair
-    node.engine.watch("client.1")
-    assert node.next_told() == ("client.1", True)
+    node.engine.watch("client-000~1")
+    assert node.next_told() == ("client-000~1", True)
     threads = len(os.listdir("/proc/self/task"))
     for number in range(20):
         node.engine.watch(f"guest.{number}")
@@ -89,7 +89,7 @@ def test_who_is_not_watched_any_more_costs_nothing(pair):
     while len(os.listdir("/proc/self/task")) > threads + 2 and time.monotonic() < until:
         time.sleep(0.02)
     assert len(os.listdir("/proc/self/task")) <= threads + 2
-    node.engine.unwatch("client.1")
+    node.engine.unwatch("client-000~1")
     client.engine.close()
     time.sleep(0.2)
     assert node.told.empty()
@@ -139,39 +139,39 @@ time.sleep(60)
 
 def test_a_killed_process_is_told_within_a_second(pair, client_folder, address):
     node, _ = pair
-    node.engine.watch("victim")
-    command = [sys.executable, "-c", ALONE, "victim", str(client_folder), address]
+    node.engine.watch("client-000~victim")
+    command = [sys.executable, "-c", ALONE, "client-000~victim", str(client_folder), address]
     with subprocess.Popen(command, cwd=ROOT) as victim:
         try:
-            assert node.next_told(20) == ("victim", True)
+            assert node.next_told(20) == ("client-000~victim", True)
         finally:
             victim.send_signal(signal.SIGKILL)
         began = time.monotonic()
-        assert node.next_told() == ("victim", False)
+        assert node.next_told() == ("client-000~victim", False)
         assert time.monotonic() - began < 1
 
 
 def test_an_open_endpoint_does_not_hang_the_interpreter(pair, client_folder, address):
     text = ALONE.replace("time.sleep(60)", "")
-    command = [sys.executable, "-c", text, "short", str(client_folder), address]
+    command = [sys.executable, "-c", text, "client-000~short", str(client_folder), address]
     assert subprocess.run(command, cwd=ROOT, timeout=20).returncode == 0
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_renewal_changes_certificates_and_nobody_is_told_of_a_loss(pair, which, issuer, tmp_path):
-    pair[0].engine.watch("client.1")
+    pair[0].engine.watch("client-000~1")
     pair[1].engine.watch("node")
-    assert pair[0].next_told() == ("client.1", True)
+    assert pair[0].next_told() == ("client-000~1", True)
     assert pair[1].next_told() == ("node", True)
     engine = pair[which].engine
-    engine.renewed(issuer.folder(tmp_path, "renewed", server=which == 0))
+    engine.renewed(issuer.folder(tmp_path, ["node", "client-000"][which], server=which == 0))
     until = time.monotonic() + 5
     while time.monotonic() < until:
         pair[1].engine.send("node", Lane.CONTROL, b"again")
         if not pair[0].got.empty():
             break
         time.sleep(0.02)
-    assert pair[0].next() == ("client.1", b"again")
+    assert pair[0].next() == ("client-000~1", b"again")
     time.sleep(0.2)
     assert pair[0].told.empty()
     assert pair[1].told.empty()
@@ -180,9 +180,9 @@ def test_renewal_changes_certificates_and_nobody_is_told_of_a_loss(pair, which, 
 def test_a_renewal_after_one_that_did_not_open(pair, issuer, tmp_path):
     node, client = pair
     client.engine._shut()  # as the failed one has left it
-    client.engine.renewed(issuer.folder(tmp_path, "renewed", server=False))
+    client.engine.renewed(issuer.folder(tmp_path, "client-000", server=False))
     client.engine.send("node", Lane.CONTROL, b"again")
-    assert node.next() == ("client.1", b"again")
+    assert node.next() == ("client-000~1", b"again")
 
 
 def test_a_renewal_without_certificates_changes_nothing(pair, tmp_path):
@@ -190,7 +190,7 @@ def test_a_renewal_without_certificates_changes_nothing(pair, tmp_path):
     with pytest.raises(ValueError, match=r"expected ca\.pem, cert\.pem, key\.pem in"):
         client.engine.renewed(tmp_path)
     client.engine.send("node", Lane.CONTROL, b"still")
-    assert node.next() == ("client.1", b"still")
+    assert node.next() == ("client-000~1", b"still")
 
 
 @pytest.mark.usefixtures("brief")
@@ -199,12 +199,12 @@ def test_nodes_that_join_route_for_their_clients(made, address, node_folder):
     other = f"{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
     made("a", node=True, listen=[address])
     b = made("b", node=True, listen=[other], connect=[address])
-    client = made("client.1", connect=[address])
+    client = made("client-000~1", connect=[address])
     client.engine.watch("b")
     assert client.next_told() == ("b", True)
     client.engine.send("b", Lane.CONTROL, b"through a")
-    assert b.next() == ("client.1", b"through a")
-    b.engine.send("client.1", Lane.BULK, b"and back")
+    assert b.next() == ("client-000~1", b"through a")
+    b.engine.send("client-000~1", Lane.BULK, b"and back")
     assert client.next() == ("b", b"and back")
 
 
@@ -234,7 +234,7 @@ def test_of_nodes_of_one_name_the_first_stays_or_one_of_those_that_start_at_once
             f"expected one node of each name, got a second {name!r}" for name in ("node", "twin")
         ]
         client.engine.send("node", Lane.CONTROL, b"still")
-        assert node.next() == ("client.1", b"still")
+        assert node.next() == ("client-000~1", b"still")
         client.engine.send("twin", Lane.CONTROL, b"who")
         engine, message = got.get(timeout=5)
         assert engine not in [loser for loser, _ in refused]

@@ -31,9 +31,9 @@ def node(made, address):
 def serves(made, address, node):
     """At the end of the test the node must serve a good client."""
     yield
-    client = made("good", connect=[address])
+    client = made("client-000~good", connect=[address])
     client.engine.send("node", Lane.CONTROL, b"still there?")
-    assert node.next() == ("good", b"still there?")
+    assert node.next() == ("client-000~good", b"still there?")
 
 
 def refused(name, folder, address, **how):

@@ -19,9 +19,9 @@ def reaches(made, address):
     """Does a message get from a client to a node, when both have a link to a third one only?"""
     middle = made("middle", node=True, listen=[address])
     far = made("far", node=True, connect=[address])
-    client = made("client.1", connect=[address])
+    client = made("client-000~1", connect=[address])
     client.engine.send("middle", Lane.CONTROL, b"near")
-    assert middle.next() == ("client.1", b"near")
+    assert middle.next() == ("client-000~1", b"near")
     time.sleep(0.3)
     client.engine.send("far", Lane.CONTROL, b"far")
     time.sleep(0.3)
@@ -44,7 +44,7 @@ def test_zenoh_drops_a_message_over_its_limit_in_silence(limit, made, address, n
     if limit:
         naive("transport/link/rx/max_message_size", limit)
     node = made("node", node=True, listen=[address])
-    client = made("client.1", connect=[address])
+    client = made("client-000~1", connect=[address])
     client.engine.send("node", Lane.CONTROL, bytes(MOST_NBYTES))
     until = time.monotonic() + (0.5 if limit else 30)  # silence is short, an arrival may be late
     while node.got.empty() and time.monotonic() < until:
@@ -68,11 +68,11 @@ def test_nothing_but_our_keys_passes_a_node(guarded, made, address, naive, clien
     with zenoh.open(zenoh.Config.from_json5(json.dumps(asked))) as stranger:
         time.sleep(0.2)
         stranger.put("other/key", b"x")
-        stranger.put("sparkle/node/stranger/c", b"x")
+        stranger.put("sparkle/node/node/client-000~stranger/c", b"x")
         answers = list(stranger.get("sparkle/secret", timeout=0.5))
-    assert node.next() == ("stranger", b"x")
+    assert node.next() == ("client-000~stranger", b"x")
     end = time.monotonic() + 20  # the subscriber is called by another thread
     while len(told) < (1 if guarded else 2) and time.monotonic() < end:
         time.sleep(0.01)
-    assert told == ["sparkle/node/stranger/c"] if guarded else "other/key" in told
+    assert told == ["sparkle/node/node/client-000~stranger/c"] if guarded else "other/key" in told
     assert len(answers) == (0 if guarded else 1)

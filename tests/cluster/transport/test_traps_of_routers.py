@@ -82,17 +82,17 @@ def entry(session, routers):
 
 def test_a_client_is_told_and_enters_by_the_other(made, routers, addresses):
     every, far = routers({})
-    client = made("client.1", connect=addresses)
+    client = made("client-000~1", connect=addresses)
     client.engine.watch("far")
     assert client.next_told() == ("far", True)
     client.engine.send("far", Lane.CONTROL, b"before")
-    assert far.next() == ("client.1", b"before")
+    assert far.next() == ("client-000~1", b"before")
     killed = entry(client.engine._session, every)
     killed.kill()
     assert client.next_told() == ("far", False)
     assert client.next_told() == ("far", True)
     client.engine.send("far", Lane.CONTROL, b"after")
-    assert far.next() == ("client.1", b"after")
+    assert far.next() == ("client-000~1", b"after")
     assert entry(client.engine._session, every) is not killed
 
 

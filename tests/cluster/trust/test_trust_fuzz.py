@@ -12,6 +12,7 @@ import pytest
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.trust import renewal
 from sparkle_drv.cluster.trust.handshake import Answerer, Caller
+from sparkle_drv.cluster.wire.frame import Frame, Kind
 
 COUNT = 2000
 STRANGE = (
@@ -87,7 +88,8 @@ def test_mutated_messages_of_a_handshake(ends, seed):
             assert good is hello or bad == good
             let_in += 1
     assert 0 < let_in < COUNT // 10
-    assert answerer.admit(pending, proof).to_node == keys.to_node
+    admitted = answerer.admit(pending, proof)
+    assert admitted.incoming.open(Frame(keys.outgoing.frame(Kind.ACK, 0, (), b"")))
 
 
 def test_mutated_certificates_are_refused_by_their_signature(ends):
