@@ -224,12 +224,11 @@ class Array(Pointer, Shaped, Closing, Operators):
 
         Raises ValueError if the array is closed.
         """
+        if self._thunk is not None:
+            self._ready()
         buffer = self._buffer
         if buffer is None:
-            self._ready()
-            buffer = self._buffer
-            if buffer is None:
-                raise ValueError("the buffer is closed")
+            raise ValueError("the buffer is closed")
         return buffer
 
     @property
@@ -411,8 +410,9 @@ class Array(Pointer, Shaped, Closing, Operators):
         If `Buffer.array` made this Array, the Array has a view of that Buffer. Only the view is
         closed, the Buffer stays open.
         """
-        if self._thunk is not None:  # nobody has read the array, so it is never computed
-            self._thunk = None
-        elif self._buffer is not None:
+        thunk = self._thunk
+        if thunk is not None:  # nobody has read the array, so it is never computed
+            thunk.device._pending.waiting.drop(self)
+        if self._buffer is not None:
             self._buffer.close()
             self._end()

@@ -93,11 +93,13 @@ class Buffer(Pointer, Closing):
     def _exposed(self) -> Storage:
         """Returns the Storage, after it is marked as memory that others may write.
 
-        Also computes all Arrays of the device that are not computed yet.
+        Also computes all Arrays of the device that are not computed yet, and waits for them.
         """
         storage = self._open()
-        storage.exposed = True
-        storage.owner._pending.settle(storage.owner)
+        pending = storage.owner._pending
+        with pending.waiting.lock:
+            storage.exposed = True
+        pending.finish()
         return storage
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:
@@ -192,7 +194,7 @@ class Buffer(Pointer, Closing):
         """
         device = self._storage.device
         if device is not None and not device.closed:
-            device._pending.settle(device, wait=False)
+            device._pending.settle()
         storage = self._end()
         if storage.device is None:
             return

@@ -74,7 +74,7 @@ class Device(DeviceBase, Closing):
         # `info` with the measured rates, or None if no rates were measured.
         self._shown = None if shown is backend.info else shown
         self._epoch = backend.epoch()  # the epoch that launches send; `_advance` changes it
-        self._pending = PendingArrays()
+        self._pending = PendingArrays(uri)
         self._pid = os.getpid()
         self._retired = RetireList(backend)
         self._provided: dict[str, bool] = {}
@@ -92,17 +92,15 @@ class Device(DeviceBase, Closing):
 
         sp_queue.h explains epochs.
         """
-        if self._finalizer.alive:
-            now = self._backend.advance()
-            if not self._pending.stale:
-                self._epoch = now
+        if self._finalizer.alive and os.getpid() == self._pid:
+            self._pending.advance(self)
 
-    def _renew(self) -> int:
-        """Computes the arrays that are not computed yet, and returns the present epoch.
+    def _renew(self, queue: Queue) -> int:
+        """Orders the next work of `queue` behind all expressions, and returns the present epoch.
 
         A caller whose work was refused as stale packs it again with this epoch.
         """
-        return self._pending.epoch(self) if self._finalizer.alive else self._epoch
+        return self._pending.renew(self, queue) if self._finalizer.alive else self._epoch
 
     def _living(self, kind: type[_T]) -> list[_T]:
         """Returns the existing objects of class `kind` that this device made.
@@ -426,14 +424,17 @@ class Device(DeviceBase, Closing):
         Raises SparkleError, also for `timing=True` if the device has no clock.
         """
         self._check_open()
-        return self._adopt(Queue(self, bool(timing)))
+        queue = self._adopt(Queue(self, bool(timing)))
+        self._pending.opened(self)
+        return queue
 
     @property
     def default_queue(self) -> Queue:
         """The queue that buffers and operations use; opened at its first use."""
         with self._lock:
             if self._default_queue is None or self._default_queue.closed:
-                self._default_queue = self.queue()
+                self._check_open()
+                self._default_queue = self._adopt(Queue(self, False))
             return self._default_queue
 
     def pipeline(
@@ -514,6 +515,7 @@ class Device(DeviceBase, Closing):
             storage.close()
         # The call table, `_calls`, is dropped too, because it refers to the default queue.
         self._default_queue = self._calls = None
+        self._pending.ended()
         # Queues whose Python objects were freed while the queues had work.
         for handle in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):

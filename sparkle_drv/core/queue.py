@@ -67,13 +67,14 @@ class Queue(QueueBase, Closing):
     """
 
     __slots__ = (
-        "__weakref__", "_backend", "_finalizer", "_handle", "_in_c", "_timeout_s", "_waits",
-        "timing",
+        "__weakref__", "_backend", "_finalizer", "_followed", "_handle", "_in_c", "_timeout_s",
+        "_waits", "timing",
     )  # fmt: skip
     BRIEFLY = (BRIEFLY_S,)
     timing: bool
     _backend: Backend
     _finalizer: Any
+    _followed: tuple[Queue, int] | None  # the newest expression for which this queue waits
     _handle: Any
     _in_c: bool  # True if C calls the backend's functions without Python
     _timeout_s: float
@@ -104,7 +105,7 @@ class Queue(QueueBase, Closing):
         pending = (*retired.pending, waits)
         self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
-        self.timing, self._timeout_s = timing, TIMEOUT_S
+        self.timing, self._timeout_s, self._followed = timing, TIMEOUT_S, None
         retired.queues[id(handle)] = handle
         brief = timeout_ns(BRIEFLY_S)
         self._finalizer = weakref.finalize(self, retired.forget, handle, brief)
@@ -222,7 +223,7 @@ class Queue(QueueBase, Closing):
                 if isinstance(given, Pointer):
                     given._ready()
             # Read before the checks: a close during or after the checks makes this epoch stale.
-            epoch = device._renew()
+            epoch = device._renew(self)
             record: Any = _hot.pack(device, kernel, args, *shape)
             if isinstance(record, tuple):
                 if record[0] == lib.SP_REFUSED_POINTER and args[record[1]] is not None:
@@ -341,7 +342,7 @@ class Queue(QueueBase, Closing):
             nonlocal record
             prepared: Any = -errno.ESTALE
             while prepared == -errno.ESTALE:
-                epoch = device._renew()
+                epoch = device._renew(self)
                 record = packed(device, kernel, args, shape)
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
@@ -379,7 +380,7 @@ class Queue(QueueBase, Closing):
             value = self._through(submit, value, taken)
             if value != -errno.ESTALE:
                 return self._fence(value or -errno.EPROTO, "submit")
-            epoch = device._renew()
+            epoch = device._renew(self)
 
     def write(self, buffer: Buffer | Array, array: Any) -> Fence:
         """Copies a numpy array (or any object with the buffer protocol, C order) to `buffer`.
@@ -409,6 +410,7 @@ class Queue(QueueBase, Closing):
         if data.readonly:
             raise ValueError("out: expected a writable array, got a read-only one")
         source = self._own("buffer", buffer, data.nbytes)
+        self._overtakes_nothing()
         held: list[object] = [data]
         with self._device._retired.holding(self._handle, held):
             return self._transfer("read", self._backend.download, source, data, held)
@@ -453,14 +455,19 @@ class Queue(QueueBase, Closing):
             return self.write(target, host)
 
     def _overtakes_nothing(self) -> None:
-        """Computes the arrays of this device that still wait for their computation. The copy that
-        follows could otherwise change their operands first.
+        """Orders the copy that follows behind all expressions: it may change their operands, or read
+        their results.
 
         A launch does not need this call: the backend refuses it as stale by its epoch, and it is
         repeated. A copy has no epoch.
         """
-        device = self._device
-        device._pending.settle(device, wait=self is not device._default_queue)
+        self._device._pending.order(self._device, self)
+
+    def _follow(self, queue: Queue, value: int) -> None:
+        """Makes later work of this queue wait on the device for the value of another queue."""
+        if self._followed != (queue, value):
+            self.submit(Commands().wait(Fence(queue, value)))
+            self._followed = queue, value
 
     def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
         """Returns the Buffer of `given`, a Buffer or Array of this device.

@@ -45,8 +45,9 @@ class Anywhere(Protocol):
     def places(self) -> tuple[str, ...]:
         """URIs of devices with a valid copy, the last written first."""
 
-    def on(self, device: str) -> Array:
-        """Returns the copy on a device. The array is moved there first if necessary.
+    def writable(self, device: str) -> Array:
+        """Returns the copy on a device, for a caller that then calls `wrote`. The array is moved
+        there first if necessary.
 
         Raises ValueError if the array is closed, or if its Context has no such device.
         """
@@ -74,7 +75,7 @@ class Taken(dict[str, Array]):
         self.owners = {uri: x for uri, (_, x) in where.items() if not isinstance(x, Array)}
         for uri, (name, x) in where.items():
             try:
-                self[uri] = x if isinstance(x, Array) else x.on(uri)
+                self[uri] = x if isinstance(x, Array) else x.writable(uri)
             except ValueError as error:
                 raise ValueError(f"{name}: cannot use this ContextArray: {error}") from error
             check_array(mesh, name, self[uri])

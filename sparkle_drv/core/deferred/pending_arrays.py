@@ -1,160 +1,152 @@
-"""PendingArrays: the arrays of one device that are not computed yet, and when they are computed.
+"""PendingArrays: the expressions of one device, and their order to all other work of the device.
 
-In this file an array "waits" from the making of its expression until its computation. While arrays
-wait, launches send an old epoch. So the backend refuses every launch, prepared call and command
-list as stale. The refused launch then calls `Device._renew`, which computes the arrays first. So no
-launch overtakes an earlier expression. If no array waits, launches take no more time than without
-this mechanism.
+An expression waits, then it is launched on the default queue, then it ends. Two rules make sure
+that no write changes an expression that was made before it:
+
+1. Before the device takes other work, every expression that waits is launched.
+2. Before another queue takes work, that queue waits on the device for the newest expression that
+   was launched. The host does not wait.
+
+Launches learn of both rules by epochs (native/include/sp_queue.h). A launch sends `device._epoch`.
+If that is not the backend's epoch, the backend refuses the launch as stale, and the launch calls
+`renew`. So `device._epoch` is the backend's epoch only while no expression waits, and the newest
+one has ended or the device has one queue only. While that holds, launches take no more time than
+without this mechanism.
+
+The lock of WaitingArrays guards all of this. A thread that has it computes expressions: its
+launches go first.
 """
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-from .provider import Thunk
-
-
-class Array(Protocol):
-    """The part of core.Array that this file uses; this folder cannot import core.Array."""
-
-    _thunk: Thunk | None
-    _fence: Any
-
-    def _take(self, made: Any) -> None: ...
+from .waiting_arrays import WaitingArray, WaitingArrays
 
 
 class Device(Protocol):
     """The part of core.Device that this file uses; this folder cannot import core.Device."""
 
+    uri: str
     _backend: Any
     _epoch: int
-
-    def _open_queues(self) -> list[Any]: ...
-
-
-class Failed:
-    """The thunk of an array whose computation has failed; reading that array raises `error`."""
-
-    def __init__(self, device: Any, error: Exception) -> None:
-        self.device, self.error = device, error
-
-    def run(self) -> NoReturn:
-        raise self.error
-
-    def explain(self) -> str:
-        return f"failed: {self.error}"
+    _retired: Any
 
 
 class PendingArrays:
-    """The waiting arrays of a device.
+    """The expressions of a device that have not ended.
 
-    `stale` is True while arrays wait. `device._epoch` is then older than the backend's epoch, so
-    the backend refuses each launch as stale, and the arrays are computed first. The lock is held
-    during a computation, so two threads that read one array compute it once.
+    `_shut` is True while no launch has the backend's epoch. It becomes True after the epoch has
+    advanced, and False before a launch gets the epoch. So an exception between two steps costs one
+    more advance, and nothing else.
     """
 
-    def __init__(self) -> None:
-        self.stale = False
-        self._lock = threading.RLock()
-        self._arrays: dict[int, weakref.ref[Array]] = {}
-        self._runs = False
+    def __init__(self, uri: str) -> None:
+        self.waiting = WaitingArrays(uri)
+        self._shut = False
+        # (queue, value) of the newest expression that was launched. No Fence: the garbage collector
+        # does not look into one, and the device would never be freed.
+        self._newest: tuple[Any, int] | None = None
 
-    def add(self, device: Device, array: Array) -> None:
+    def add(self, device: Device, array: WaitingArray) -> None:
         """Adds `array` to the arrays that are not computed yet."""
-        with self._lock:
-            key = id(array)
-            arrays = self._arrays
-            # The callback of the weak reference takes no lock: it may run in the middle of another
-            # change by this thread.
-            arrays[key] = weakref.ref(array, partial(arrays.pop, key))
-            if not self.stale:
-                self.stale = True
-                device._backend.advance()
+        with self.waiting.lock:
+            self._shut_out(device)
+            self.waiting.add(array)
 
-    def epoch(self, device: Device) -> int:
-        """Computes all arrays not computed yet; returns the epoch for a launch refused as stale.
-
-        The computation itself makes launches, and these call `epoch` too: they get the backend's
-        epoch at once. For other threads `device._epoch` stays old until the computation has ended.
-        """
-        if self.stale:
-            with self._lock:
-                if self._runs:
-                    return int(device._backend.epoch())
-                self.settle(device, wait=len(device._open_queues()) > 1)
-        device._epoch = device._backend.epoch()
-        return device._epoch
-
-    def settle(self, device: Device, *, wait: bool = True) -> None:
-        """Computes every array that is not computed yet.
-
-        With `wait` the call returns when the launches have ended. A caller sets `wait` if no queue
-        orders the caller's next work after these launches. An error of a computation is kept:
-        reading the array raises that error.
-        """
-        if not self.stale:
-            return
-        with self._lock:
-            if self._runs:
-                return
-            for array in [ref() for ref in list(self._arrays.values())]:
-                if array is None or array._thunk is None:
-                    continue
-                try:
-                    self.compute(device, array)
-                    if wait and array._fence is not None:
-                        array._fence.wait()
-                except Exception as error:
-                    if array._thunk is not None:
-                        array._thunk = Failed(device, error)
-            self._arrays.clear()
-            self._renewed(device)
-
-    def compute(self, device: Device, array: Array) -> None:
+    def compute(self, device: Device, array: WaitingArray) -> None:
         """Computes one array now. Raises the errors of its operations."""
-        with self._lock:
-            thunk = array._thunk
-            if thunk is None:
-                return  # another thread has computed the array
-            outer, self._runs = self._runs, True
-            try:
-                array._take(thunk.run())
-                self._arrays.pop(id(array), None)
-            finally:
-                self._ran(device, outer)
+        with self.waiting.lock:
+            self.waiting.compute(array)
+            self._let_in(device)
 
-    @contextmanager
-    def overtaken(self, device: Device) -> Iterator[None]:
-        """In the `with` block, this thread's launches run before the arrays not computed yet.
+    def launched(self, device: Device, fence: Any) -> None:
+        """Records the fence of a launch that computes an expression; None stands for no launch.
 
-        Outside the block, a launch first computes those arrays, which may read what it overwrites.
-        So launches in the block must write only to new memory.
+        Call it before anybody gets the result.
         """
-        with self._lock:
-            outer, self._runs = self._runs, True
-            try:
-                yield
-            finally:
-                self._ran(device, outer)
+        if fence is None:
+            return
+        with self.waiting.lock:
+            newest = self._newest
+            if newest is None or newest[0] is not fence.queue or newest[1] < fence.value:
+                self._newest = fence.queue, fence.value
+            if len(device._retired.queues) > 1:
+                self._shut_out(device)
 
-    def _ran(self, device: Device, outer: bool) -> None:
-        self._runs = outer
-        if not outer:
-            self._renewed(device)
+    def opened(self, device: Device) -> None:
+        """Makes a queue that was just opened wait for expressions that were launched before."""
+        if self._unended() is not None:
+            with self.waiting.lock:
+                self._shut_out(device)
 
-    def _renewed(self, device: Device) -> None:
-        """Makes the epoch of the device's launches equal to the backend's, or older.
+    def renew(self, device: Device, queue: Any) -> int:
+        """Orders the next work of `queue` behind every expression. Returns the epoch for it.
 
-        It is equal if all arrays are computed. While arrays are not computed yet, it is older. The
-        backend then refuses each launch, so that the arrays are computed first.
+        Raises the errors of `queue.submit`.
         """
-        if not self._arrays:
-            self.stale = False
-            device._epoch = device._backend.epoch()
-        elif self.stale:
+        if self.waiting.locked:
+            return int(device._backend.epoch())
+        with self.waiting.lock:
+            self.waiting.settle()
+            newest = self._unended()
+            if newest is not None and queue is not newest[0]:
+                queue._follow(*newest)
+            self._let_in(device)
+            self._shut = False
+            return int(device._backend.epoch())
+
+    def order(self, device: Device, queue: Any) -> None:
+        """Does what `renew` does, for work that sends no epoch, such as a copy."""
+        if device._epoch != device._backend.epoch():
+            self.renew(device, queue)
+
+    def settle(self) -> None:
+        """Launches every expression that waits, for a caller that frees memory afterwards."""
+        if self.waiting and not self.waiting.locked:
+            self.waiting.settle()
+
+    def finish(self) -> None:
+        """Launches every expression, and waits for their end. Then the host may write memory of
+        the device. Raises the errors of `Fence.wait`.
+        """
+        self.settle()
+        newest = self._unended()
+        if newest is not None:
+            queue, value = newest
+            queue.fence(value).wait()
+
+    def ended(self) -> None:
+        """Forgets the queue of the newest expression, once the device is closed."""
+        self._newest = None
+
+    def advance(self, device: Device) -> None:
+        """Advances the epoch after a close. Launches get the new epoch, unless they are shut out.
+
+        Prepared work is checked again in any case.
+        """
+        with self.waiting.lock:
+            was_open = device._epoch == device._backend.epoch()
+            now = device._backend.advance()
+            if was_open:
+                device._epoch = now
+
+    def _unended(self) -> tuple[Any, int] | None:
+        newest = self._newest
+        if newest is None:
+            return None
+        queue, value = newest
+        return None if queue.closed or queue.reached >= value else newest
+
+    def _shut_out(self, device: Device) -> None:
+        """Makes every launch stale, so that it calls `renew`."""
+        if not self._shut:
             device._backend.advance()
+            self._shut = True
+
+    def _let_in(self, device: Device) -> None:
+        """Gives launches the backend's epoch, if none has to be ordered behind an expression."""
+        alone = len(device._retired.queues) <= 1
+        if not self.waiting and (alone or self._unended() is None):
+            self._shut = False
+            device._epoch = device._backend.epoch()

@@ -37,11 +37,29 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
     differ, or an Array is closed. Raises OverflowError where numpy does, for a number that its
     dtype cannot hold.
     """
-    device: Any = None
+    device = device_of(given)
+    with device._pending.waiting.lock:
+        new, private = _step_of(device, name, given)
+        if not isinstance(new, Node):
+            return new
+        if private:
+            return Array._deferred(new, new.dtype, new.shape)
+        array: Array = new.run()
+    if array._fence is not None:
+        array._fence.wait()  # code outside this package may write to the operands at any time
+    return array
+
+
+def _step_of(device: Device, name: str, given: tuple[object, ...]) -> tuple[Node | Array, bool]:
+    """Returns (new node, whether it may wait) for `expression`, or (result of the host, False).
+
+    A node must not wait if code outside this package can write to the memory of an operand. The
+    caller has the lock of the arrays that wait.
+    """
     operands: list[Any] = []
     kinds: list[Any] = []
     shapes: list[Shape] = []
-    private = True  # False if code outside this package can write to an operand's memory
+    private = True
     for x in given:
         kind = type(x)
         if kind is float or kind is int:
@@ -56,32 +74,18 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
                 continue
         thunk = x._thunk
         if isinstance(thunk, Node):
-            own = thunk.device
             operands.append(thunk)
             kinds.append(thunk.kind)
         else:
             buffer = x.buffer
-            storage = buffer._storage
-            own = storage.device
-            private = private and own is not None and not storage.exposed
+            private = private and not buffer._storage.exposed
             operands.append(bindable(x) if buffer.offset else x)
             kinds.append(x.dtype)
-        if own is not device or own is None:
-            device = own if device is None and own is not None else device_of(given)
         shapes.append(x.shape)
-    if device.closed:
-        device._check_open()
     step = typed(device, (name, *kinds))
     shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else common(name, shapes)
     new = node(Node, device, step, tuple(operands), shape, len(shapes))
-    if new is None:
-        return on_host(device, name, operands)
-    if private:
-        return Array._deferred(new, new.dtype, shape)
-    made = new.run()
-    if made.fence is not None:
-        made.fence.wait()  # code outside this package may write to the operands at any time
-    return made
+    return (on_host(device, name, operands), False) if new is None else (new, private)
 
 
 def update(name: str, x: Array, operand: object) -> Array:
@@ -94,24 +98,34 @@ def update(name: str, x: Array, operand: object) -> Array:
     """
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
-    made = expression(name, (x, operand))
-    check_in_place(made, x)
-    thunk = made._thunk
-    if isinstance(thunk, Node) and thunk.dtype == x.dtype:
-        if x._thunk is not None:
-            x._thunk = thunk
-            return x
-        if (x.dtype != types.BOOL or fuses(x.device)) and is_bindable(x):
-            made.close()
-            x.device._pending.settle(x.device, wait=False)
-            thunk.run(x)
-            thunk.made = None
-            if x.fence is not None:
-                x.fence.wait()  # readers of other views of this memory do not wait for x's fence
-            return x
-    from .views import assign
+    given = (x, operand)
+    device = device_of(given)
+    waiting = device._pending.waiting
+    with waiting.lock:
+        new, private = _step_of(device, name, given)
+        check_in_place(new, x)
+        if isinstance(new, Node):
+            same = new.dtype == x.dtype
+            if same and private and x._thunk is not None:
+                x._thunk = new
+                return x
+            if same and (x.dtype != types.BOOL or fuses(device)) and is_bindable(x):
+                waiting.settle()  # expressions that were made before read the elements first
+                try:
+                    new.into(x)
+                except BaseException:
+                    queue = device.default_queue
+                    x._fence = queue.fence(queue.submitted)  # the launch may have happened
+                    raise
+                new = x
+            else:
+                new = new.run()
+    if new is not x:
+        from .views import assign
 
-    assign(x, ..., made)
+        assign(x, ..., new)
+    elif x.fence is not None:
+        x.fence.wait()  # readers of other views of this memory do not wait for x's fence
     return x
 
 

@@ -2,7 +2,8 @@
 
 `run` computes a node and those that it depends on as one map. Numbers become arguments of the map,
 so the same kernel serves expressions with other numbers. build.py makes nodes. When an Array is
-read, core calls `run` of its node.
+read, core calls `run` of its node. A node never changes, but for the result that `run` keeps. The
+caller of `run`, `into` and `graph` has the lock of the arrays that wait (core/deferred).
 """
 
 from __future__ import annotations
@@ -68,15 +69,19 @@ class Node:
         """Whether maps can read the result of this node, once it is computed."""
         return self.dtype != types.BOOL or self.reads_truths(self.device)
 
-    def run(self, out: Array | None = None) -> Array:
-        """Computes the array, as Thunk.run says; with `out` the result is written there."""
-        if self.made is not None:
-            return self.made
+    def run(self) -> Any:
+        """Computes the array, as Thunk.run says."""
+        if self.made is None:
+            array = self.device.empty(self.shape, self.dtype)
+            self.into(array)
+            self.made = array
+        return self.made
+
+    def into(self, out: Array) -> None:
+        """Computes the elements into `out`, which may be an operand."""
         graph, values = self.graph()
-        made = self.device.empty(self.shape, self.dtype) if out is None else out
-        map.again(self.device, graph, made, *values)
-        self.made = made
-        return made
+        map.again(self.device, graph, out, *values)
+        self.device._pending.launched(self.device, out._fence)
 
     def graph(self) -> tuple[Graph, list[Any]]:
         """Returns the graph of the expression, and the values of the names in it."""
@@ -178,6 +183,14 @@ def _widened(x: Array, shape: Shape) -> Array:
         x.device.default_queue.write(made, np.broadcast_to(x._host(), shape)).wait()
         return made
     return strided_copy(x.device, made, x, shape, src_strides=view.strides, src_offset=view.offset)
+
+
+def launched(x: Array) -> Array:
+    """Returns `x`, a result that operators compute at once. Later writes of the operands, on any
+    queue, are ordered behind the launch that computes `x`.
+    """
+    x.device._pending.launched(x.device, x._fence)
+    return x
 
 
 def bindable(x: Array) -> Array:

@@ -22,7 +22,7 @@ from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import device_of
-from .node import Node, bindable, broadcast, is_bindable
+from .node import Node, bindable, broadcast, is_bindable, launched
 from .views import _made, astype
 
 KERNELS = {
@@ -46,7 +46,7 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
     if x.size and tag in KERNELS.get(op, ()) and all(map(device.provides, kernels)):
         if not axes:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
-        return reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims)
+        return launched(reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims))
     along = axis if op in ("argmax", "argmin") else axes
     with np.errstate(all="ignore"):
         host = getattr(np, op)(x._host(), axis=along, keepdims=keepdims)
@@ -59,17 +59,17 @@ def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Reduces the expression of x in the same pass that computes it. The elements of x are not
     stored, so x still waits for its computation.
     """
-    device, thunk, real = x.device, x._thunk, op == "mean" and x.dtype.kind in "iub"
-    if not isinstance(thunk, Node):
-        given: Any = lazy("x * 1.0", x) if real else bindable(x)
-        found: Any = reduce(device, given, cast(ReduceOp, op), axes, keepdims=keepdims)
-        return cast(Array, found)
-    if real:
-        thunk = Node(device, "mul", (thunk, 1.0), np.dtype(np.float64), x.shape, "f64")
-    graph, values = thunk.graph()
-    with device._pending.overtaken(device):
-        found = reduce(device, lazy(graph, *values), cast(ReduceOp, op), axes, keepdims=keepdims)
-    return cast(Array, found)
+    device, real = x.device, op == "mean" and x.dtype.kind in "iub"
+    with device._pending.waiting.lock:
+        node = x._thunk
+        if isinstance(node, Node):
+            if real:
+                node = Node(device, "mul", (node, 1.0), np.dtype(np.float64), x.shape, "f64")
+            graph, values = node.graph()
+            elements: Any = lazy(graph, *values)
+        else:
+            elements = lazy("x * 1.0", x) if real else bindable(x)
+        return launched(reduce(device, elements, cast(ReduceOp, op), axes, keepdims=keepdims))
 
 
 def matmul(a: Any, b: Any) -> Array:
@@ -103,10 +103,10 @@ def matmul(a: Any, b: Any) -> Array:
         return made
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
     if second.ndim == 2 and first.ndim > 2:  # every matrix has the same b: one product
-        product: Array = gemm(device, first.reshape(-1, k), second)
+        product: Array = launched(gemm(device, first.reshape(-1, k), second))
         return _shaped(product, final)
     if not stack:
-        product = gemm(device, first, second)
+        product = launched(gemm(device, first, second))
         return _shaped(product, final)
     first = _made(first, broadcast(first, (*stack, m, k)))
     second = _made(second, broadcast(second, (*stack, k, n)))
@@ -122,7 +122,7 @@ def matmul(a: Any, b: Any) -> Array:
         if not straight and done.nbytes:
             made.fence = device.default_queue.submit(Commands().copy(out, done))
         made._origin = done._origin
-    return _shaped(made, final)
+    return _shaped(launched(made), final)
 
 
 def _shaped(x: Array, shape: tuple[int, ...]) -> Array:

@@ -23,7 +23,7 @@ from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.operation import strided_copy
 
-from .node import bindable, broadcast
+from .node import bindable, broadcast, launched
 
 
 def getitem(x: Array, key: object) -> Array:
@@ -57,13 +57,15 @@ def _made(x: Array, view: View) -> Array:
         return made
     made = x.device.empty(view.shape, x.dtype)
     try:
-        return strided_copy(
-            x.device,
-            made,
-            bindable(x),
-            view.shape,
-            src_strides=view.strides,
-            src_offset=view.offset,
+        return launched(
+            strided_copy(
+                x.device,
+                made,
+                bindable(x),
+                view.shape,
+                src_strides=view.strides,
+                src_offset=view.offset,
+            )
         )
     except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
         host = x._host()
@@ -140,8 +142,7 @@ def _is_whole(x: Array, view: View) -> bool:
 
 def copy(x: Array) -> Array:
     """Returns an Array with the elements of x in memory of its own."""
-    made: Array = staging.Stage(x.device, {"x": x}).copy(x)
-    return made
+    return launched(staging.Stage(x.device, {"x": x}).copy(x))
 
 
 def astype(x: Array, dtype: Any) -> Array:
@@ -159,8 +160,7 @@ def astype(x: Array, dtype: Any) -> Array:
         return copy(x)
     before, after = check.tag_of(x.dtype), check.tag_of(kind)
     if fuses(x.device) and promote.converts(before, after):
-        made: Array = convert(x.device, x, after)
-        return made
+        return launched(convert(x.device, x, after))
     with np.errstate(all="ignore"):
         made = x.device.array(x._host().astype(kind))
     made._origin = f"numpy on the host: {x.dtype} to {kind} has no kernel on {x.device.uri}"

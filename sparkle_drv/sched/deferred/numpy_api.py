@@ -34,7 +34,22 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
     not fit, arrays of another Context, or closed ones.
     """
     first = _first(given)
+    with first._executor.waiting.lock:
+        array, private = _computed_later(first, name, given)
+    if not private and array.fence is not None:
+        array.fence.wait()  # the caller may write to the operands at any time
+    return array
+
+
+def _computed_later(
+    first: ContextArray, name: str, given: tuple[object, ...]
+) -> tuple[ContextArray, bool]:
+    """Returns (result of `ufunc`, whether no caller can write to an operand). If one can, or if no
+    map computes the ufunc, the result is computed at once. The caller has the lock of the arrays
+    that wait.
+    """
     executor = first._executor
+    private = not any(isinstance(x, ContextArray) and x._lent for x in given)
     operands = tuple(_operand(first, x) for x in given)
     kinds: list[Any] = []
     shapes = []
@@ -48,23 +63,27 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
     shape = build.common(name, shapes)
     made = build.node(Expression, executor, step, operands, shape, len(shapes))
     if made is not None:
-        return ContextArray._deferred(executor, made, made.dtype, shape)
+        if private:
+            return ContextArray._deferred(executor, made, made.dtype, shape), True
+        return made.run(), False
     values = [x.run() if isinstance(x, Expression) else x for x in operands]
     host = [x.numpy() if isinstance(x, ContextArray) else x for x in values]
     uri = first.places[0]
-    return ContextArray(executor, uri, build.on_host(executor.devices[uri], name, host))
+    return ContextArray(executor, uri, build.on_host(executor.devices[uri], name, host)), True
 
 
 def update(name: str, x: ContextArray, operand: object) -> ContextArray:
     """Computes `x op= operand` and returns x. Raises as `ufunc` does, and TypeError if the result
     does not fit x.
     """
-    made = ufunc(name, (x, operand))
-    build.check_in_place(made, x)
-    if x._thunk is not None and made._thunk is not None and made.dtype == x.dtype:
-        x._thunk = made._thunk
-    else:
-        setitem(x, ..., made)
+    with x._executor.waiting.lock:
+        made = ufunc(name, (x, operand))
+        build.check_in_place(made, x)
+        if x._thunk is not None and made._thunk is not None and made.dtype == x.dtype:
+            x._thunk = made._thunk
+            made.close()
+            return x
+    setitem(x, ..., made)
     return x
 
 

@@ -94,7 +94,7 @@ def overlap(x: Any, y: Any) -> bool:
     two devices have wrapped.
     """
     if isinstance(x, ContextArray) and isinstance(y, Array):
-        return any(overlap(copy, y) for copy in x.copies.values())
+        return any(overlap(x._read(uri), y) for uri in x.places)
     if isinstance(x, Array) and isinstance(y, ContextArray):
         return overlap(y, x)
     return x is y or staging.overlap(x, y)

@@ -15,7 +15,6 @@ graphs are in sched/graph. graph and `sparkle_drv.context` call this package.
     user_kernels.py       checks that kernel and its arguments before anything is submitted
     argument_checks.py    refuses what ops would refuse, before anything is measured
     arrays.py             ContextArray: which copies there are, and which are valid
-    pending_arrays.py     the ContextArrays that are not computed yet
     constants.py          ContextConstant: weights, copied to a device at first use
     foreign.py            arrays of other libraries among the arguments
     probe.py              measures the time of a class of work

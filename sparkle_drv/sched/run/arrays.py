@@ -98,6 +98,7 @@ class ContextArray(Shaped, Operators):
         "__weakref__",
         "_copies",
         "_executor",
+        "_lent",
         "_thunk",
         "dtype",
         "layout",
@@ -110,6 +111,9 @@ class ContextArray(Shaped, Operators):
         self._executor = executor
         self._copies: dict[str, Array] = {uri: array}
         self._thunk: Thunk | None = None
+        self._lent = False
+        """True once the caller has a copy, which the caller may write at any time. Expressions over
+        the array then run at once."""
         self.shape = array.shape
         self.dtype = array.dtype
         self.layout = array.layout
@@ -121,7 +125,7 @@ class ContextArray(Shaped, Operators):
     ) -> ContextArray:
         """Returns an array that `thunk` computes when somebody reads its elements."""
         made = cls.__new__(cls)
-        made._executor, made._thunk, made._copies = executor, thunk, {}
+        made._executor, made._thunk, made._copies, made._lent = executor, thunk, {}, False
         made.shape, made.dtype, made.layout = shape, dtype, None
         made.nbytes = math.prod(shape) * dtype.itemsize
         executor.waiting.add(made)
@@ -170,9 +174,15 @@ class ContextArray(Shaped, Operators):
         """The copies by URI, the last written first. First computes all arrays of the Context that
         are not computed yet, since the caller may write a copy.
         """
-        self._ready()
-        self._executor.waiting.settle()
+        self._lend()
         return dict(self._copies)
+
+    def _lend(self) -> None:
+        """Makes the array ready for a caller that may write a copy at any time from now on."""
+        self._ready()
+        with self._executor.waiting.lock:
+            self._lent = True
+            self._executor.waiting.settle()
 
     @property
     def closed(self) -> bool:
@@ -195,8 +205,17 @@ class ContextArray(Shaped, Operators):
         necessary.
 
         The result is for reading: a caller that writes it must call `wrote`. First computes all
-        arrays of the Context that are not computed yet, since they may read this one. Raises
-        ValueError (closed, no such device), TypeError (not a str), and what the devices raise.
+        arrays of the Context that are not computed yet, since they may read this one. Expressions
+        over this array run at once from now on. Raises ValueError (closed, no such device),
+        TypeError (not a str), and what the devices raise.
+        """
+        array = self._read(device)
+        self._lend()
+        return array
+
+    def writable(self, device: str) -> Array:
+        """Does what `on` does, for a caller that writes the result, calls `wrote`, and then forgets
+        it (@private).
         """
         self._executor.waiting.settle()
         return self._read(device)
@@ -356,7 +375,7 @@ class ContextArray(Shaped, Operators):
         of the Context that are not computed yet, because they may read this one.
         """
         if self._thunk is not None:  # this array was never read: no need to compute it
-            self._thunk = None
+            self._executor.waiting.drop(self)
         elif self._copies and not self._executor.closed:
             self._executor.waiting.settle()
         for array in self._copies.values():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sparkle_drv.core.array import Array
+from sparkle_drv.core.deferred.waiting_arrays import WaitingArrays
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
@@ -44,7 +45,6 @@ from sparkle_drv.telemetry.trace import Trace
 from . import call_plan, probe, timed_steps, traced_calls, ways
 from .arrays import ContextArray, apart, check_own, here, on_host
 from .health_monitor import HealthMonitor, Remains
-from .pending_arrays import PendingContextArrays
 
 log = logging.getLogger("sparkle_drv.sched")
 
@@ -106,7 +106,7 @@ class LocalExecutor:
         self.queues: dict[tuple[str, str], Queue] = {}
         """Queues for transfers beside work in the default queue, by (URI, direction); see
         operands.py."""
-        self.waiting = PendingContextArrays()
+        self.waiting = WaitingArrays("a Context")
         self.context: Any = None
         """The Context that owns the executor and sets this field. Operators of its arrays call its
         methods."""

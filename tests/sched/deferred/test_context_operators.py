@@ -234,6 +234,22 @@ def test_what_nobody_reads_is_not_computed(ctx, maps):
         x += np.ones((2, 3, 4), "f4")
 
 
+@pytest.mark.parametrize("borrow", ["on", "copies"])
+def test_a_copy_that_the_caller_has_is_read_at_once(ctx, borrow):
+    """The caller may write the copy at any time, before and after `wrote`."""
+    x = made(ctx)
+    uri = x.places[0]
+    copy = x.on(uri) if borrow == "on" else x.copies[uri]
+    for value in (5, 7):
+        before = x.numpy().copy()
+        y, z = x + 1, x + 2
+        z += 1
+        copy[...] = value
+        x.wrote(uri)
+        np.testing.assert_array_equal(y.numpy(), before + 1)
+        np.testing.assert_array_equal(z.numpy(), before + 3)
+
+
 def test_what_is_built_during_a_write_is_computed_before_the_next(ctx, monkeypatch):
     """As by another thread: a write that forgets it would change its result."""
     x = made(ctx)

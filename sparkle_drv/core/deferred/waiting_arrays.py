@@ -1,0 +1,108 @@
+"""WaitingArrays: the arrays of one owner that are not computed yet, and the lock that guards them.
+
+The owner is a device, whose arrays are core Arrays, or a Context with its ContextArrays. An array
+waits from the making of its expression until its computation. Each step that belongs to one array
+is atomic under the lock, and can be repeated after an exception: until the last assignment of
+`_take`, the array still waits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from functools import partial
+from typing import Any, NoReturn, Protocol
+
+from sparkle_drv.errors import FORKED, DeviceLost
+
+from .provider import Thunk
+
+
+class WaitingArray(Protocol):
+    """The part of an array that this file uses. `_thunk` is None once the array is computed."""
+
+    _thunk: Thunk | None
+
+    def _take(self, made: Any) -> None: ...
+
+
+class Failed:
+    """The thunk of an array whose computation has failed; reading that array raises `error`."""
+
+    def __init__(self, device: Any, error: Exception) -> None:
+        self.device, self.error = device, error
+
+    def run(self) -> NoReturn:
+        raise self.error
+
+    def explain(self) -> str:
+        return f"failed: {self.error}"
+
+
+class WaitingArrays:
+    """The arrays of one owner that wait for their computation.
+
+    A forked child has copies of arrays whose lock another thread may have held. So every method
+    that takes the lock raises DeviceLost there.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner, self._pid = owner, os.getpid()
+        self._lock = threading.RLock()
+        self._arrays: dict[int, weakref.ref[WaitingArray]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._arrays)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The lock that guards every array that waits, for a `with` block of one change."""
+        if os.getpid() != self._pid:
+            raise DeviceLost(f"{self._owner}: {FORKED}")
+        return self._lock
+
+    @property
+    def locked(self) -> bool:
+        """True if the calling thread has the lock, so that it computes or changes arrays now."""
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]  # as threading.Condition
+
+    def add(self, array: WaitingArray) -> None:
+        """Adds an array that is not computed yet."""
+        with self.lock:
+            key, arrays = id(array), self._arrays
+            # The callback of the weak reference takes no lock: it may run in the middle of another
+            # change by this thread.
+            arrays[key] = weakref.ref(array, partial(arrays.pop, key))
+
+    def compute(self, array: WaitingArray) -> None:
+        """Computes one array, unless it is computed. Raises the errors of its operations."""
+        with self.lock:
+            thunk = array._thunk
+            if thunk is not None:
+                array._take(thunk.run())
+            self._arrays.pop(id(array), None)
+
+    def drop(self, array: WaitingArray) -> None:
+        """Makes an array that is being closed wait no longer. It is never computed."""
+        if os.getpid() != self._pid:
+            array._thunk = None
+            return
+        with self._lock:
+            array._thunk = None
+            self._arrays.pop(id(array), None)
+
+    def settle(self) -> None:
+        """Computes every array that waits. If one fails, reading that array raises its error."""
+        if not self._arrays:
+            return
+        with self.lock:
+            for array in [ref() for ref in list(self._arrays.values())]:
+                if array is None:
+                    continue
+                try:
+                    self.compute(array)
+                except Exception as error:
+                    if array._thunk is not None:
+                        array._thunk = Failed(array._thunk.device, error)
+                    self._arrays.pop(id(array), None)
