@@ -6,13 +6,16 @@ place.
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 
 import pytest
 
 from sparkle_drv.amd.isa import imm, table
 from sparkle_drv.amd.isa.assembly import AsmError, DecodeError, assemble, disassemble, instructions
 from sparkle_drv.amd.isa.formats import FORMATS, parse_format
+from sparkle_drv.amd.isa.forms import parse_one
 from sparkle_drv.amd.isa.rows import parse_row, parse_table
 
 
@@ -32,6 +35,33 @@ def test_labels_both_ways():
 def test_a_branch_over_literals_counts_their_dwords():
     text = "s_branch end\ns_mov_b32 s0, 0x1234567\nv_fma_f32 v0, v1, v2, 0x1234567\nend: s_nop 0"
     assert assemble(text, 11)[0] & 0xFFFF == 5
+
+
+class Local:
+    """What a caller's frame has."""
+
+
+@pytest.mark.parametrize(("text", "fits"), [("v_cmp_lt_f32 s40, v0, v1", True), ("s_nop x", False)])
+def test_a_text_that_a_form_refuses_keeps_no_frame(text, fits):
+    """A frame in a cycle keeps its callers' memory until the collector runs, and Python 3.11's
+    collector crashes if that memory has a memoryview in use.
+    """
+
+    def call() -> weakref.ref:
+        local = Local()
+        if fits:
+            parse_one(table.table(11), text, 0, len(text), None)
+        else:
+            with pytest.raises(AsmError):
+                parse_one(table.table(11), text, 0, len(text), None)
+        return weakref.ref(local)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert call()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,13 @@ def parse_one(
             _check_bus(isa, inst, line.column)
             return inst
         except AsmError as error:
-            errors.append(error)
+            # A traceback would keep this frame in a cycle, and with it the frames of all callers.
+            errors.append(error.with_traceback(None))
     # The form whose error has the highest column fits the longest part of the text.
-    raise max(reversed(errors), key=lambda error: error.column)
+    try:
+        raise max(reversed(errors), key=lambda error: error.column)
+    finally:
+        errors.clear()
 
 
 def parse_instruction(

@@ -32,6 +32,11 @@ def _both(x: Any) -> tuple[Any, Any]:
     return getattr(x, "array", x), getattr(x, "expected", x)
 
 
+def _is_operand(x: Any) -> bool:
+    """Whether kernels of every device take this array; some cannot bind a view at any offset."""
+    return bool(x.dtype == np.float32 and x.offset % 256 == 0)
+
+
 def make(actor: Actor) -> None:
     actor.make()
 
@@ -121,7 +126,7 @@ def reduction(actor: Actor) -> None:
 
 def matmul(actor: Actor) -> None:
     def suits(x: Any) -> bool:
-        return bool(x.dtype == np.float32 and x.expected.ndim == 2)
+        return _is_operand(x) and x.expected.ndim == 2
 
     x, y = actor.pick(suits), actor.pick(suits)
     if x.expected.shape[1] != y.expected.shape[0] or x.expected.size > 2**14:
@@ -141,7 +146,7 @@ def matmul(actor: Actor) -> None:
 
 def map_or_reduce(actor: Actor) -> None:
     """Operations of sp.ops without `out`."""
-    x = actor.pick(lambda x: x.dtype == np.float32)
+    x = actor.pick(_is_operand)
     maps = actor.draw.random() < 0.5 or not x.expected.ndim
     with actor.using(x):
         _sum_fits(x.expected)
@@ -158,7 +163,7 @@ def map_or_reduce(actor: Actor) -> None:
 
 def conv2d(actor: Actor) -> None:
     """Compared at once: its algorithms may round."""
-    x = actor.pick(lambda x: x.dtype == np.float32 and x.expected.ndim == 2)
+    x = actor.pick(lambda x: _is_operand(x) and x.expected.ndim == 2)
     if x.expected.size > 2**14 or min(x.expected.shape) < 2 or actor.context is not None:
         raise Skipped
     weights = np.array([[1, 2], [0, -1]], np.float32)

@@ -55,14 +55,21 @@ def main() -> int:
 def fuzz(uri: str, args: argparse.Namespace) -> int:
     """Runs programs on one device and prints the outcome. Returns how many programs failed."""
     started = printed = time.monotonic()
+    failed = 0
 
     def tell(outcome: model_programs.Outcome) -> None:
-        nonlocal printed
+        nonlocal printed, failed
         faulthandler.dump_traceback_later(STUCK_S, exit=True)
+        for number, at, program, failure in outcome.failures[failed:]:
+            about = f"{program.kind}, {program.threads} threads, after {at} operations"
+            print(
+                f"--device {uri} --seed {args.seed} --only {number} ({about}): {failure.sort}",
+                flush=True,
+            )
+        failed = len(outcome.failures)
         if time.monotonic() - printed > TELL_S:
             printed = time.monotonic()
             rate = outcome.operations / (printed - started)
-            failed = len(outcome.failures)
             print(f"{uri}: {outcome.operations}, {rate:.0f} a second, {failed} failed", flush=True)
 
     outcome = model_programs.run(
@@ -72,9 +79,6 @@ def fuzz(uri: str, args: argparse.Namespace) -> int:
     )  # fmt: skip
     faulthandler.cancel_dump_traceback_later()
     took = time.monotonic() - started
-    for number, at, program, failure in outcome.failures:
-        about = f"{program.kind}, {program.threads} threads, after {at} operations"
-        print(f"--device {uri} --seed {args.seed} --only {number} ({about}): {failure.sort}")
     if outcome.failures:
         _, _, program, failure = outcome.failures[0]
         rig = model_programs.Rig(uri, args.rules)
