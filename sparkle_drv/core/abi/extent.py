@@ -11,6 +11,7 @@ import ast
 from collections.abc import Mapping
 
 from sparkle_drv._native import lib
+from sparkle_drv.fork_lock import fork_lock
 
 _BINARY = {
     ast.Add: lib.SP_EXTENT_ADD,
@@ -18,6 +19,9 @@ _BINARY = {
     ast.Mult: lib.SP_EXTENT_MUL,
     ast.Div: lib.SP_EXTENT_DIV,
 }
+# CPython 3.11 counts the depth of trees that it makes per process: when two threads parse at once,
+# `ast.parse` may raise SystemError, "AST constructor recursion depth mismatch".
+_parsing = fork_lock()
 
 
 def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int, int, int, int]]:
@@ -55,7 +59,9 @@ def steps_of(text: str, names: Mapping[str, tuple[int, int]]) -> list[tuple[int,
             steps.append((op | lib.SP_EXTENT_POPPED, 0, 0, 0))
 
     try:
-        add(lib.SP_EXTENT_PUSH, ast.parse(text.strip(), "extent", "eval").body)
+        with _parsing:
+            tree = ast.parse(text.strip(), "extent", "eval")
+        add(lib.SP_EXTENT_PUSH, tree.body)
     except (SyntaxError, RecursionError) as error:
         raise ValueError(f"extent {text!r}: {error}") from None
     return steps

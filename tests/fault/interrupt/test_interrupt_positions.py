@@ -30,6 +30,7 @@ class State:
         self.queue = self.dev.default_queue
         self.fill = self.dev.kernel("fill_f32")
         self.x, self.y = self.dev.array(A), self.dev.array(A.T.copy())
+        self.z = self.dev.array(A)  # the host never maps it, so expressions over it wait
         self.image = self.dev.array(IMAGE)
         self.list = sp.Commands().dispatch(self.fill, self.x, 3.0, 240, groups=1)
         self.go = self.queue.prepare(self.fill, self.x, 3.0, 240, groups=1)
@@ -183,6 +184,60 @@ def reduction_of_an_array(s):
     return lambda: np.testing.assert_array_equal(out.numpy(), A.max(axis=0))
 
 
+def expression(s):
+    out = (s.z * 2 + 1).numpy()
+    return lambda: np.testing.assert_array_equal(out, A * 2 + 1)
+
+
+def expression_before_a_launch(s):
+    out = s.z + 1
+    s.queue.launch(s.fill, s.z, 3.0, 240, groups=1)
+    return lambda: np.testing.assert_array_equal(out.numpy(), A + 1)
+
+
+def expression_before_a_close(s):
+    operand = s.dev.array(A)
+    out = operand + 1
+    operand.close()
+    return lambda: np.testing.assert_array_equal(out.numpy(), A + 1)
+
+
+def expression_before_another_queue(s):
+    with s.dev.queue() as queue:
+        out = s.z - 1
+        assert out.fence is not None
+        queue.launch(s.fill, s.z, 3.0, 240, groups=1)
+        s.gate.open_gate()
+    return lambda: np.testing.assert_array_equal(out.numpy(), A - 1)
+
+
+def in_place(s):
+    s.z += 1
+    return lambda: np.testing.assert_array_equal(s.z.buffer.read("f4", A.shape), A + 1)
+
+
+def in_place_while_waiting(s):
+    out = s.z * 2
+    out += 1
+    return lambda: np.testing.assert_array_equal(out.numpy(), A * 2 + 1)
+
+
+def elements(s):
+    s.gate.open_gate()
+    s.z[1:3] = 7
+    return lambda: np.testing.assert_array_equal(s.z.buffer.read("f4", A.shape)[1:3], 7)
+
+
+def sum_of_an_expression(s):
+    out = (s.z * s.z).sum(axis=0)
+    return lambda: np.testing.assert_array_equal(out.numpy(), (A * A).sum(axis=0))
+
+
+def transpose(s):
+    out = s.z.T
+    return lambda: np.testing.assert_array_equal(out.numpy(), A.T)
+
+
 def layout(s):
     out = sp.ops.layout(s.dev, s.host(IMAGE), "NHWC")
     return lambda: np.testing.assert_array_equal(out, IMAGE.transpose(0, 2, 3, 1))
@@ -193,7 +248,9 @@ CALLS = [
     read_and_wait, array, close_of_a_buffer, end_of_a_buffer, close_of_a_kernel, close_of_a_queue,
     end_of_a_queue, mapped, copy_peer, commands, commands_again, commands_that_wait, pipeline, gemm,
     gemm_of_arrays, gemm_into, gemm_of_both, conv2d, conv2d_of_arrays, mapping, reduction,
-    reduction_of_an_array, layout,
+    reduction_of_an_array, layout, expression, expression_before_a_launch,
+    expression_before_a_close, expression_before_another_queue, in_place, in_place_while_waiting,
+    elements, sum_of_an_expression, transpose,
 ]  # fmt: skip
 
 
@@ -249,6 +306,7 @@ class Sweep:
         state, gate = self.state, self.gate
         state.dev.wait_idle()
         np.copyto(state.x.numpy(), A)
+        state.queue.write(state.z, A).wait()
         before = self._counts()
         gate.faults.clear()
         gate.close_gate()
@@ -276,10 +334,10 @@ class Sweep:
         np.testing.assert_array_equal(sp.ops.gemm(state.dev, A, A.T.copy()), A @ A.T)
         np.copyto(state.y.numpy(), A.T)
         np.testing.assert_array_equal((state.y * 2 + 1).numpy(), A.T * 2 + 1)
-        later = state.y + 1
-        state.queue.launch(state.fill, state.y, 4.0, 240, groups=1)
-        np.testing.assert_array_equal(later.numpy(), A.T + 1)
-        np.copyto(state.y.numpy(), A.T)
+        state.queue.write(state.z, A).wait()
+        later = state.z + 1
+        state.queue.launch(state.fill, state.z, 4.0, 240, groups=1)
+        np.testing.assert_array_equal(later.numpy(), A + 1)
         state.queue.launch(state.fill, state.x, 4.0, 240, groups=1).wait()
         assert (state.x.numpy() == 4).all()
 
