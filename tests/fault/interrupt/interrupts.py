@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
-TESTS = str(Path(__file__).parents[1])
+TESTS = str(Path(__file__).parents[2])
 SILENT = {
     *("CACHE", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "END_FOR", "END_SEND", "EXTENDED_ARG"),
     *("GET_ITER", "IS_OP", "JUMP_FORWARD", "KW_NAMES", "LOAD_CLOSURE", "LOAD_CONST", "LOAD_DEREF"),
