@@ -102,7 +102,7 @@ class Buffer(Pointer, Closing):
         pending = storage.owner._pending
         with pending.waiting.lock:
             storage.exposed = True
-        pending.finish()
+        pending.settle(wait=True)
         return storage
 
     def view(self, offset: int = 0, nbytes: int | None = None) -> Buffer:

@@ -465,7 +465,9 @@ class Queue(QueueBase, Closing):
         A launch does not need this call: the backend refuses it as stale by its epoch, and it is
         repeated. A copy has no epoch.
         """
-        self._device._pending.order(self._device, self)
+        device = self._device
+        if device._epoch != device._backend.epoch():
+            device._renew(self)
 
     def _follow(self, queue: Queue, value: int) -> None:
         """Makes later work of this queue wait on the device for the value of another queue."""

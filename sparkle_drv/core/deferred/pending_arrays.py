@@ -19,22 +19,13 @@ launches go first.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from .waiting_arrays import WaitingArray, WaitingArrays
-
-
-class Device(Protocol):
-    """The part of core.Device that this file uses; this folder cannot import core.Device."""
-
-    uri: str
-    _backend: Any
-    _epoch: int
-    _retired: Any
+from .waiting_arrays import WaitingArrays
 
 
 class PendingArrays:
-    """The expressions of a device that have not ended.
+    """The expressions of a device that have not ended. `device` is the core.Device.
 
     `_shut` is True while no launch has the backend's epoch. It becomes True after the epoch has
     advanced, and False before a launch gets the epoch. So an exception between two steps costs one
@@ -48,19 +39,19 @@ class PendingArrays:
         # Fence: the garbage collector does not look into one, and would never free the device.
         self.newest: tuple[Any, int] | None = None
 
-    def add(self, device: Device, array: WaitingArray) -> None:
-        """Adds `array` to the arrays that are not computed yet."""
+    def add(self, device: Any, array: Any) -> None:
+        """Adds an Array that is not computed yet."""
         with self.waiting.lock:
             self._shut_out(device)
             self.waiting.add(array)
 
-    def compute(self, device: Device, array: WaitingArray) -> None:
-        """Computes one array now. Raises the errors of its operations."""
+    def compute(self, device: Any, array: Any) -> None:
+        """Computes one Array now. Raises the errors of its operations."""
         with self.waiting.lock:
             self.waiting.compute(array)
             self._let_in(device)
 
-    def launched(self, device: Device, fence: Any) -> None:
+    def launched(self, device: Any, fence: Any) -> None:
         """Records the fence of a launch that computes an expression; None stands for no launch.
 
         Call it before anybody gets the result.
@@ -68,55 +59,47 @@ class PendingArrays:
         if fence is None:
             return
         with self.waiting.lock:
-            newest = self.newest
-            if newest is None or newest[0] is not fence.queue or newest[1] < fence.value:
+            queue, value = self.newest or (None, 0)
+            if queue is not fence.queue or value < fence.value:
                 self.newest = fence.queue, fence.value
             if len(device._retired.queues) > 1:
                 self._shut_out(device)
 
-    def opened(self, device: Device) -> None:
+    def opened(self, device: Any) -> None:
         """Makes a queue that was just opened wait for expressions that were launched before."""
         if self._unended() is not None:
             with self.waiting.lock:
                 self._shut_out(device)
 
-    def renew(self, device: Device, queue: Any) -> int:
+    def renew(self, device: Any, queue: Any) -> int:
         """Orders the next work of `queue` behind every expression. Returns the epoch for it.
 
         Raises the errors of `queue.submit`.
         """
-        if self.waiting.locked:
-            return int(device._backend.epoch())
-        with self.waiting.lock:
-            self.waiting.settle()
-            newest = self._unended()
-            if newest is not None and queue is not newest[0]:
-                queue._follow(*newest)
-            self._let_in(device)
-            self._shut = False
-            return int(device._backend.epoch())
+        if not self.waiting.locked:
+            with self.waiting.lock:
+                self.waiting.settle()
+                newest = self._unended()
+                if newest is not None and queue is not newest[0]:
+                    queue._follow(*newest)
+                self._let_in(device)
+                self._shut = False
+                return int(device._backend.epoch())
+        return int(device._backend.epoch())
 
-    def order(self, device: Device, queue: Any) -> None:
-        """Does what `renew` does, for work that sends no epoch, such as a copy."""
-        if device._epoch != device._backend.epoch():
-            self.renew(device, queue)
+    def settle(self, wait: bool = False) -> None:
+        """Launches every expression that waits. The caller may free memory afterwards.
 
-    def settle(self) -> None:
-        """Launches every expression that waits, for a caller that frees memory afterwards."""
+        With `wait` the host waits for the end of all expressions, and may then write memory. Raises
+        the errors of `Fence.wait`.
+        """
         if self.waiting and not self.waiting.locked:
             self.waiting.settle()
-
-    def finish(self) -> None:
-        """Launches every expression, and waits for their end. Then the host may write memory of
-        the device. Raises the errors of `Fence.wait`.
-        """
-        self.settle()
-        newest = self._unended()
+        newest = self._unended() if wait else None
         if newest is not None:
-            queue, value = newest
-            queue.fence(value).wait()
+            newest[0].fence(newest[1]).wait()
 
-    def advance(self, device: Device) -> None:
+    def advance(self, device: Any) -> None:
         """Advances the epoch after a close. Launches get the new epoch, unless they are shut out.
 
         Prepared work is checked again in any case.
@@ -128,19 +111,16 @@ class PendingArrays:
                 device._epoch = now
 
     def _unended(self) -> tuple[Any, int] | None:
-        newest = self.newest
-        if newest is None:
-            return None
-        queue, value = newest
-        return None if queue.closed or queue.reached >= value else newest
+        queue, value = newest = self.newest or (None, 0)
+        return None if queue is None or queue.closed or queue.reached >= value else newest
 
-    def _shut_out(self, device: Device) -> None:
+    def _shut_out(self, device: Any) -> None:
         """Makes every launch stale, so that it calls `renew`."""
         if not self._shut:
             device._backend.advance()
             self._shut = True
 
-    def _let_in(self, device: Device) -> None:
+    def _let_in(self, device: Any) -> None:
         """Gives launches the backend's epoch, if none has to be ordered behind an expression."""
         alone = len(device._retired.queues) <= 1
         if not self.waiting and (alone or self._unended() is None):

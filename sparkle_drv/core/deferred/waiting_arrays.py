@@ -11,20 +11,10 @@ from __future__ import annotations
 import os
 import weakref
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from sparkle_drv.errors import FORKED, DeviceLost
 from sparkle_drv.fork_lock import fork_lock
-
-from .provider import Thunk
-
-
-class WaitingArray(Protocol):
-    """The part of an array that this file uses. `_thunk` is None once the array is computed."""
-
-    _thunk: Thunk | None
-
-    def _take(self, made: Any) -> None: ...
 
 
 class Failed:
@@ -51,14 +41,14 @@ class Failed:
 class WaitingArrays:
     """The arrays of one owner that wait for their computation.
 
-    A forked child has copies of arrays whose lock another thread may have held. So every method
-    that takes the lock raises DeviceLost there.
+    An array's `_thunk` is None once it is computed. Its `_take` takes over the memory of another
+    array. In a forked child, an array may be half changed, so `lock` raises DeviceLost there.
     """
 
     def __init__(self, owner: str) -> None:
         self._owner, self._pid = owner, os.getpid()
         self._lock: Any = fork_lock()
-        self._arrays: dict[int, weakref.ref[WaitingArray]] = {}
+        self._arrays: dict[int, weakref.ref[Any]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._arrays)
@@ -75,7 +65,7 @@ class WaitingArrays:
         """True if the calling thread has the lock, so that it computes or changes arrays now."""
         return bool(self._lock._is_owned())  # as threading.Condition does
 
-    def add(self, array: WaitingArray) -> None:
+    def add(self, array: Any) -> None:
         """Adds an array that is not computed yet."""
         with self.lock:
             key, arrays = id(array), self._arrays
@@ -83,7 +73,7 @@ class WaitingArrays:
             # change by this thread.
             arrays[key] = weakref.ref(array, partial(arrays.pop, key))
 
-    def compute(self, array: WaitingArray) -> None:
+    def compute(self, array: Any) -> None:
         """Computes one array, unless it is computed. Raises the errors of its operations."""
         with self.lock:
             thunk = array._thunk
@@ -91,7 +81,7 @@ class WaitingArrays:
                 array._take(thunk.run())
             self._arrays.pop(id(array), None)
 
-    def drop(self, array: WaitingArray) -> None:
+    def drop(self, array: Any) -> None:
         """Makes an array that is being closed wait no longer. It is never computed."""
         with self._lock:
             array._thunk = None

@@ -7,7 +7,8 @@ operation at once. Any other operation is computed later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
 Shape = tuple[int, ...]
 N = TypeVar("N", bound=Node)
 MOST_KEPT = 4096
-"""The most steps whose types a device keeps. A device that has as many drops all."""
+"""The most steps whose types a device keeps."""
 
 
 def expression(name: str, given: tuple[object, ...]) -> Array:
@@ -121,9 +122,9 @@ def update(name: str, x: Array, operand: object) -> Array:
             else:
                 new = new.run()
     if new is not x:
-        from .views import assign
+        from .views import setitem
 
-        assign(x, ..., new)
+        setitem(x, ..., new)
     elif x.fence is not None:
         x.fence.wait()  # readers of other views of this memory do not wait for x's fence
     return x
@@ -148,12 +149,8 @@ def device_of(given: tuple[object, ...]) -> Device:
     for x in given:
         if isinstance(x, Array):
             thunk = x._thunk
-            own = x.buffer._storage.device if thunk is None else thunk.device
-            if own is None:
-                raise ValueError("the buffer is closed")
-            if own is device:
-                continue
-            if device is not None:
+            own = x.buffer._open().owner if thunk is None else thunk.device
+            if own is not device and device is not None:
                 other = device._another(own)
                 raise ValueError(
                     f"operands: expected Arrays of one device, got {device.uri} and {other}"
@@ -165,11 +162,7 @@ def device_of(given: tuple[object, ...]) -> Device:
 
 
 def _operand(given: tuple[object, ...], x: object) -> Any:
-    """Returns an operand of an in-place operation.
-
-    A numpy array with dimensions becomes an Array on the device of `given`. Anything else is
-    converted by `number`.
-    """
+    """Returns a host array as an Array on the device of `given`, or a number."""
     if isinstance(x, np.ndarray) and x.ndim:
         return device_of(given).array(x)
     return number("an Array", x)
@@ -248,17 +241,17 @@ def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
     The kind of an Array is its dtype, the kind of a Node its member `kind`. The kind of a numpy
     scalar is (dtype,); that of a Python number is its class.
     """
-    kept: dict[Any, types.Typed] | None = device.kept.get("ops steps")
-    found = None if kept is None else kept.get(key)
-    if found is None:
-        kept = device.kept.setdefault("ops steps", {})
-        if len(kept) >= MOST_KEPT:
-            kept.clear()
-        found = kept[key] = _typed(device, *key)
-    return found
+    steps = device.kept.get("ops steps")
+    if steps is None:
+        maps = frozenset(tag for tag in check.TYPES if device.provides(f"map_{tag}"))
+        steps = lru_cache(MOST_KEPT)(partial(_typed, fuses(device), maps))
+        device.kept["ops steps"] = steps
+    step: types.Typed = steps(*key)
+    return step
 
 
-def _typed(device: Device, name: str, *kinds: Any) -> types.Typed:
+def _typed(wide: bool, maps: frozenset[str], name: str, *kinds: Any) -> types.Typed:
+    """Does what `typed` does on a device that fuses maps (`wide`), or has maps of these types."""
     plain = tuple(k[0] if isinstance(k, tuple) else k for k in kinds)
     if name in types.INVERTS and plain[0] == types.BOOL:
         name, plain = "not_equal", (*plain, types.BOOL)
@@ -268,13 +261,12 @@ def _typed(device: Device, name: str, *kinds: Any) -> types.Typed:
     leaves = [check.tag_of(k) for k in kinds if isinstance(k, np.dtype)]
     if not op or "" in leaves:
         return host
-    wide = fuses(device)
     if not tag and not wide and len(nodes) < len(kinds):
         return host
     tag = tag or (nodes or ["bool"])[0]
     if not wide:
         own = check.DTYPES.get(dtype, tag if dtype == types.BOOL else "")
-        if {own, *nodes, *leaves} != {tag} or not device.provides(f"map_{tag}"):
+        if {own, *nodes, *leaves} != {tag} or tag not in maps:
             return host
     return types.Typed(dtype, op, tag)
 
@@ -286,8 +278,15 @@ def _computed(x: Any) -> Any:
 def on_host(device: Device, name: str, operands: Sequence[Any]) -> Array:
     """Computes numpy's function `name` on the host; returns the result as an Array on `device`."""
     values = [x._host() if isinstance(x, Array) else x for x in map(_computed, operands)]
-    with np.errstate(all="ignore"):
-        made = device.array(np.asarray(getattr(np, name)(*values)))
     given = " and ".join(str(np.result_type(x)) for x in values)
-    made._origin = f"numpy on the host: {name} of {given} has no kernel on {device.uri}"
-    return made
+    return by_numpy(device, f"{name} of {given}", lambda: getattr(np, name)(*values))
+
+
+def by_numpy(device: Device, what: str, compute: Callable[[], Any]) -> Array:
+    """Returns what `compute` returns as an Array on `device`. `explain` says that `what` has no
+    kernel.
+    """
+    with np.errstate(all="ignore"):
+        array = device.array(np.asarray(compute()))
+    array._origin = f"numpy on the host: {what} has no kernel on {device.uri}"
+    return array

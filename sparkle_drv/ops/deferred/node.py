@@ -124,7 +124,8 @@ class _Written:
         if isinstance(x, Node) and x.made is not None:
             x = x.made if x.readable else x
         if not isinstance(x, (Node, Array)):
-            return self.number(x)
+            self.numbers.append(x)
+            return "s", len(self.numbers) - 1
         found = self._known.get(id(x))
         if found is None:
             if isinstance(x, Array):
@@ -139,10 +140,6 @@ class _Written:
                 self.steps.append(tuple(step))
             self._known[id(x)] = found
         return found
-
-    def number(self, x: Any) -> tuple[str, int]:
-        self.numbers.append(x)
-        return "s", len(self.numbers) - 1
 
 
 class Text:

@@ -7,6 +7,7 @@ does. Otherwise numpy computes it on the host.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from sparkle_drv.ops.reduce.fold import axes_of, lazy
 from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
-from .build import device_of
+from .build import by_numpy, device_of
 from .node import Node, bindable, broadcast, is_bindable, launched
 from .views import _made, astype
 
@@ -48,11 +49,8 @@ def reduction(x: Array, op: str, axis: Any, keepdims: bool) -> Array:
             x, axes, keepdims = x.reshape((*x.shape, 1)), (x.ndim,), False
         return launched(reduce(device, bindable(x), cast(ReduceOp, op), axes, keepdims=keepdims))
     along = axis if op in ("argmax", "argmin") else axes
-    with np.errstate(all="ignore"):
-        host = getattr(np, op)(x._host(), axis=along, keepdims=keepdims)
-    made = device.array(np.asarray(host))
-    made._origin = f"numpy on the host: {op} of {x.dtype} has no kernel on {device.uri}"
-    return made
+    host = partial(getattr(np, op), x._host(), axis=along, keepdims=keepdims)
+    return by_numpy(device, f"{op} of {x.dtype}", host)
 
 
 def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -97,10 +95,8 @@ def matmul(a: Any, b: Any) -> Array:
     tag = check.tag_of(dtype)
     final = (*stack, *(() if left.ndim == 1 else (m,)), *(() if right.ndim == 1 else (n,)))
     if tag not in TYPES or not device.provides(f"gemm_{THROUGH.get(tag, tag)}"):
-        with np.errstate(all="ignore"):
-            made = device.array(np.asarray(np.matmul(left._host(), right._host())))
-        made._origin = f"numpy on the host: matmul of {dtype} has no kernel on {device.uri}"
-        return made
+        host = partial(np.matmul, left._host(), right._host())
+        return by_numpy(device, f"matmul of {dtype}", host)
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
     if second.ndim == 2 and first.ndim > 2:  # every matrix has the same b: one product
         product: Array = launched(gemm(device, first.reshape(-1, k), second))

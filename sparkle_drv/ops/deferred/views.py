@@ -8,6 +8,7 @@ result says so.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.operation import strided_copy
 
+from .build import by_numpy
 from .node import bindable, broadcast, launched
 
 
@@ -35,21 +37,14 @@ def getitem(x: Array, key: object) -> Array:
 def transpose(x: Array, axes: tuple[Any, ...]) -> Array:
     """Returns x with its dimensions permuted, as Array.transpose says."""
     x.buffer._open()
-    order = (
-        axes[0]
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
-        else axes
-    )
-    return _made(x, View.of(x.shape).turned(order or None))
+    whole = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+    return _made(x, View.of(x.shape).turned((axes[0] if whole else axes) or None))
 
 
 def _made(x: Array, view: View) -> Array:
     size = math.prod(view.shape)
-    plain = space.row_major(view.shape, 1)
-    if (
-        all(n == 1 or s == p for n, s, p in zip(view.shape, view.strides, plain, strict=True))
-        or not size
-    ):
+    dims = zip(view.shape, view.strides, space.row_major(view.shape, 1), strict=True)
+    if not size or all(n == 1 or step == plain for n, step, plain in dims):
         itemsize = x.dtype.itemsize
         start = view.offset * itemsize if size else 0
         made = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
@@ -57,34 +52,18 @@ def _made(x: Array, view: View) -> Array:
         return made
     made = x.device.empty(view.shape, x.dtype)
     try:
-        return launched(
-            strided_copy(
-                x.device,
-                made,
-                bindable(x),
-                view.shape,
-                src_strides=view.strides,
-                src_offset=view.offset,
-            )
-        )
+        copy = partial(strided_copy, src_strides=view.strides, src_offset=view.offset)
+        return launched(copy(x.device, made, bindable(x), view.shape))
     except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
         host = x._host()
-        flat = np.lib.stride_tricks.as_strided(
-            host.reshape(-1)[view.offset :],
-            view.shape,
-            [s * host.itemsize for s in view.strides],
-        )
+        steps = [s * host.itemsize for s in view.strides]
+        flat = np.lib.stride_tricks.as_strided(host.reshape(-1)[view.offset :], view.shape, steps)
         made.device.default_queue.write(made, np.ascontiguousarray(flat)).wait()
         made._origin = f"numpy on the host: {error}"
         return made
 
 
 def setitem(x: Array, key: object, value: object) -> None:
-    """Does `x[key] = value`, as Array.__setitem__ says."""
-    assign(x, key, value)
-
-
-def assign(x: Array, key: object, value: object) -> None:
     """Does `x[key] = value`, and returns when the elements are written.
 
     The call waits because only `x` would get the fence of the copy, not other views of this memory.
@@ -117,7 +96,7 @@ def assign(x: Array, key: object, value: object) -> None:
                 host = np.asarray(value).astype(x.dtype)
             else:
                 host = np.asarray(value, x.dtype)  # a large Python integer raises OverflowError
-        if _is_whole(x, view):
+        if view == View.of(x.shape):
             x.device.default_queue.write(x, np.broadcast_to(host, view.shape)).wait()
             return
         source = device.array(host)
@@ -152,10 +131,6 @@ def _assign_on_host(x: Array, view: View, values: np.ndarray[Any, Any]) -> None:
     x.device.default_queue.write(span, host).wait()
 
 
-def _is_whole(x: Array, view: View) -> bool:
-    return view == View.of(x.shape)
-
-
 def copy(x: Array) -> Array:
     """Returns an Array with the elements of x in memory of its own."""
     return launched(staging.Stage(x.device, {"x": x}).copy(x))
@@ -177,7 +152,4 @@ def astype(x: Array, dtype: Any) -> Array:
     before, after = check.tag_of(x.dtype), check.tag_of(kind)
     if fuses(x.device) and promote.converts(before, after):
         return launched(convert(x.device, x, after))
-    with np.errstate(all="ignore"):
-        made = x.device.array(x._host().astype(kind))
-    made._origin = f"numpy on the host: {x.dtype} to {kind} has no kernel on {x.device.uri}"
-    return made
+    return by_numpy(x.device, f"{x.dtype} to {kind}", lambda: x._host().astype(kind))

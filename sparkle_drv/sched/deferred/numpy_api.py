@@ -7,6 +7,7 @@ array is copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -123,12 +124,6 @@ def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArr
     return _own(x, array, reductions.reduction(array, op, axis, keepdims))
 
 
-def getitem(x: ContextArray, key: object) -> ContextArray:
-    """Returns a copy of `x[key]`. See ContextArray."""
-    array = x._nearest()
-    return _own(x, array, views.getitem(array, key))
-
-
 def setitem(x: ContextArray, key: object, value: object) -> None:
     """Assigns `x[key] = value` on the device that wrote x last. Copies on other devices become
     invalid.
@@ -137,20 +132,8 @@ def setitem(x: ContextArray, key: object, value: object) -> None:
     x._executor.waiting.settle()
     uri = x.places[0]
     there = value._read(uri) if isinstance(value, ContextArray) else value
-    views.assign(x._read(uri), key, there)
+    views.setitem(x._read(uri), key, there)
     x.wrote(uri)
-
-
-def transpose(x: ContextArray, axes: tuple[Any, ...]) -> ContextArray:
-    """Returns a transposed copy. See ContextArray."""
-    array = x._nearest()
-    return _own(x, array, views.transpose(array, axes))
-
-
-def astype(x: ContextArray, dtype: Any) -> ContextArray:
-    """Returns a copy in another dtype. See ContextArray."""
-    array = x._nearest()
-    return _own(x, array, views.astype(array, dtype))
 
 
 def _first(given: tuple[Any, ...]) -> ContextArray:
@@ -190,3 +173,16 @@ def _own(x: ContextArray, source: Array, made: Array) -> ContextArray:
     if made.buffer._storage is source.buffer._storage:
         made = views.copy(made)
     return ContextArray(x._executor, source.device.uri, made)
+
+
+def _copying(view: Callable[[Array, Any], Array]) -> Callable[[ContextArray, Any], ContextArray]:
+    """Returns a function that does the same for a ContextArray, and returns a copy."""
+
+    def function(x: ContextArray, given: Any) -> ContextArray:
+        array = x._nearest()
+        return _own(x, array, view(array, given))
+
+    return function
+
+
+getitem, transpose, astype = map(_copying, (views.getitem, views.transpose, views.astype))
