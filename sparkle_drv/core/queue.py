@@ -440,6 +440,7 @@ class Queue(QueueBase, Closing):
                 f"copy_peer: {peer.uri} and {self._device.uri} have different backends"
             )
         self._overtakes_nothing()
+        peer._pending.settle(wait=True)  # `src` may be an expression; this queue cannot wait for it
         # The peer's queues do not show when the copy ends, so this entry keeps the source's memory.
         pins = target._open().pin(), source._open().pin()
         with self._device._retired.holding(self._handle, pins):
