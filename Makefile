@@ -110,7 +110,8 @@ TSAN_TESTS := tests/fault/test_stress.py tests/fault/test_stress_ops.py tests/fa
   tests/backends/cpu/test_cpu_threads.py tests/ops/test_ops_held.py tests/ops/calls/test_calls_kept.py \
   tests/ops/test_ops_plans_apart.py tests/ops/test_ops_overlap.py tests/sched/run/test_sched_threads.py \
   tests/backends/cuda/test_cuda_device.py tests/backends/cuda/test_cuda_transfers.py tests/core/test_hot.py \
-  tests/lifetime/test_lifetime.py tests/mesh tests/sched/graph/test_sched_graph_lanes.py
+  tests/lifetime/test_lifetime.py tests/mesh tests/sched/graph/test_sched_graph_lanes.py \
+  tests/fault/test_close_beside.py tests/ops/deferred/test_order.py tests/ops/array_model
 TSAN_OPTIONS := history_size=4 report_signal_unsafe=0 allocator_may_return_null=1 die_after_fork=0 \
   suppressions=$(CURDIR)/tests/races.supp log_path=$(CURDIR)/build/tsan/report
 tsan: build ## the tests of threads under ThreadSanitizer, which finds data races: some minutes
