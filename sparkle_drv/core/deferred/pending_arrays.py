@@ -34,16 +34,16 @@ class PendingArrays:
 
     def __init__(self, uri: str) -> None:
         self.waiting = WaitingArrays(uri)
+        self._lock = self.waiting.lock
         self._shut = False
         # (queue, value) of the newest expression that was launched, until the device is closed. No
         # Fence: the garbage collector does not look into one, and would never free the device.
         self.newest: tuple[Any, int] | None = None
 
     def add(self, device: Any, array: Any) -> None:
-        """Adds an Array that is not computed yet."""
-        with self.waiting.lock:
-            self._shut_out(device)
-            self.waiting.add(array)
+        """Adds an Array that is not computed yet. The caller has the lock."""
+        self._shut_out(device)
+        self.waiting.add(array)
 
     def compute(self, device: Any, array: Any) -> None:
         """Computes one Array now. Raises the errors of its operations."""
@@ -58,7 +58,7 @@ class PendingArrays:
         """
         if fence is None:
             return
-        with self.waiting.lock:
+        with self._lock:
             queue, value = self.newest or (None, 0)
             if queue is not fence.queue or value < fence.value:
                 self.newest = fence.queue, fence.value
@@ -68,7 +68,7 @@ class PendingArrays:
     def opened(self, device: Any) -> None:
         """Makes a queue that was just opened wait for expressions that were launched before."""
         if self._unended() is not None:
-            with self.waiting.lock:
+            with self._lock:
                 self._shut_out(device)
 
     def renew(self, device: Any, queue: Any) -> int:
@@ -104,7 +104,7 @@ class PendingArrays:
 
         Prepared work is checked again in any case.
         """
-        with self.waiting.lock:
+        with self._lock:
             was_open = device._epoch == device._backend.epoch()
             now = device._backend.advance()
             if was_open:

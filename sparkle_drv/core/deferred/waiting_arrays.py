@@ -66,12 +66,11 @@ class WaitingArrays:
         return bool(self._lock._is_owned())  # as threading.Condition does
 
     def add(self, array: Any) -> None:
-        """Adds an array that is not computed yet."""
-        with self.lock:
-            key, arrays = id(array), self._arrays
-            # The callback of the weak reference takes no lock: it may run in the middle of another
-            # change by this thread.
-            arrays[key] = weakref.ref(array, partial(arrays.pop, key))
+        """Adds an array that is not computed yet. The caller has the lock."""
+        key, arrays = id(array), self._arrays
+        # The callback of the weak reference takes no lock: it may run in the middle of another
+        # change by this thread.
+        arrays[key] = weakref.ref(array, partial(arrays.pop, key))
 
     def compute(self, array: Any) -> None:
         """Computes one array, unless it is computed. Raises the errors of its operations."""
