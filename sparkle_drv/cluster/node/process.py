@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.few_lines import FewLines
 from sparkle_drv.cluster.node.quotas import Quotas
 from sparkle_drv.cluster.node.server import Node, usable
 from sparkle_drv.cluster.refused import Refused
@@ -39,6 +40,7 @@ class Process:
         join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
         seal_only: bool = False, say: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
+        say = FewLines(say)
         self._say, self._home, self._said = say, home, ""
         self._identity = identity.load(home)
         keys = [identity.fingerprint_of(path) for path in trusted]
