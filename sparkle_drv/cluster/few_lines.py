@@ -1,5 +1,5 @@
-"""FewLines: passes on lines for people, at most MOST_LINES of one source in EVERY_S seconds, and then
-says how many were dropped.
+"""FewLines: passes on lines for people, at most MOST_LINES of one source in EVERY_S seconds,
+and then says how many it dropped.
 
 Whoever reaches a node can cause lines: by forged messages, refused handshakes, or failed links. The
 source of a line is the text before its first colon: a client's proved name, or the node's own. What

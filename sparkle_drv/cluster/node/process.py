@@ -51,7 +51,9 @@ class Process:
             usable(devices), quotas=quotas, trusted=keys, seal_only=seal_only, say=say,
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
-        self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
+        self._engine = Engine(
+            self._identity.name, self._identity.folder, listen, join, node=True, say=say
+        )
         self._endpoint = Endpoint(
             self._engine, answerer=self._answerer, accept=self.node.accept, silence_s=SILENCE_S
         )

@@ -21,8 +21,8 @@ LEVEL = "zenoh_link_tls=warn"
 
 
 def hear(say: Callable[[str], None]) -> None:
-    """Calls `say(line)` for links that are refused from now on (FewLines). Call `hear` once, before an
-    Engine starts.
+    """Calls `say(line)` for links that are refused from now on, within the limits of FewLines. Call
+    `hear` once, before an Engine starts.
     """
     ends = os.pipe()
     sys.stdout.flush()
