@@ -8,7 +8,9 @@ Zenoh, and Air inside one process.
     presence.py  which endpoints are alive, by Zenoh's liveliness tokens
     config.py    endpoints as text; Zenoh's settings, which measurements chose
     links.py     Zenoh's log lines about links that a node refuses
-    probe.py     why an address does not answer
+    probe.py     why an address does not answer; proves a certificate to a gate
+    gate.py      lets only peers with a certificate connect to a node's Zenoh
+    steering.py  how the kernel divides new connections between a gate and Zenoh
 
 Only engine.py imports Zenoh, when an endpoint starts. presence.py and senders.py need no network.
 """

@@ -44,6 +44,7 @@ CHECK_S = 0.25
 """Seconds between searches for connections whose time is over."""
 MOST_LET_IN = 256
 """Peers that may connect to Zenoh at a time. One more replaces the oldest one."""
+_HANDSHAKE, _ALERT = b"\x16", b"\x15\x03\x03\0\2\2\x0a"  # of TLS: RFC 8446, section 5.1 and 6
 _TOGETHER = 64  # connections that are accepted before others are served
 
 
@@ -52,7 +53,7 @@ class _Guest:
 
     def __init__(self, link: socket.socket, address: bytes, until_s: float) -> None:
         self.link, self.address, self.until_s = link, address, until_s
-        self.proven = False
+        self.proven = self.refused = False
 
 
 class Gate:
@@ -66,8 +67,8 @@ class Gate:
     def __init__(self, ports: Iterable[int], folder: Path, say: Callable[[str], None]) -> None:
         self._context, self._say = _context(folder), say
         self._guests: dict[socket.socket, _Guest] = {}
-        self._silent: dict[bytes, OrderedDict[_Guest, None]] = {}
-        """By address: who has sent nothing yet."""
+        self._by_address: dict[bytes, OrderedDict[_Guest, None]] = {}
+        """All guests; of each address, those first that have sent nothing."""
         self._checked_s = 0.0
         self._until_s: OrderedDict[steering.Peer, float] = OrderedDict()
         self._selector = selectors.DefaultSelector()
@@ -86,7 +87,8 @@ class Gate:
 
     def close(self) -> None:
         """Ends the gate: Zenoh's socket then gets all connections."""
-        self._wakes.send(b"x")
+        with contextlib.suppress(OSError):  # its thread has failed
+            self._wakes.send(b"x")
         self._thread.join(5)
 
     def _run(self) -> None:
@@ -119,40 +121,43 @@ class Gate:
         for _ in range(_TOGETHER):
             try:
                 link, peer = door.accept()
-            except OSError:  # there is none, or there are too many open files
+            except BlockingIOError:
+                return
+            except OSError:  # too many open files
+                if self._guests:
+                    self._drop_one("there are too many open files")
+                else:
+                    time.sleep(CHECK_S)
                 return
             link.setblocking(False)
             guest = _Guest(link, steering.packed(peer[0]), time.monotonic() + PROVE_S)
             self._guests[link] = guest
-            self._silent.setdefault(guest.address, OrderedDict())[guest] = None
+            self._by_address.setdefault(guest.address, OrderedDict())[guest] = None
             self._selector.register(link, selectors.EVENT_READ)
             if len(self._guests) > MOST_OPEN:
-                self._drop_one()
+                self._drop_one(f"there are more than {MOST_OPEN} connections")
 
-    def _drop_one(self) -> None:
-        """Drops a guest of the address with most silent ones, or the oldest if none is silent."""
-        oldest = next(iter(self._guests.values()))
-        if self._silent:
-            most = max(self._silent, key=lambda address: len(self._silent[address]))
-            oldest = next(iter(self._silent[most]))
-        self._refuse(oldest, f"more than {MOST_OPEN} connections without a TLS handshake")
-
-    def _not_silent(self, guest: _Guest) -> None:
-        silent = self._silent.get(guest.address)
-        if silent is not None:
-            silent.pop(guest, None)
-            if not silent:
-                del self._silent[guest.address]
+    def _drop_one(self, why: str) -> None:
+        most = max(self._by_address.values(), key=len)
+        oldest = next(iter(most))
+        self._say(f"refused: a link: {why}")
+        self._drop(oldest)
 
     def _serve(self, guest: _Guest) -> None:
         try:
             if guest.proven:
                 self._hear(guest)
                 return
+            if guest.refused:
+                if not guest.link.recv(1 << 16):
+                    self._drop(guest)
+                return
             if not isinstance(guest.link, ssl.SSLSocket):
-                self._not_silent(guest)
-                if not guest.link.recv(1, socket.MSG_PEEK):
-                    self._refuse(guest, "it closed the connection in the TLS handshake")
+                first = guest.link.recv(1, socket.MSG_PEEK)
+                if first != _HANDSHAKE:
+                    guest.link.recv(1 << 16)  # a close with unread bytes would take the alert away
+                    guest.link.send(_ALERT if first else b"")
+                    self._refuse(guest, "it does not speak TLS" if first else "it said nothing")
                     return
                 self._wrap(guest)
             assert isinstance(guest.link, ssl.SSLSocket)
@@ -174,10 +179,16 @@ class Gate:
 
     def _hear(self, guest: _Guest) -> None:
         """Reads what follows a proof: a port, the first message of a Zenoh, or the end."""
-        said = guest.link.recv(PORT.size + 1)
+        try:
+            said = guest.link.recv(PORT.size + 1)
+        except ssl.SSLWantReadError:
+            return
+        except OSError:  # an end without TLS's farewell
+            said = b""
         if len(said) == PORT.size:
             self._let_in(steering.Peer(guest.address, *PORT.unpack(said)))
-            guest.link.send(b"+")
+            with contextlib.suppress(OSError):
+                guest.link.send(b"+")
         else:
             self._let_in(steering.Peer(guest.address))
         self._drop(guest)
@@ -185,6 +196,7 @@ class Gate:
     def _wrap(self, guest: _Guest) -> None:
         """Begins TLS, once the other end has sent something: until then a guest costs little."""
         plain = guest.link
+        self._by_address[guest.address].move_to_end(guest)  # silent ones are dropped first
         self._selector.unregister(plain)
         del self._guests[plain]
         guest.link = self._context.wrap_socket(
@@ -212,9 +224,10 @@ class Gate:
             return
         self._checked_s = now
         for guest in [guest for guest in self._guests.values() if guest.until_s <= now]:
-            if guest.proven:
+            if guest.proven or guest.refused:
                 self._drop(guest)
-                self._let_in(steering.Peer(guest.address))
+                if guest.proven:
+                    self._let_in(steering.Peer(guest.address))
             else:
                 self._refuse(guest, f"no TLS handshake within {PROVE_S:g} s")
         over = [peer for peer, until_s in self._until_s.items() if until_s <= now]
@@ -224,13 +237,32 @@ class Gate:
             self._steer()
 
     def _refuse(self, guest: _Guest, why: str) -> None:
-        self._drop(guest)
-        self._say(f"refused: a link: {why}")
+        """Says why a guest proves nothing, and ends the connection. A guest that speaks TLS may
+        first read the alert: a close with unread bytes would take it away.
+        """
+        if not guest.refused:
+            self._say(f"refused: a link: {why}")
+        if not isinstance(guest.link, ssl.SSLSocket):
+            self._drop(guest)
+            return
+        guest.refused, guest.until_s = True, time.monotonic() + LINGER_S
+        tls = guest.link
+        self._selector.unregister(tls)
+        del self._guests[tls]
+        guest.link = socket.socket(fileno=tls.detach())
+        guest.link.setblocking(False)
+        with contextlib.suppress(OSError):
+            guest.link.shutdown(socket.SHUT_WR)
+        self._guests[guest.link] = guest
+        self._selector.register(guest.link, selectors.EVENT_READ)
 
     def _drop(self, guest: _Guest) -> None:
-        self._not_silent(guest)
         if self._guests.pop(guest.link, None) is not None:
             self._selector.unregister(guest.link)
+            alike = self._by_address[guest.address]
+            del alike[guest]
+            if not alike:
+                del self._by_address[guest.address]
         with contextlib.suppress(OSError):
             guest.link.shutdown(socket.SHUT_WR)
         guest.link.close()

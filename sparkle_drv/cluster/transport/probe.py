@@ -30,6 +30,8 @@ PLAIN_S = 0.3
 TLS_ALERT = b"\x15"
 """RFC 8446, section 5.1: the content type of an alert."""
 
+_OTHER_CA = (19, 20)  # X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, ..._UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+
 ALERTS = {
     "CERTIFICATE_EXPIRED": "our certificate has expired",
     "CERTIFICATE_REVOKED": "our certificate is revoked",
@@ -75,7 +77,10 @@ def ask(
                     return _announced(link)
                 return Answer(_said(link))
     except ssl.SSLCertVerificationError as error:
-        return Answer(f"its certificate is refused: {error.verify_message}")
+        # A node may send its CA's certificate along; OpenSSL then has other words.
+        other_ca = error.verify_code in _OTHER_CA
+        words = "unable to get local issuer certificate" if other_ca else error.verify_message
+        return Answer(f"its certificate is refused: {words}")
     except ssl.SSLError as error:
         return Answer(_alert(error))
     except socket.gaierror:
