@@ -31,7 +31,9 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
     """Writes `content` under another name and renames the file to `path`.
 
     The permissions are `mode` without the bits of the umask. The folder must exist. With `sync` the
-    file survives a power cut. If this function raises OSError, nothing has changed.
+    new content survives a power cut once this function returns. If this function raises OSError,
+    nothing has changed. One exception: if `sync` fails on the folder, the file has the new content,
+    but a power cut may bring the old one back.
     """
     name = path.with_name(f".new-{os.getpid()}-{secrets.token_hex(6)}")
     try:
@@ -47,8 +49,24 @@ def replace(path: Path, content: bytes, mode: int = 0o600, sync: bool = False) -
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
+        if sync:
+            sync_folder(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # the error names `path`
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes new names in `folder` survive a power cut: until then, a rename may be undone by it.
+    Does nothing on a file system that cannot do this. Raises OSError.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
 
 
 def _opened(path: Path, flags: int) -> int:

@@ -8,6 +8,7 @@ that it needs.
     channel/      one session over a transport: items in order and once, bulk transfers, credit
     node/         the process that lends its devices to clients
     remote/       the backend of "box1/cuda:0"
+    few_lines.py  limits the lines that strangers cause in a log
 
 wire, transport and trust import none of the others. channel imports those three. node and remote
 import channel, and never each other.

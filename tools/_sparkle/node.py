@@ -45,7 +45,7 @@ def add(sub: Subcommands, epilog: str) -> None:
     )  # fmt: skip
     made.add_argument(
         "--quota", action="append", default=[], metavar="NAME=N[,...]",
-        help="limits of a session: memory=8G,queues=16,...",
+        help="limits of a client: memory=8G,queues=16,...",
     )  # fmt: skip
     made.set_defaults(command=node)
 

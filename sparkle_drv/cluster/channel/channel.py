@@ -153,6 +153,8 @@ class Channel:
             done()
             return
         with self._lock:
+            if self.ended:  # nothing comes any more, and `end` has forgotten all transfers
+                return
             self._receiving[transfer] = Receiving(into, done, self.heard_at)
         self._extend(transfer)
 
@@ -235,7 +237,7 @@ class Channel:
             self._out.acknowledged(min(head.ack, MOST_NUMBER), self.heard_at)
             self._backoff_s = self._rto_s
             if head.kind is Kind.DATA:
-                self._ready += self._in.take(head.more[0], items)
+                self._ready += self._in.take(head.more[0], items, len(frame.payload))
             if head.kind is Kind.DATA or head.kind is Kind.PING:
                 self._ack_due = True
                 self._owed += len(frame.payload)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.credit import Credit, total
+from sparkle_drv.cluster.few_lines import FewRecords
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.base import Lane, Message, Stalled, Transport
 from sparkle_drv.cluster.trust.keys import Keys
@@ -26,6 +27,7 @@ from sparkle_drv.cluster.wire.frame import Frame, Kind, hello
 from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
 
 log = logging.getLogger("sparkle_drv.cluster")
+log.addFilter(FewRecords(log))  # strangers cause most of these lines
 
 RTO_S = 0.25
 """Seconds without an acknowledgement after which an item is sent again."""

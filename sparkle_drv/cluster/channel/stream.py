@@ -121,17 +121,41 @@ class Incoming:
     def __init__(self) -> None:
         self.expected = 0
         """Number of the first item that has not arrived."""
-        self._ahead: dict[int, object] = {}
+        self._ahead: dict[int, tuple[object, int]] = {}
+        self._ahead_nbytes = 0
 
-    def take(self, first: int, items: list[object]) -> list[object]:
-        """Stores received items. Returns the items that are now in order and were not returned
-        before.
+    def take(self, first: int, items: list[object], nbytes: int) -> list[object]:
+        """Stores received items, which arrived in `nbytes` bytes. Returns the items that are now in
+        order and were not returned before.
+
+        Items ahead of the expected one are dropped beyond twice the bytes of a sender's window: a
+        sender that keeps to its window never has so many.
         """
+        each = nbytes // max(1, len(items)) + 1
+        ready = []
         for number, item in enumerate(items, first):
-            if self.expected <= number < self.expected + AHEAD:
-                self._ahead[number] = item
+            if number == self.expected:
+                ready.append(item)
+                ready += self._next()
+            elif self._fits(number, each):
+                self._ahead[number] = item, each
+                self._ahead_nbytes += each
+        return ready
+
+    def _fits(self, number: int, nbytes: int) -> bool:
+        return (
+            self.expected < number < self.expected + AHEAD
+            and number not in self._ahead
+            and self._ahead_nbytes + nbytes <= 2 * WINDOW
+        )
+
+    def _next(self) -> list[object]:
+        """Counts the expected item as arrived. Returns the items stored behind it."""
+        self.expected += 1
         ready = []
         while self.expected in self._ahead:
-            ready.append(self._ahead.pop(self.expected))
+            item, nbytes = self._ahead.pop(self.expected)
+            self._ahead_nbytes -= nbytes
             self.expected += 1
+            ready.append(item)
         return ready

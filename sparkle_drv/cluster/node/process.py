@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.endpoint import Endpoint
+from sparkle_drv.cluster.few_lines import FewLines
 from sparkle_drv.cluster.node.quotas import Quotas
 from sparkle_drv.cluster.node.server import Node, usable
 from sparkle_drv.cluster.refused import Refused
@@ -39,6 +40,7 @@ class Process:
         join: Sequence[str] = (), quotas: Quotas | None = None, trusted: Sequence[Path] = (),
         say: Callable[[str], None] = print,
     ) -> None:  # fmt: skip
+        say = FewLines(say)
         self._say, self._home, self._said = say, home, ""
         self._identity = identity.load(home)
         keys = [identity.fingerprint_of(path) for path in trusted]
@@ -49,7 +51,9 @@ class Process:
             usable(devices), quotas=quotas, trusted=keys, say=say,
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
-        self._engine = Engine(self._identity.name, self._identity.folder, listen, join, node=True)
+        self._engine = Engine(
+            self._identity.name, self._identity.folder, listen, join, node=True, say=say
+        )
         self._endpoint = Endpoint(
             self._engine, answerer=self._answerer, accept=self.node.accept, silence_s=SILENCE_S
         )

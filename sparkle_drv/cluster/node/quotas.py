@@ -1,4 +1,4 @@
-"""What one session may hold. An error names the quota, its value and the request."""
+"""What one client and one session may hold. An error names the quota, its value and the request."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ _MEMORY = ("memory", "buffers")
 
 @dataclass(frozen=True)
 class Quotas:
-    """The limits of one session. Only `sessions` is a limit of the whole node."""
+    """The limits of one client, over all sessions of its certificate's name. Only `queues`,
+    `kernels` and `prepared` are limits of one session.
+    """
 
     memory: int = 8 << 30
-    """Bytes of buffers."""
+    """Bytes of buffers. Bytes of a freed buffer count until no work uses them."""
     buffers: int = 1 << 16
     queues: int = 16
     kernels: int = 1024
@@ -27,7 +29,7 @@ class Quotas:
     waiting: int = 128 << 20
     """Bytes of requests that have arrived and were not executed."""
     sessions: int = 8
-    """Sessions of the node at a time."""
+    """Sessions at a time. An endpoint's credit has room for 11 or more."""
 
     def plain(self) -> dict[str, int]:
         """Returns the quotas by name."""

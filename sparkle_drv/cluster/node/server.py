@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from sparkle_drv.cluster.channel.channel import Channel
+from sparkle_drv.cluster.node.accounts import SHARED, Account
 from sparkle_drv.cluster.node.quotas import Quotas
 from sparkle_drv.cluster.node.session import END_S, Session
 from sparkle_drv.cluster.refused import Refused
@@ -62,31 +63,43 @@ class Node:
         self._granted = granted
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
+        self._accounts: dict[str, Account] = {}
+        """By the client's name in its certificate."""
 
     def accept(self, channel: Channel) -> None:
-        """Begins the session of a new channel. Raises Refused if there are too many
-        sessions.
-        """
+        """Begins the session of a new channel. Raises Refused if the client has too many."""
+        client, words = channel.keys.peer, ""
         with self._lock:
-            held, words = len(self._sessions), ""
+            account = self._accounts.setdefault(client, Account(self.quotas))
+            held = account.held("sessions")
             if held >= self.quotas.sessions:
                 words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
             else:
-                self._sessions.add(Session(channel, self))
+                account.take("sessions")
+                self._sessions.add(Session(channel, self, account))
+            self._forget_empty()
         if words:
-            self._say(f"{channel.keys.peer}: refused: {words}")
+            self._say(f"{client}: refused: {words}")
             raise Refused(words)
-        self._say(f"{channel.keys.peer}: begins")
+        self._say(f"{client}: begins")
+
+    def _forget_empty(self) -> None:
+        """Forgets the accounts of clients that hold nothing. The caller holds the lock."""
+        for client in [name for name, account in self._accounts.items() if account.empty]:
+            del self._accounts[client]
 
     def live(self) -> dict[str, int]:
-        """Returns how much of each quota all sessions hold together, by the name of the quota."""
+        """Returns how much of each quota all sessions hold together, by the name of the quota.
+        Bytes of departed clients that are still in use count, too.
+        """
         with self._lock:
-            sessions = list(self._sessions)
+            sessions, accounts = list(self._sessions), list(self._accounts.values())
         total = {"sessions": len(sessions)}
         for session in sessions:
             for name, count in session.counts().items():
                 total[name] = total.get(name, 0) + count
-        return total
+        shared = {name: sum(account.held(name) for account in accounts) for name in SHARED}
+        return {**total, **{name: count for name, count in shared.items() if sessions or count}}
 
     def close(self) -> None:
         """Ends every session; idempotent."""
@@ -138,6 +151,8 @@ class Node:
     def ended(self, session: Session, words: str) -> None:
         with self._lock:
             self._sessions.discard(session)
+            session.account.give("sessions")
+            self._forget_empty()
         self._say(f"{session.channel.keys.peer}: ends: {words or 'closed'}")
 
 

@@ -19,11 +19,11 @@ from typing import Any, Protocol
 from sparkle_drv import assets, plugin
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node import commands, faults
+from sparkle_drv.cluster.node.accounts import Account
 from sparkle_drv.cluster.node.lane import Lane, Work, await_room
-from sparkle_drv.cluster.node.quotas import Quotas
 from sparkle_drv.cluster.node.submissions import Download, Runs, Submission
 from sparkle_drv.cluster.node.tables import Launch, Tables
-from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Flight, Room
+from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Room
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.wire.dataclass_codec import from_mapping, to_mapping
 from sparkle_drv.cluster.wire.requests import MOST_RUNS, QUEUED, request
@@ -43,8 +43,6 @@ _COST = 512  # bytes that a waiting request takes of the quota `waiting`, beside
 
 class Lender(Protocol):
     """The part of a Node that a session uses."""
-
-    quotas: Quotas
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
         """Opens a device that is lent. Raises DeviceNotFound for any other device."""
@@ -69,26 +67,30 @@ class Lender(Protocol):
 class Session:
     """The node's side of one client's session, over one channel."""
 
-    def __init__(self, channel: Channel, lender: Lender) -> None:
-        self.channel, self._lender, self._quotas = channel, lender, lender.quotas
+    def __init__(self, channel: Channel, lender: Lender, account: Account) -> None:
+        self.channel, self._lender, self.account = channel, lender, account
+        self._quotas = account.quotas
         self.device: Device | None = None
         self.lanes: dict[int, Lane] = {}
-        self._tables = Tables(self._quotas)
-        self._flight = Flight(self._quotas)
+        self._tables = Tables(account)
+        self._ending = threading.Event()  # set before the lanes stop; ends their waits for bytes
         self._closed: dict[int, None] = {}  # numbers of queues that have ended
         self._items: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
+        self._over = False  # whether the account has got back what `_waiting` counted
         self._words = ""
         channel.deliver, channel.lost = self._deliver, self._lost
         self.thread = threading.Thread(target=self._run, name="sparkle-session", daemon=True)
         self.thread.start()
 
     def counts(self) -> dict[str, int]:
-        """Returns how much of each quota this session holds, by the name of the quota."""
+        """Returns how much of each quota this session holds, by the name of the quota. "flight" is
+        what all sessions of the client hold.
+        """
         return {
-            **self._tables.counts(), "queues": len(self.lanes), "flight": self._flight.taken,
-            "waiting": self._waiting,
+            **self._tables.counts(), "queues": len(self.lanes),
+            "flight": self.account.held("flight"), "waiting": self._waiting,
         }  # fmt: skip
 
     def ask_renewal(self, request: dict[str, Any]) -> None:
@@ -99,13 +101,17 @@ class Session:
     # Called by the transport's thread
 
     def _deliver(self, item: Any) -> None:
-        data = item.get("data") or item.get("records") if type(item) is dict else None
-        cost = _COST + (len(data) if type(data) is bytes else 0)
-        with self._lock:
-            self._waiting += cost
-            flooded = self._waiting > self._quotas.waiting
-        if flooded:
+        cost = _COST + _nbytes(item)
+        try:
+            self.account.take("waiting", cost)
+        except ValueError:
             self.channel.end(f"quota waiting: {self._quotas.waiting} bytes of requests wait")
+            return
+        with self._lock:
+            over = self._over
+            self._waiting += 0 if over else cost
+        if over:
+            self.account.give("waiting", cost)
         else:
             self._items.put((item, cost))
 
@@ -126,11 +132,17 @@ class Session:
             self.channel.end(f"the session failed: {type(error).__name__}")
         finally:
             self._end()
+            with self._lock:
+                self._over, waiting, self._waiting = True, self._waiting, 0
+            self.account.give("waiting", waiting)
             self._lender.ended(self, self._words)
 
     def _done(self, cost: int) -> None:
         with self._lock:
+            if self._over:
+                return
             self._waiting -= cost
+        self.account.give("waiting", cost)
 
     def _item(self, item: Any, done: Callable[[], None]) -> None:
         reply, name = 0, ""
@@ -256,7 +268,7 @@ class Session:
         self, lane: Lane, done: Callable[[], None], address: int, nbytes: int, transfer: int
     ) -> Work:
         source = self._tables.memory.span("read", address, nbytes)
-        room = Room(self.channel, self._flight, nbytes)
+        room = Room(self.channel, self.account.flight, self._ending, nbytes)
         return Download(self.channel, lane.queue, source, room, transfer, done)
 
     def _coming(self, data: bytes | None, transfer: int, nbytes: int) -> Callable[[], Any]:
@@ -267,10 +279,13 @@ class Session:
         if (data is None) != bool(transfer):
             raise ValueError("expected bytes in the item or a transfer, got both or neither")
         if data is None:
-            return Room(self.channel, self._flight, nbytes, transfer).take
+            return self._upload(nbytes, transfer).take
         if len(data) != nbytes:
             raise ValueError(f"nbytes: expected the {len(data)} bytes of the item, got {nbytes}")
         return lambda: data
+
+    def _upload(self, nbytes: int, transfer: int) -> Room:
+        return Room(self.channel, self.account.flight, self._ending, nbytes, transfer)
 
     # The following methods handle requests that belong to no queue.
 
@@ -301,9 +316,8 @@ class Session:
         return self.device
 
     def _do_alloc(self, nbytes: int, memory: str) -> dict[str, Any]:
-        kind = Memory(memory)
-        make = partial(self._open_device().buffer, nbytes, kind)
-        return {"address": self._tables.memory.alloc(nbytes, make)}
+        address = self._tables.memory.alloc(self._open_device(), nbytes, Memory(memory))
+        return {"address": address}
 
     def _do_free(self, address: int) -> None:
         self._tables.memory.free(address)
@@ -318,7 +332,7 @@ class Session:
             if not self._lender.trusts(self.channel.keys.trusted):
                 raise Refused("image: expected a client that --trust-code names, got another")
             types = ", ".join(str(arg) for arg in args)
-            image = Room(self.channel, self._flight, nbytes, transfer).take().tobytes()
+            image = self._upload(nbytes, transfer).take().tobytes()
             make = partial(device.kernel, image=image, entry=entry, args=types, allow_spirv=spirv)
         else:
             shaped = None if plan is None else from_mapping(TilePlan, plan)
@@ -383,12 +397,14 @@ class Session:
 
     def _end(self) -> None:
         """Releases everything that the session holds; idempotent."""
-        self._flight.ended = True  # ends a lane's wait for bytes that will never arrive
+        self._ending.set()
+        self.account.flight.advance()  # other sessions' transfers may have waited behind its own
         lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
             lane.stop()
         device, self.device = self.device, None
         if device is not None:
+            self._tables.memory.end(device)
             try:
                 device.close(END_S)
             except (FenceTimeout, DeviceLost) as error:
@@ -396,7 +412,22 @@ class Session:
         for lane in lanes.values():
             for thread in lane.threads:
                 thread.join(END_S)
-        self._tables = Tables(self._quotas)
+        self._tables = Tables(self.account)
+
+
+def _nbytes(item: Any) -> int:
+    """Returns about how many bytes an item's data takes. A list of empty lists takes 60 times the
+    bytes in which it arrived.
+    """
+    total, parts = 0, [item]
+    while parts:
+        part = parts.pop()
+        if type(part) is bytes or type(part) is str:
+            total += len(part)
+        elif type(part) is dict or type(part) is list:
+            total += 64 * len(part)
+            parts += part.values() if type(part) is dict else part
+    return total
 
 
 _WORK: dict[str, Callable[..., Work]] = {

@@ -12,12 +12,16 @@ import threading
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from sparkle_drv import types
+from sparkle_drv.cluster.node.accounts import Account
 from sparkle_drv.cluster.node.faults import OutsideMemory
-from sparkle_drv.cluster.node.quotas import Quotas
 from sparkle_drv.core.buffer import Buffer
+from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel
+from sparkle_drv.errors import OutOfDeviceMemory
 
 BEGIN = 1 << 32
 """The first address, so that small numbers are invalid."""
@@ -28,8 +32,8 @@ GAP = 4096  # bytes between allocations: a small overrun reaches no other alloca
 class Memory:
     """All allocations of a session."""
 
-    def __init__(self, quotas: Quotas) -> None:
-        self._quotas = quotas
+    def __init__(self, account: Account) -> None:
+        self._account = account
         self._lock = threading.Lock()
         self._starts: list[int] = []
         self._buffers: dict[int, Buffer] = {}
@@ -40,21 +44,20 @@ class Memory:
     def __len__(self) -> int:
         return len(self._buffers)
 
-    def alloc(self, nbytes: int, make: Callable[[], Buffer]) -> int:
-        """Calls `make` for an allocation if the quotas allow it, and returns the allocation's
-        address.
-        """
-        with self._lock:
-            self._quotas.check("buffers", len(self._buffers))
-            self._quotas.check("memory", self.nbytes, nbytes)
-            self.nbytes += nbytes
+    def alloc(self, device: Device, nbytes: int, kind: types.Memory) -> int:
+        """Makes an allocation if the client's quotas allow it, and returns its address."""
         try:
-            buffer = make()
+            self._take(nbytes)
+        except OutOfDeviceMemory:
+            device._retired.drain()  # frees closed memory that work has used until now
+            self._take(nbytes)
+        try:
+            buffer = device.buffer(nbytes, kind)
         except BaseException:
-            with self._lock:
-                self.nbytes -= nbytes
+            _give(self._account, 1, nbytes)
             raise
         with self._lock:
+            self.nbytes += nbytes
             address = self._next
             self._next += -(-(nbytes + GAP) // ALIGNMENT) * ALIGNMENT
             self._buffers[address] = buffer
@@ -69,7 +72,30 @@ class Memory:
                 raise OutsideMemory(f"free: expected the start of an allocation, got {address:#x}")
             self._starts.remove(address)
             self.nbytes -= buffer.nbytes
+        device, nbytes = buffer.device, buffer.nbytes
         buffer.close()
+        self._give_later(device, 1, nbytes)
+
+    def end(self, device: Device) -> None:
+        """Forgets all allocations; idempotent. The client's account gets their bytes back when no
+        work of the device uses them any more, like those of `free`.
+        """
+        with self._lock:
+            count, nbytes = len(self._buffers), self.nbytes
+            self._buffers, self._starts, self.nbytes = {}, [], 0
+        self._give_later(device, count, nbytes)
+
+    def _take(self, nbytes: int) -> None:
+        self._account.take("buffers")
+        try:
+            self._account.take("memory", nbytes)
+        except BaseException:
+            self._account.give("buffers")
+            raise
+
+    def _give_later(self, device: Device, count: int, nbytes: int) -> None:
+        retired = device._retired
+        retired.retire(retired.own(self, partial(_give, self._account, count, nbytes)))
 
     def at(self, what: str, address: int, claimed: int | None) -> Buffer | None:
         """Returns the memory from `address` to the end of its allocation, at most `claimed` bytes;
@@ -103,6 +129,11 @@ class Memory:
         return buffer, address - start
 
 
+def _give(account: Account, count: int, nbytes: int) -> None:
+    account.give("buffers", count)
+    account.give("memory", nbytes)
+
+
 @dataclass
 class Launch:
     """A prepared launch: a kernel and its arguments. `runs` has what core's `prepare` returned for
@@ -120,9 +151,9 @@ class Launch:
 class Tables:
     """All objects that a session has made, except queues."""
 
-    def __init__(self, quotas: Quotas) -> None:
-        self.quotas = quotas
-        self.memory = Memory(quotas)
+    def __init__(self, account: Account) -> None:
+        self.quotas = account.quotas
+        self.memory = Memory(account)
         self.kernels: dict[int, Kernel] = {}
         self.prepared: dict[int, Launch] = {}
         self._next_kernel = 1

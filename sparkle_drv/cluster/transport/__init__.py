@@ -9,7 +9,9 @@ Zenoh, and Air inside one process.
     config.py    endpoints as text; Zenoh's settings, which measurements chose
     access.py    who may send, receive and see which messages, by the certificate
     links.py     Zenoh's log lines about links that a node refuses
-    probe.py     why an address does not answer
+    probe.py     why an address does not answer; proves a certificate to a gate
+    gate.py      lets only peers with a certificate connect to a node's Zenoh
+    steering.py  how the kernel divides new connections between a gate and Zenoh
 
 Only engine.py imports Zenoh, when an endpoint starts. presence.py and senders.py need no network.
 """

@@ -7,6 +7,7 @@ which keys are served. All links except those of the loopback interface use mutu
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import re
 import socket
 from collections.abc import Sequence
@@ -80,10 +81,11 @@ def _loopback(plain: Endpoint) -> Endpoint:
 
 
 def settings(
-    folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool
-) -> dict[str, Any]:
+    folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool,
+    binds: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
     """Returns Zenoh's configuration as a dict that JSON can express. `folder` has the certificates
-    for TLS.
+    for TLS. `binds` has the local addresses from which a client connects ("": any).
     """
     every = (*listen, *connect)
     protocols = sorted({each.protocol for each in every}) or ["tls"]
@@ -113,7 +115,11 @@ def settings(
         "mode": "router" if node else "client",
         "listen": {"endpoints": [str(each) for each in listen], "exit_on_failure": True},
         "connect": {
-            "endpoints": [str(each) for each in connect],
+            "endpoints": [
+                text
+                for each, bind in itertools.zip_longest(connect, binds)
+                for text in _from(each, bind)
+            ],
             # A node tries for ever (-1), because it may start before the nodes that it joins. A
             # client cannot work without a node, so it gives up after OPEN_MS.
             "timeout_ms": -1 if node else OPEN_MS,
@@ -143,6 +149,14 @@ def settings(
             "shared_memory": {"enabled": False},
         },
     }
+
+
+def _from(each: Endpoint, bind: str | None) -> list[str]:
+    """Returns a node's endpoints for Zenoh: from a local address if `bind` names one, then from any
+    other. A client tries the second one if the first one fails, and both when it connects again:
+    the local address may then be in use by the old connection.
+    """
+    return [f"{each}#bind={bind}", str(each)] if bind else [str(each)]
 
 
 def _tls(folder: Path | None, node: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import logging
 import os
 import queue
 import re
@@ -31,11 +32,14 @@ from sparkle_drv.cluster.transport.base import (
     check_message,
     check_name,
 )
+from sparkle_drv.cluster.transport.gate import Gate
 from sparkle_drv.cluster.transport.presence import HOLD_S, RENEWS, Presence
 from sparkle_drv.cluster.transport.senders import WATCHDOG_S, Senders
 
 if TYPE_CHECKING:
     import zenoh
+
+log = logging.getLogger("sparkle_drv.cluster")
 
 LOOK_S = 1.0
 """Seconds that a node looks for another one of its name before it shows itself."""
@@ -86,7 +90,9 @@ class Engine:
         connect: Sequence[str] = (),
         node: bool = False,
         watchdog_s: float = WATCHDOG_S,
+        say: Callable[[str], None] = log.info,
     ) -> None:
+        """`say(line)` gets a line for each connection that a node's gate refuses."""
         self.name = check_name(name)
         self._folder, self._node = folder, node
         self._listen = [config.endpoint(text) for text in listen]
@@ -96,6 +102,8 @@ class Engine:
         self.trouble: list[str] = []
         """Addresses that a node could not join when it started, and why; it keeps trying."""
         self._session: zenoh.Session | None = None
+        self._say = say
+        self._gate: Gate | None = None
         self._declared: list[Any] = []
         self._watched: dict[str, Any] = {}
         self._senders = Senders(self._put, watchdog_s)
@@ -190,16 +198,21 @@ class Engine:
         import zenoh
 
         _opened[0] = True
-        settings = config.settings(self._folder, self._listen, self._connect, self._node)
+        # Called only for its ValueError, before anything is sent.
+        config.settings(self._folder, self._listen, self._connect, self._node)
+        answers = [self._probe(where, ENDED_S / 2) for where in self._connect]
         failed = [
-            f"{where}: {why}"
-            for where in self._connect
-            if (why := probe.reason(where, self._folder, ENDED_S / 2))
+            f"{where}: {answer.reason}"
+            for where, answer in zip(self._connect, answers, strict=True)
+            if answer.reason
         ]
         if failed and len(failed) == len(self._connect) and not self._node:
             raise Refused("; ".join(failed))
         self.trouble = failed
-        text = json.dumps(settings)
+        binds = [answer.bind for answer in answers]
+        text = json.dumps(
+            config.settings(self._folder, self._listen, self._connect, self._node, binds)
+        )
         try:
             session = _bounded(lambda: zenoh.open(zenoh.Config.from_json5(text)))
         except zenoh.ZError as error:
@@ -209,12 +222,27 @@ class Engine:
                 f"{self._about()}: expected Zenoh to open within {ENDED_S:g} s, got no session"
             )
         self._session = session
+        self._close_in()
         if look and self._connect:
             self._look(session)
         _bounded(lambda: self._declare(session))
         # Looks again: a node of the same name may have started since the first look.
         if look and self._connect and self._node:
             self._look(session, self._token(session))
+
+    def _probe(self, where: config.Endpoint, timeout_s: float) -> probe.Answer:
+        # A node's Zenoh connects to all its addresses, again and again: from any port.
+        return probe.ask(where, self._folder, timeout_s, tell_port=not self._node)
+
+    def _close_in(self) -> None:
+        """Puts the gate before the sockets that listen with TLS, if this system can do that."""
+        ports = [where.port for where in self._listen if where.protocol == "tls"]
+        if not ports or self._folder is None:
+            return
+        try:
+            self._gate = Gate(ports, self._folder, self._say)
+        except OSError as error:
+            log.warning("%s: strangers may keep new clients out: %s", self.name, error)
 
     def _token(self, session: zenoh.Session) -> str:
         return access.token_key(self.name, str(session.zid()))
@@ -282,6 +310,9 @@ class Engine:
 
     def _shut(self) -> None:
         session, self._session, self._declared, self._watched = self._session, None, [], {}
+        gate, self._gate = self._gate, None
+        if gate is not None:  # first, since its socket would keep Zenoh from listening anew
+            gate.close()
         if session is not None:
             _bounded(session.close)
             _closed_s[0] = time.monotonic()
@@ -293,7 +324,7 @@ class Engine:
         """Returns a one-line message for an error of Zenoh, whose own text names Zenoh's source
         files.
         """
-        again = [(where, probe.reason(where, self._folder, 1.0)) for where in self._connect]
+        again = [(where, self._probe(where, 1.0).reason) for where in self._connect]
         for where, why in again:
             if why and not self._node:
                 return f"{where}: {why}"

@@ -12,6 +12,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from sparkle_drv.cluster.few_lines import FewLines
+
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _REFUSED = re.compile(r" WARN .*?zenoh_link_tls::\w+: (.*)")
 _HINT = re.compile(r"\. Hint: .*")  # Zenoh's hint is about open files, whatever the real reason was
@@ -19,8 +21,8 @@ LEVEL = "zenoh_link_tls=warn"
 
 
 def hear(say: Callable[[str], None]) -> None:
-    """Calls `say(line)` for each link that is refused from now on. Call `hear` once, before an
-    Engine starts.
+    """Calls `say(line)` for links that are refused from now on, within the limits of FewLines. Call
+    `hear` once, before an Engine starts.
     """
     ends = os.pipe()
     sys.stdout.flush()
@@ -28,7 +30,7 @@ def hear(say: Callable[[str], None]) -> None:
     os.dup2(ends[1], 1)
     os.close(ends[1])
     sys.stdout = open(kept, "w", buffering=1, closefd=False)  # noqa: SIM115  until the process ends
-    args = (ends[0], kept, say)
+    args = (ends[0], kept, FewLines(say))
     threading.Thread(target=_pass_on, args=args, name="sparkle-links", daemon=True).start()
     from sparkle_drv.cluster.transport.engine import log_links
 

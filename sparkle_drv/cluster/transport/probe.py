@@ -1,7 +1,11 @@
 """Finds out why an address does not answer, since Zenoh says "Timeout!" for every reason.
 
 The probe connects without Zenoh: TCP, then TLS with the same certificates. It then reads how the
-other end reacts to our certificate. A probe of a reachable node costs two round trips.
+other end reacts to our certificate. A probe of a reachable node costs three round trips.
+
+A node with a gate (gate.py) lets nobody connect to Zenoh who has not proved a certificate before.
+The probe is this proof. It also tells the gate the port from which Zenoh will connect, so that the
+gate lets in this one connection, and no stranger behind the same address.
 """
 
 from __future__ import annotations
@@ -12,8 +16,10 @@ import socket
 import ssl
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from sparkle_drv.cluster.transport.config import FILES, Endpoint
+from sparkle_drv.cluster.transport.gate import GATE, PORT
 
 ANSWER_S = 2.0
 """Seconds to wait. A node that accepts a certificate sends a session ticket at once; a refusal may
@@ -23,6 +29,8 @@ PLAIN_S = 0.3
 
 TLS_ALERT = b"\x15"
 """RFC 8446, section 5.1: the content type of an alert."""
+
+_OTHER_CA = (19, 20)  # X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, ..._UNABLE_TO_GET_ISSUER_CERT_LOCALLY
 
 ALERTS = {
     "CERTIFICATE_EXPIRED": "our certificate has expired",
@@ -44,32 +52,62 @@ ERRNOS = {
 }
 
 
-def reason(where: Endpoint, folder: Path | None, timeout_s: float) -> str | None:
-    """Returns why no link can be made, or None if the probe finds no reason."""
+class Answer(NamedTuple):
+    """What a probe has found out."""
+
+    reason: str | None
+    """Why no link can be made, or None if the probe finds no reason."""
+    bind: str = ""
+    """The address and port from which Zenoh must connect; "" if the gate expects none."""
+
+
+def ask(
+    where: Endpoint, folder: Path | None, timeout_s: float, tell_port: bool = False
+) -> Answer:  # fmt: skip
+    """Probes an address. With `tell_port`, a gate is told from which port Zenoh will connect."""
     until, spoken = time.monotonic() + timeout_s, ""
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
             if where.protocol == "tcp":
-                return _plain(raw)
+                return Answer(_plain(raw))
             raw.settimeout(max(0.01, until - time.monotonic()))
             spoken = "; does it speak TLS?"
             with _context(folder).wrap_socket(raw, server_hostname=where.host) as link:
-                return _said(link)
+                if tell_port and link.selected_alpn_protocol() == GATE:
+                    return _announced(link)
+                return Answer(_said(link))
     except ssl.SSLCertVerificationError as error:
-        return f"its certificate is refused: {error.verify_message}"
+        # A node may send its CA's certificate along; OpenSSL then has other words.
+        other_ca = error.verify_code in _OTHER_CA
+        words = "unable to get local issuer certificate" if other_ca else error.verify_message
+        return Answer(f"its certificate is refused: {words}")
     except ssl.SSLError as error:
-        return _alert(error)
+        return Answer(_alert(error))
     except socket.gaierror:
-        return f"the name {where.host} has no address"
+        return Answer(f"the name {where.host} has no address")
     except TimeoutError:
-        return f"no answer within {timeout_s:g} s{spoken}"
+        return Answer(f"no answer within {timeout_s:g} s{spoken}")
     except OSError as error:
-        return ERRNOS.get(error.errno or 0, error.strerror or str(error))
+        return Answer(ERRNOS.get(error.errno or 0, error.strerror or str(error)))
+
+
+def _announced(link: ssl.SSLSocket) -> Answer:
+    """Tells the gate from which port Zenoh will connect, and waits until the gate has noted it."""
+    link.settimeout(ANSWER_S)
+    with socket.socket(link.family) as spare:
+        spare.bind(("", 0))
+        port = spare.getsockname()[1]
+    link.sendall(PORT.pack(port))
+    if not link.recv(1):
+        return Answer("it closed the connection after the TLS handshake")
+    anywhere = "[::]" if link.family == socket.AF_INET6 else "0.0.0.0"
+    return Answer(None, f"{anywhere}:{port}")
 
 
 def _context(folder: Path | None) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.set_alpn_protocols([GATE])
     if folder is not None:
         ca, certificate, key = (folder / name for name in FILES)
         made.load_verify_locations(ca)

@@ -47,9 +47,12 @@ def read(path: Path, missing: str = "", secret: bool = False) -> bytes:
 
 
 def write(into: Path, contents: Mapping[str, bytes]) -> None:
-    """Writes each file whole, readable by its owner only, in the order given. Raises OSError if a
-    file cannot be written.
+    """Writes each file whole, readable by its owner only, in the order given. The files survive a
+    power cut, also in a new folder. Raises OSError if a file cannot be written.
     """
+    new = [folder for folder in (into, *into.parents) if not folder.exists()]
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed(new):
+        saved_files.sync_folder(folder.parent)
     for name, content in contents.items():
         saved_files.replace(into / name, content, sync=True)

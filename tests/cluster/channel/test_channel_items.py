@@ -77,11 +77,27 @@ def test_what_is_unacknowledged_stays_within_the_window_and_is_sent_again():
 
 def test_items_come_in_any_order_any_number_of_times():
     into = Incoming()
-    assert into.take(2, ["c"]) == []
-    assert into.take(0, ["a", "b"]) == ["a", "b", "c"]
-    assert into.take(1, ["b", "c", "d"]) == ["d"]
-    assert into.take(4 + AHEAD, ["far"]) == []
+    assert into.take(2, ["c"], 1) == []
+    assert into.take(0, ["a", "b"], 2) == ["a", "b", "c"]
+    assert into.take(1, ["b", "c", "d"], 3) == ["d"]
+    assert into.take(4 + AHEAD, ["far"], 3) == []
     assert into.expected == 4
+
+
+def test_items_ahead_take_no_more_than_two_windows():
+    """A peer that never sends the first item would otherwise store a gigabyte at the other end."""
+    into, frames = Incoming(), 4 * WINDOW // 1024
+    for number in range(1, frames):
+        assert into.take(number, ["x"], 1024) == []
+        assert into.take(number, ["x"], 1024) == [], "a repeated item counts once"
+    assert sum(nbytes for _, nbytes in into._ahead.values()) <= 2 * WINDOW
+    kept = len(into._ahead)
+    assert kept == 2 * WINDOW // 1025
+    assert len(into.take(0, ["first"], 1024)) == 1 + kept
+    for number in range(into.expected, frames):  # what was dropped comes again
+        assert into.take(number, ["x"], 1024) == ["x"]
+    assert not into._ahead
+    assert into._ahead_nbytes == 0
 
 
 def test_a_hundred_items_and_one_flush_are_one_frame():

@@ -95,7 +95,7 @@ def test_a_client_hears_and_forges_nothing(site, lent, mark):
 
 def test_a_router_on_the_way_reads_and_changes_nothing(site, lent, mark):
     """A router hears all messages, but they are sealed for the other end."""
-    with Forger(site.machine("box9"), lent.address) as router, site.at(box1=lent):
+    with Forger(site.machine("relay"), lent.address) as router, site.at(box1=lent):
         with contextlib.suppress(sp.DeviceLost):
             work(mark)
         assert router.forged > 20
@@ -103,13 +103,13 @@ def test_a_router_on_the_way_reads_and_changes_nothing(site, lent, mark):
 
 
 def test_a_client_behind_another_node_hears_nothing(site, box1, mark):
-    """alice reaches box2 by way of box1, where bob listens."""
+    """alice reaches beyond by way of box1, where bob listens."""
     code = ("--trust-code", site.ca / "cluster" / "cert.pem")
     with (
         Node(box1) as first,
-        Node(site.machine("box2"), "--join", first.address, *code),
+        Node(site.machine("beyond"), "--join", first.address, *code),
         Forger(site.root / "client-bob", first.address) as bob,
-        site.at(box2=first),
+        site.at(beyond=first),
     ):
-        work(mark, "box2")
+        work(mark, "beyond")
         assert (bob.heard, bob.forged) == ([], 0)

@@ -97,8 +97,8 @@ def naive(monkeypatch):
     ours = config.settings
 
     def replace(path, value, node=None):
-        def settings(folder, listen, connect, is_node):
-            made = at = ours(folder, listen, connect, is_node)
+        def settings(folder, listen, connect, is_node, binds=()):
+            made = at = ours(folder, listen, connect, is_node, binds)
             if node is None or node == is_node:
                 *parents, last = path.split("/")
                 for parent in parents:

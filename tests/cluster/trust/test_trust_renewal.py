@@ -121,4 +121,5 @@ def test_a_certificate_is_on_the_disk_before_it_has_its_name(ends, world, monkey
     monkeypatch.setattr(os, "replace", lambda *names: (done.append("replace"), replace(*names)))
     grant = renewal.renewal_grant(world.ca, renewal.renewal_request(ends.node), "box1", "node")
     renewal.renewal_take(ends.node, grant)
-    assert done == ["fsync", "replace"] * 2  # in issued/ at the CA, and here
+    # Content, name and folder, in issued/ at the CA and here.
+    assert done == ["fsync", "replace", "fsync"] * 2
