@@ -10,6 +10,7 @@ nothing. map, reduce, ref and sched call it.
     trace.py          traces a Python function: calls it with symbols
     symbol.py         the operations that a traced function may apply to its arguments
     promote.py        numpy's type promotion (NEP 50)
+    comparisons.py    comparisons with whole numbers that int64 cannot hold
     scalars.py        nodes with one value for all elements, computed once on the host
     typed.py          a type for each node, conversions, powers as products
     program.py        postfix programs of the map_* kernels: slots and stack

@@ -22,6 +22,7 @@ from sparkle_drv.ops.arguments.annotations import Exporter, Host, Number
 from sparkle_drv.ops.arguments.quoting import listed, short, shown
 from sparkle_drv.ops.calls import table
 from sparkle_drv.ops.expression import grammar, lower, program, promote, scalars
+from sparkle_drv.ops.expression.comparisons import comparable
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.trace import Traced, trace
 from sparkle_drv.ops.memory import staging
@@ -112,8 +113,11 @@ def map(
     known = table.again(dev, call) if lasting else None
     if known is not None:
         return known
-    graph = graph_of(expression)
-    made, stage, code = _compute(dev, graph, bind(graph, args, names), out)
+    original = graph_of(expression)
+    values = bind(original, args, names)
+    graph = comparable(original, values)
+    made, stage, code = _compute(dev, graph, values, out)
+    lasting = lasting and graph is original
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
         return made
     left = (name for name in graph.names if name not in names)
