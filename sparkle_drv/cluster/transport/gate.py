@@ -58,7 +58,8 @@ class _Guest:
 
 class Gate:
     """The gate before the sockets of this process that listen on some ports. `say(line)` gets a
-    line for each connection that proves nothing.
+    line for each connection that proves nothing, and one if the gate fails. Zenoh's socket then gets
+    all connections.
 
     Raises OSError if the system has no way to do this, and ssl.SSLError for wrong files in
     `folder`.
@@ -105,6 +106,9 @@ class Gate:
                     elif link in self._doors:
                         self._accept(link)
                 self._expire()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            self._say(f"gate: it has failed, so strangers may keep new clients out: {why}")
         finally:
             self._release()
 

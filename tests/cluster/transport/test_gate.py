@@ -247,5 +247,18 @@ def test_after_the_gate_all_connections_come_to_zenoh(node_folder):
     behind.gate.close()
     link = behind.connect()
     assert behind.at_zenoh(link, 5.0)
+    assert not behind.said
     for each in (*behind.links, behind.zenoh):
         each.close()
+
+
+def test_a_gate_that_fails_says_so(behind, monkeypatch):
+    def fails(door):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(behind.gate, "_accept", fails)
+    behind.connect()
+    behind.gate._thread.join(10)
+    expected = "gate: it has failed, so strangers may keep new clients out: RuntimeError: a bug"
+    assert behind.said == [expected]
+    assert behind.at_zenoh(behind.connect(), 5.0)
