@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.credit import ClientCredit
 
 CHUNK = 512 << 10
 """Bytes of a chunk. The engine waits for room per message, and briefly for a small one. Each chunk
@@ -17,6 +17,8 @@ costs both ends time in Python. On two busy cores an upload reached 0.80 of the 
 had without encryption; with encryption, 256 KiB reached 0.68. Credit for one chunk (credit.BULK)
 always remains."""
 FLIGHT = 3  # chunks of one transfer that may be in flight
+LATE_RTO = 4
+"""Times the RTO without a chunk after which the granted chunks of a transfer are late."""
 TOGETHER = 1  # chunks that one GRANT asks for
 _NAMED = 16  # overdue chunks that one GRANT lists at most
 
@@ -69,8 +71,9 @@ class Receiving:
         self._left = self._count
         self._upto = 0  # chunks with numbers below `_upto` are granted
         self._low = 0  # all chunks with numbers below `_low` have arrived
-        self.waits = False
-        """Is it in the credit's queue?"""
+        self._late = 0  # granted chunks whose credit has lapsed
+        self._since = now  # when a chunk last arrived, or the only one in flight was granted
+        self._later: Callable[[], None] | None = None  # the callback in the credit's queue
         self.done = done
         self.heard_at = now
 
@@ -84,24 +87,55 @@ class Receiving:
         return self._left
 
     @property
-    def held(self) -> int:
-        """Bytes of credit that this transfer holds: granted chunks that have not arrived."""
-        return (self._upto - (self._count - self._left)) * CHUNK
+    def flight(self) -> int:
+        """Number of granted chunks that have not arrived."""
+        return self._upto - (self._count - self._left)
 
-    def extend(self, credit: Credit, later: Callable[[], None]) -> bool:
+    def extend(self, credit: ClientCredit, later: Callable[[], None], now: float) -> bool:
         """Takes credit for further chunks. Returns whether there are new chunks to grant. If too
-        little credit is left, `later` is called once there is enough.
+        little credit is left, `later` is called once there is enough, and must call `resume`.
         """
         before = self._upto
-        while not self.waits and self._upto < self._count:
+        while self._later is None and self._upto < self._count:
             more = min(TOGETHER, self._count - self._upto)
-            if self.held + more * CHUNK > FLIGHT * CHUNK:
+            if self.flight + more > FLIGHT:
                 break
             if not credit.take(more * CHUNK, later):
-                self.waits = True
+                self._later = later
                 break
+            if not self.flight:
+                self._since = now
             self._upto += more
         return self._upto > before
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is something to ask for: one that waits for credit, with no chunk in
+        flight, asks for nothing.
+        """
+        return self._later is None or self.flight > 0
+
+    def resume(self) -> None:
+        """Says that the credit's queue has called `later`."""
+        self._later = None
+
+    def lapse(self, now: float, late_s: float) -> int:
+        """Returns how many bytes of credit lapse now: those of chunks in flight, if none has
+        arrived for `late_s` seconds.
+        """
+        if now - self._since < late_s:
+            return 0
+        lapsed, self._late = self.flight - self._late, self.flight
+        return lapsed * CHUNK
+
+    def release(self, credit: ClientCredit) -> None:
+        """Gives all credit back: nothing arrives any more. Call it without the channel's lock, once
+        the channel has forgotten the transfer.
+        """
+        if self._later is not None:
+            credit.cancel(self._later)
+        credit.settle(self._late * CHUNK)
+        credit.give((self.flight - self._late) * CHUNK)
 
     def put(self, index: int, payload: bytes | memoryview, now: float) -> bool:
         """Stores a chunk, and returns whether it is new. Ignores a wrong index or size."""
@@ -114,8 +148,18 @@ class Receiving:
         self._into[at : at + len(payload)] = payload
         self._got[index] = 1
         self._left -= 1
+        self._since = now
         while self._low < self._count and self._got[self._low]:
             self._low += 1
+        return True
+
+    def settle(self) -> bool:
+        """Returns whether the credit of a chunk that has arrived had lapsed. Call it once for each
+        new chunk.
+        """
+        if not self._late:
+            return False
+        self._late -= 1
         return True
 
     def grant(self, overdue: bool) -> tuple[int, list[int]]:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from sparkle_drv.cluster.channel.bulk import CHUNK, Receiving, Sending
-from sparkle_drv.cluster.channel.credit import Credit
+from sparkle_drv.cluster.channel.bulk import CHUNK, LATE_RTO, Receiving, Sending
+from sparkle_drv.cluster.channel.credit import ClientCredit
 from sparkle_drv.cluster.channel.stream import WINDOW, Incoming, Outgoing
 from sparkle_drv.cluster.transport.base import Lane, Message, Stalled
 from sparkle_drv.cluster.trust.keys import Keys
@@ -35,7 +35,7 @@ class Channel:
 
     def __init__(
         self, keys: Keys, *, send: Callable[[Lane, Message], None],
-        credit: Credit, urge: Callable[[], None], bulk: Callable[[Channel, int, int], None],
+        credit: ClientCredit, urge: Callable[[], None], bulk: Callable[[Channel, int, int], None],
         now: float, rto_s: float,
     ) -> None:  # fmt: skip
         self.keys = keys
@@ -171,7 +171,7 @@ class Channel:
         with self._lock:
             found = self._receiving.pop(transfer, None)
         if found is not None:
-            self._credit.give(found.held)
+            found.release(self._credit)
 
     def unsent(self) -> int:
         """Returns how many transfers that this end sends have not arrived in full."""
@@ -201,7 +201,7 @@ class Channel:
             if found is None:
                 upto, missing = -1, list[int]()
             else:
-                fresh = found.extend(self._credit, lambda: self._resume(transfer))
+                fresh = found.extend(self._credit, lambda: self._resume(transfer), time.monotonic())
                 if not fresh and not overdue:
                     return
                 upto, missing = found.grant(overdue)
@@ -213,7 +213,7 @@ class Channel:
             found = self._receiving.get(transfer)
             if found is None:
                 return
-            found.waits = False
+            found.resume()
         self._extend(transfer)
 
     # Receiving
@@ -282,18 +282,19 @@ class Channel:
                 self.end(f"a message failed here: {type(error).__name__}")
 
     def _chunk(self, transfer: int, index: int, payload: bytes | memoryview) -> None:
-        done = None
+        done, back = None, None
         with self._lock:
             found = self._receiving.get(transfer)
-            new = found is not None and found.put(index, payload, self.heard_at)
+            if found is not None and found.put(index, payload, self.heard_at):
+                back = self._credit.settle if found.settle() else self._credit.give
             if found is not None and found.complete:
                 del self._receiving[transfer]
                 done = found.done
-        if new:
-            self._credit.give(CHUNK)
+        if back is not None:
+            back(CHUNK)
         if done is not None:
             done()
-        if found is None or new:
+        if found is None or back is not None:
             self._extend(transfer, overdue=found is None or done is not None)
 
     def _granted(self, transfer: int, upto: int, missing: list[int]) -> None:
@@ -316,7 +317,7 @@ class Channel:
         if self.ended:
             return now + silence_s
         self.flush()
-        frames, extends, again = [], [], []
+        frames, extends, again, lapsed = [], [], [], 0
         with self._lock:
             silent = now - self.heard_at
             if self._out.unacknowledged and now - self._out.sent_at >= self._backoff_s:
@@ -325,7 +326,8 @@ class Channel:
                 if taken is not None:
                     frames.append(self._frame(Kind.DATA, (taken[0],), taken[1]))
             for transfer, found in self._receiving.items():
-                if now - found.heard_at >= self._rto_s and not found.waits:
+                lapsed += found.lapse(now, LATE_RTO * self._rto_s)
+                if now - found.heard_at >= self._rto_s and found.asks:
                     found.heard_at = now
                     extends.append(transfer)
             for transfer, sending in self._sending.items():
@@ -336,6 +338,7 @@ class Channel:
                 frames.append(self._frame(Kind.PING if asks else Kind.ACK, (), b""))
             self._said_at = now if frames else self._said_at
             suspicious = now - max(self.heard_at, self._suspect_at) if self._suspect_at else 0.0
+        self._credit.lapse(lapsed)
         if suspicious >= silence_s / 4 or silent >= silence_s:
             known = f"no word for {silent:.1f} s"
             if suspicious:
@@ -373,10 +376,10 @@ class Channel:
             if tell:
                 frame = self._frame(Kind.END, (), words.encode()[:_MOST_END])
             self.ended = words or "closed"
-            held = sum(found.held for found in self._receiving.values())
-            self._receiving.clear()
+            received, self._receiving = self._receiving, {}
             sent, self._sending = self._sending, {}
-        self._credit.give(held)
+        for receiving in received.values():
+            receiving.release(self._credit)
         self._credit.dismiss()
         for sending in sent.values():
             sending.done()

@@ -147,10 +147,11 @@ class Endpoint:
                 )
 
     def _begin(self, peer: str, keys: Keys) -> Channel:
-        if not self.credit.admit():
+        credit = self.credit.admit(keys.peer)
+        if credit is None:
             raise Refused("there is no room for another session")
         channel = Channel(
-            keys, send=partial(self.transport.send, peer), credit=self.credit,
+            keys, send=partial(self.transport.send, peer), credit=credit,
             urge=self._urge, bulk=self._carries, now=time.monotonic(), rto_s=self._rto_s,
         )  # fmt: skip
         with self._lock:

@@ -52,8 +52,9 @@ class Process:
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip
         self._engine = Engine(
-            self._identity.name, self._identity.folder, listen, join, node=True, say=say
-        )
+            self._identity.name, self._identity.folder, listen, join, node=True, say=say,
+            revoked=lambda der: self._identity.revoked.has_certificate(der),
+        )  # fmt: skip
         self._endpoint = Endpoint(
             self._engine, answerer=self._answerer, accept=self.node.accept, silence_s=SILENCE_S
         )

@@ -91,8 +91,11 @@ class Engine:
         node: bool = False,
         watchdog_s: float = WATCHDOG_S,
         say: Callable[[str], None] = log.info,
+        revoked: Callable[[bytes], bool] = lambda der: False,
     ) -> None:
-        """`say(line)` gets a line for each connection that a node's gate refuses."""
+        """`say(line)` gets a line for each connection that a node's gate refuses. The gate also
+        refuses whose certificate, encoded as DER, `revoked` says is revoked.
+        """
         self.name = check_name(name)
         self._folder, self._node = folder, node
         self._listen = [config.endpoint(text) for text in listen]
@@ -102,7 +105,7 @@ class Engine:
         self.trouble: list[str] = []
         """Addresses that a node could not join when it started, and why; it keeps trying."""
         self._session: zenoh.Session | None = None
-        self._say = say
+        self._say, self._revoked = say, revoked
         self._gate: Gate | None = None
         self._declared: list[Any] = []
         self._watched: dict[str, Any] = {}
@@ -240,7 +243,7 @@ class Engine:
         if not ports or self._folder is None:
             return
         try:
-            self._gate = Gate(ports, self._folder, self._say)
+            self._gate = Gate(ports, self._folder, self._say, self._revoked)
         except OSError as error:
             log.warning("%s: strangers may keep new clients out: %s", self.name, error)
 

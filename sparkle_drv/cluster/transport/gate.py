@@ -3,7 +3,7 @@
 After each TLS handshake that fails or times out, Zenoh accepts nothing for 0.1 s, and no setting
 changes that. 1,500 silent connections thus kept new clients out for more than a minute. So the gate
 takes all connections first (steering.py). It does the TLS handshake and drops whoever does not
-prove a certificate of our CA.
+prove a certificate of our CA, or proves a revoked one.
 
 The probe of a client (probe.py) proves its certificate here, and tells the port from which its
 Zenoh will connect. The gate lets in this port of this address for OPEN_S. A Zenoh that connects
@@ -30,7 +30,10 @@ from sparkle_drv.cluster.transport.config import FILES
 GATE = "sparkle-gate/1"
 """The ALPN protocol (RFC 7301) by which a probe knows that it speaks to a gate."""
 PORT = struct.Struct(">H")
-"""What a probe sends: the port from which its Zenoh will connect. The gate answers with a byte."""
+"""What a probe sends: the port from which its Zenoh will connect, or 0 for any port. The gate
+answers with a byte."""
+LET_IN, REVOKED = b"+", b"-"
+"""What the gate answers. It says REVOKED without waiting for a port."""
 OPEN_S = 3.0
 """Seconds that a port or an address may connect to Zenoh after a proof; Zenoh tries once a
 second."""
@@ -58,14 +61,18 @@ class _Guest:
 
 class Gate:
     """The gate before the sockets of this process that listen on some ports. `say(line)` gets a
-    line for each connection that proves nothing.
+    line for each connection that proves nothing, and one if the gate fails. Zenoh's socket then
+    gets all connections. `revoked(der)` returns whether a certificate, encoded as DER, is revoked.
 
     Raises OSError if the system has no way to do this, and ssl.SSLError for wrong files in
     `folder`.
     """
 
-    def __init__(self, ports: Iterable[int], folder: Path, say: Callable[[str], None]) -> None:
-        self._context, self._say = _context(folder), say
+    def __init__(
+        self, ports: Iterable[int], folder: Path, say: Callable[[str], None],
+        revoked: Callable[[bytes], bool],
+    ) -> None:  # fmt: skip
+        self._context, self._say, self._revoked = _context(folder), say, revoked
         self._guests: dict[socket.socket, _Guest] = {}
         self._by_address: dict[bytes, OrderedDict[_Guest, None]] = {}
         """All guests; of each address, those first that have sent nothing."""
@@ -105,6 +112,9 @@ class Gate:
                     elif link in self._doors:
                         self._accept(link)
                 self._expire()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            self._say(f"gate: it has failed, so strangers may keep new clients out: {why}")
         finally:
             self._release()
 
@@ -173,6 +183,12 @@ class Gate:
         except OSError as error:
             self._refuse(guest, error.strerror or str(error))
         else:
+            certificate = guest.link.getpeercert(binary_form=True)
+            if certificate is None or self._revoked(certificate):
+                with contextlib.suppress(OSError):
+                    guest.link.send(REVOKED)
+                self._refuse(guest, "the certificate is revoked")
+                return
             guest.proven, guest.until_s = True, time.monotonic() + LINGER_S
             self._selector.modify(guest.link, selectors.EVENT_READ)
             self._serve(guest)  # what came together with the handshake's end makes no event
@@ -188,7 +204,7 @@ class Gate:
         if len(said) == PORT.size:
             self._let_in(steering.Peer(guest.address, *PORT.unpack(said)))
             with contextlib.suppress(OSError):
-                guest.link.send(b"+")
+                guest.link.send(LET_IN)
         else:
             self._let_in(steering.Peer(guest.address))
         self._drop(guest)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparkle_drv.cluster.transport.config import FILES, Endpoint
-from sparkle_drv.cluster.transport.gate import GATE, PORT
+from sparkle_drv.cluster.transport.gate import GATE, PORT, REVOKED
 
 ANSWER_S = 2.0
 """Seconds to wait. A node that accepts a certificate sends a session ticket at once; a refusal may
@@ -64,7 +64,9 @@ class Answer(NamedTuple):
 def ask(
     where: Endpoint, folder: Path | None, timeout_s: float, tell_port: bool = False
 ) -> Answer:  # fmt: skip
-    """Probes an address. With `tell_port`, a gate is told from which port Zenoh will connect."""
+    """Probes an address. With `tell_port`, a gate is told from which port Zenoh will connect.
+    Otherwise the gate lets in the whole address.
+    """
     until, spoken = time.monotonic() + timeout_s, ""
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
@@ -73,8 +75,8 @@ def ask(
             raw.settimeout(max(0.01, until - time.monotonic()))
             spoken = "; does it speak TLS?"
             with _context(folder).wrap_socket(raw, server_hostname=where.host) as link:
-                if tell_port and link.selected_alpn_protocol() == GATE:
-                    return _announced(link)
+                if link.selected_alpn_protocol() == GATE:
+                    return _announced(link, tell_port)
                 return Answer(_said(link))
     except ssl.SSLCertVerificationError as error:
         # A node may send its CA's certificate along; OpenSSL then has other words.
@@ -91,15 +93,22 @@ def ask(
         return Answer(ERRNOS.get(error.errno or 0, error.strerror or str(error)))
 
 
-def _announced(link: ssl.SSLSocket) -> Answer:
+def _announced(link: ssl.SSLSocket, tell_port: bool) -> Answer:
     """Tells the gate from which port Zenoh will connect, and waits until the gate has noted it."""
     link.settimeout(ANSWER_S)
-    with socket.socket(link.family) as spare:
-        spare.bind(("", 0))
-        port = spare.getsockname()[1]
+    port = 0
+    if tell_port:
+        with socket.socket(link.family) as spare:
+            spare.bind(("", 0))
+            port = spare.getsockname()[1]
     link.sendall(PORT.pack(port))
-    if not link.recv(1):
+    answer = link.recv(1)
+    if not answer:
         return Answer("it closed the connection after the TLS handshake")
+    if answer == REVOKED:
+        return Answer(ALERTS["CERTIFICATE_REVOKED"])
+    if not port:
+        return Answer(None)
     anywhere = "[::]" if link.family == socket.AF_INET6 else "0.0.0.0"
     return Answer(None, f"{anywhere}:{port}")
 

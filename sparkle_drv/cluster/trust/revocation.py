@@ -94,6 +94,16 @@ class Revocations:
         """Returns whether this key is revoked."""
         return certificates.key_hash(key) in self.listed.keys
 
+    def has_certificate(self, der: bytes) -> bool:
+        """Returns whether the key of this certificate, encoded as DER, is revoked. A certificate
+        that cannot be read counts as revoked.
+        """
+        try:
+            key = certificates.of_p256(x509.load_der_x509_certificate(der).public_key())
+        except Exception:  # the exception's type depends on the version of cryptography
+            return True
+        return self.has(key)
+
     def check(self, key: ec.EllipticCurvePublicKey, whose: str) -> None:
         """Raises Refused for a revoked key."""
         if self.has(key):

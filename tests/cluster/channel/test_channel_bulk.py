@@ -13,7 +13,7 @@ import pytest
 from air_endpoints import wired
 
 from sparkle_drv.cluster.channel.bulk import CHUNK, FLIGHT, Receiving
-from sparkle_drv.cluster.channel.credit import BULK, TOTAL, Credit, total
+from sparkle_drv.cluster.channel.credit import TOTAL, Credit, total
 from sparkle_drv.cluster.channel.stream import WINDOW
 
 SIZES = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3_000_001)
@@ -78,20 +78,6 @@ def test_credit_of_a_lost_sender_comes_back():
         assert wire.until(lambda: wire.node.credit.left == TOTAL)
 
 
-def test_credit_runs_out_and_is_waited_for():
-    credit = Credit(3 * WINDOW + BULK)
-    assert [credit.admit() for _ in range(4)] == [True, True, True, False], "bulk was left nothing"
-    asked = []
-    assert credit.take(BULK - CHUNK, lambda: None)
-    assert not credit.take(2 * CHUNK, lambda: asked.append(1))
-    assert not credit.take(2 * CHUNK, lambda: asked.append(2))
-    credit.dismiss()
-    assert asked == [], "less than was asked for"
-    credit.give(CHUNK)
-    assert asked == [1, 2]
-    assert credit.take(2 * CHUNK, lambda: None)
-
-
 def test_a_small_receive_buffer_means_less_credit(tmp_path):
     limit = tmp_path / "rmem_max"
     for said, wanted in (("212992\n", (1 << 20) + 212992), ("4194304", TOTAL), ("?", TOTAL)):
@@ -103,7 +89,7 @@ def test_a_small_receive_buffer_means_less_credit(tmp_path):
 def test_chunks_that_do_not_fit_change_nothing():
     into = bytearray(CHUNK + 5)
     receiving = Receiving(memoryview(into), lambda: None, 0.0)
-    assert receiving.extend(Credit(), lambda: None)
+    assert receiving.extend(Credit().admit("alice"), lambda: None, 0.0)
     for index, payload in ((-1, b"x"), (2, b"x"), (1, b"x" * 6), (1, b""), (0, b"x" * 5)):
         assert not receiving.put(index, payload, 0.0)
     assert into == bytearray(CHUNK + 5)

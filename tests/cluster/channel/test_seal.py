@@ -212,7 +212,7 @@ def test_no_nonce_comes_again():
         frames.append(Frame(frame).head)
 
     channels = [
-        Channel(keys, send=send, credit=Credit(), urge=lambda: None, bulk=lambda *_: None,
+        Channel(keys, send=send, credit=Credit().admit(""), urge=lambda: None, bulk=lambda *_: None,
                 now=0.0, rto_s=1.0)
         for _ in range(2)
     ]  # fmt: skip

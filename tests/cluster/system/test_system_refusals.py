@@ -129,8 +129,7 @@ def test_revoked(refused, site, box1):
     old = (box1 / "cluster" / "revoked.list").read_bytes()
     site.certs("revoke", "eve")
     shutil.copy(site.ca / "cluster" / "revoked.list", box1 / "cluster")
-    words = "client eve: the certificate is revoked"
-    refused(home, words, f"refused: {words}")
+    refused(home, "our certificate is revoked", "refused: a link: the certificate is revoked")
     assert (box1 / "cluster" / "revoked.list").read_bytes() != old
 
 

@@ -93,9 +93,9 @@ class Behind:
     def __init__(self, folder):
         self.zenoh = socket.create_server(("127.0.0.1", 0))
         self.port = self.zenoh.getsockname()[1]
-        self.said, self.links = [], []
+        self.said, self.links, self.revoked = [], [], set()
         try:
-            self.gate = Gate([self.port], folder, self.said.append)
+            self.gate = Gate([self.port], folder, self.said.append, lambda der: der in self.revoked)
         except OSError as error:  # a system without SO_REUSEPORT, or without its programs
             self.zenoh.close()
             pytest.skip(f"this system has no way to steer connections: {error}")
@@ -247,5 +247,32 @@ def test_after_the_gate_all_connections_come_to_zenoh(node_folder):
     behind.gate.close()
     link = behind.connect()
     assert behind.at_zenoh(link, 5.0)
+    assert not behind.said
     for each in (*behind.links, behind.zenoh):
         each.close()
+
+
+def test_a_gate_that_fails_says_so(behind, monkeypatch):
+    def fails(door):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(behind.gate, "_accept", fails)
+    behind.connect()
+    behind.gate._thread.join(10)
+    expected = "gate: it has failed, so strangers may keep new clients out: RuntimeError: a bug"
+    assert behind.said == [expected]
+    assert behind.at_zenoh(behind.connect(), 5.0)
+
+
+@pytest.mark.parametrize("tell_port", [True, False])
+def test_a_revoked_certificate_does_not_pass(behind, client_folder, tell_port):
+    pem = (client_folder / "cert.pem").read_text()
+    behind.revoked.add(ssl.PEM_cert_to_DER_cert(pem))
+    answer = ask(behind, client_folder, tell_port=tell_port)
+    assert answer.reason == "our certificate is revoked"
+    proved(behind, client_folder, b"the first message of a Zenoh")
+    assert behind.said == ["refused: a link: the certificate is revoked"] * 2
+    assert not behind.gate._until_s
+    assert not behind.at_zenoh(behind.connect())
+    behind.revoked.clear()
+    assert ask(behind, client_folder, tell_port=tell_port).reason is None

@@ -128,6 +128,8 @@ def test_revocation_is_by_name_and_covers_every_key(world):
     assert [str(of) for of in world.ca.revoke("alice")] == ["client alice"] * 2
     revoked = authority.load(world.home).revoked
     assert [revoked.has(who.key.public_key()) for who in (old, new, other)] == [True, True, False]
+    assert [revoked.has_certificate(who.der) for who in (old, new, other)] == [True, True, False]
+    assert revoked.has_certificate(other.der[:-1]), "nobody can read it"
     with pytest.raises(
         ValueError, match=r"expected one with a certificate \(alice, bob\), got eve"
     ):
