@@ -132,8 +132,11 @@ class Buffer(Pointer, Closing):
         The caller releases the view before it submits anything else.
         """
         storage = self._open()
-        _pin = storage.pin()
-        whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
+        _pin: Any = storage.pin()
+        try:
+            whole = memoryview(storage.owner._backend.map(storage.handle, storage.nbytes)).cast("B")
+        finally:
+            _pin = None
         part = whole[self.offset : self.offset + self.nbytes]
         return part.toreadonly() if self.readonly else part
 
@@ -186,8 +189,11 @@ class Buffer(Pointer, Closing):
         ValueError unless the memory is Memory.SHARED or was made with `exportable=True`.
         """
         storage = self._exposed()
-        _pin = storage.pin()
-        return storage.owner._backend.export(storage.handle)
+        _pin: Any = storage.pin()
+        try:
+            return storage.owner._backend.export(storage.handle)
+        finally:
+            _pin = None
 
     def close(self) -> None:
         """Closes the buffer; a second call does nothing.

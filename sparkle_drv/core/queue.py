@@ -442,22 +442,25 @@ class Queue(QueueBase, Closing):
         self._overtakes_nothing()
         peer._pending.settle(wait=True)  # `src` may be an expression; this queue cannot wait for it
         # The peer's queues do not show when the copy ends, so this entry keeps the source's memory.
-        pins = target._open().pin(), source._open().pin()
-        with self._device._retired.holding(self._handle, pins):
-            submit = partial(
-                self._backend.copy_peer,
-                self._handle,
-                target._address,
-                source._address,
-                source.nbytes,
-                peer._backend,
-            )
-            value = self._through(submit, 0)
-            if value != -errno.EOPNOTSUPP:
-                return self._fence(value, "copy_peer")
-            host = bytearray(source.nbytes)  # `read` keeps these bytes alive until the copy ends
-            peer.default_queue.read(source, host).wait(self._timeout_s)
-            return self.write(target, host)
+        _pins: Any = target._open().pin(), source._open().pin()
+        try:
+            with self._device._retired.holding(self._handle, _pins):
+                submit = partial(
+                    self._backend.copy_peer,
+                    self._handle,
+                    target._address,
+                    source._address,
+                    source.nbytes,
+                    peer._backend,
+                )
+                value = self._through(submit, 0)
+                if value != -errno.EOPNOTSUPP:
+                    return self._fence(value, "copy_peer")
+                host = bytearray(source.nbytes)  # `read` keeps these bytes until the copy ends
+                peer.default_queue.read(source, host).wait(self._timeout_s)
+                return self.write(target, host)
+        finally:
+            _pins = None  # as in `_transfer`
 
     def _overtakes_nothing(self) -> None:
         """Orders the copy that follows behind all expressions, whose operands it may change and

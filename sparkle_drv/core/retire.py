@@ -46,7 +46,8 @@ Entry: TypeAlias = tuple[_Release, _Points]
 
 class Block:
     """Lives as long as a call that uses an entry's memory: a local variable of the call has the
-    only reference. So every way out of the call ends it, without another step.
+    only reference. So every way out of the call ends it, without another step. Only a traceback
+    keeps the variable longer, so the call clears it in a `finally`.
     """
 
     __slots__ = ("__weakref__",)
@@ -128,6 +129,7 @@ class RetireList:
         finally:
             points[1] = (self.backend, queue, self.backend.submitted(queue))
             points[0] = points[1]
+            objects = ()  # a traceback may keep the variables of this call
             self.drain()
 
     def _add(self, entry: Entry) -> None:
