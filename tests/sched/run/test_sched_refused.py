@@ -147,8 +147,9 @@ MAPS = {
 
 
 def on_egl(dtype, text):
-    """It computes in float32 and int32, and rounds to 16 bits once."""
-    return dtype in ("float32", "int32") or (dtype in ("float16", "bfloat16") and "*" not in text)
+    """It computes in float32 and int32, truths too, and rounds to 16 bits once."""
+    whole = dtype in ("float32", "int32", "bool")
+    return whole or (dtype in ("float16", "bfloat16") and "*" not in text)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
