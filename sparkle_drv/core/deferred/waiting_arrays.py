@@ -87,8 +87,11 @@ class WaitingArrays:
             self._arrays.pop(id(array), None)
 
     def settle(self) -> None:
-        """Computes every array that waits. If one fails, reading that array raises its error."""
-        if not self._arrays:
+        """Computes every array that waits. If one fails, reading that array raises its error.
+
+        In a forked child this does nothing, so that a close does no harm there.
+        """
+        if not self._arrays or os.getpid() != self._pid:
             return
         with self.lock:
             for array in [ref() for ref in list(self._arrays.values())]:

@@ -127,9 +127,13 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
 
 
 def check_here(name: str, given: object, memory: Array, dev: Device) -> None:
-    """Raises ValueError if the memory of an operand is closed or of another device."""
+    """Raises ValueError if the memory of an operand is closed or of another device.
+
+    Raises DeviceLost if the device is closed, which has closed the memory.
+    """
     why = _hot.whose(memory, dev)
     if why:
+        dev._check_open()
         closed = why == lib.SP_REFUSED_CLOSED
         got = "a closed one" if closed else f"one of {dev._another(memory.device)}"
         kind = type(given).__name__

@@ -43,6 +43,7 @@ def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
             continue
         kind = type(x).__name__
         if x.closed:
+            executor.check_open()  # else the Context has closed it
             raise ValueError(f"expected an open {kind}, got a closed one")
         if not x.of(executor):
             raise ValueError(

@@ -175,3 +175,19 @@ def test_a_child_does_not_wait_for_a_lock_of_the_parent(fresh):
     finally:
         done.set()
         thread.join(10)
+
+
+def test_a_close_in_a_child_does_no_harm(fresh):
+    x = fresh.array(HOST)
+    z = x + 1
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            x.close()
+            z.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    np.testing.assert_array_equal(z.numpy(), HOST + 1)
