@@ -37,14 +37,14 @@ SPACED = 20
 _UNSETTLED = 1 << 64  # stands for a timeline value that the backend does not know yet
 _CLOSED = _UNSETTLED + 1  # stands for a timeline value; reached once the queue is closed
 _Point: TypeAlias = tuple[Backend, Any, int]  # (backend, queue handle, value it must reach)
-# An entry waits for its points. A reference to a Block counts as reached once the block has ended.
-_Points: TypeAlias = "list[_Point | weakref.ref[Block]]"
+# An entry waits for its points. A reference to a Pin counts as reached once the pin has ended.
+_Points: TypeAlias = "list[_Point | weakref.ref[Pin]]"
 # A list of one function to call, or objects to release.
 _Release: TypeAlias = list[Callable[[], object]] | tuple[object, ...]
 Entry: TypeAlias = tuple[_Release, _Points]
 
 
-class Block:
+class Pin:
     """Lives as long as a call that uses an entry's memory: a local variable of the call has the
     only reference. So every way out of the call ends it, without another step. Only a traceback
     keeps the variable longer, so the call clears it in a `finally`.
@@ -83,15 +83,15 @@ class RetireList:
         self._existing[id(entry)] = entry, weakref.ref(owner)
         return entry
 
-    def retire(self, entry: Entry, *blocks: weakref.ref[Block]) -> None:
-        """Frees an entry of `own` once `blocks` have ended and no earlier submission can use it.
+    def retire(self, entry: Entry, *pins: weakref.ref[Pin]) -> None:
+        """Frees an entry of `own` once `pins` have ended and no earlier submission can use it.
 
         A second call for the same entry does nothing.
         """
         # _UNSETTLED stands for the values that the device's own queues must reach. They are looked
-        # up once the blocks have ended, because the blocks may submit until then.
+        # up once the pins have ended, because their calls may submit until then.
         points = entry[1]
-        points += blocks
+        points += pins
         points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
         self._entries[id(entry)] = entry
         self._existing.pop(id(entry), None)
@@ -121,8 +121,8 @@ class RetireList:
         interrupt between them would lose the objects. After an interrupt inside this function the
         entry waits for all submissions up to the next `drain`.
         """
-        block = Block()
-        points: _Points = [weakref.ref(block), (self.backend, queue, _UNSETTLED)]
+        pin = Pin()
+        points: _Points = [weakref.ref(pin), (self.backend, queue, _UNSETTLED)]
         self._add((objects, points))
         try:
             yield

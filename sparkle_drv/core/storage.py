@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv._hot import StorageBase
-from sparkle_drv.core.retire import Block
+from sparkle_drv.core.retire import Pin
 from sparkle_drv.types import Memory
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Storage(StorageBase):
         self.exposed = exposed
         """True if others may write to the memory; expressions over it then run at once
         (@private)."""
-        self._pins: set[weakref.ref[Block]] = set()
+        self._pins: set[weakref.ref[Pin]] = set()
         retired = device._retired
         self._entry = retired.own(self, partial(device._backend.free, handle))
         self._finalizer = weakref.finalize(self, retired.retire, self._entry)
@@ -73,14 +73,14 @@ class Storage(StorageBase):
             self.owner._retired.retire(self._entry, *self._pins)
             self._finalizer.detach()
 
-    def pin(self) -> Block:
+    def pin(self) -> Pin:
         """Returns an object that keeps the memory until it is gone.
 
         Raises ValueError if the storage is closed, DeviceLost if its device is closed.
         """
-        block = Block()
-        self._pins.add(weakref.ref(block, self._pins.discard))
+        pin = Pin()
+        self._pins.add(weakref.ref(pin, self._pins.discard))
         if self.device is None:
             self.owner._check_open()
             raise ValueError("the buffer is closed")
-        return block
+        return pin

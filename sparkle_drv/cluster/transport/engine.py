@@ -32,7 +32,7 @@ from sparkle_drv.cluster.transport.base import (
     check_message,
     check_name,
 )
-from sparkle_drv.cluster.transport.gate import Gate
+from sparkle_drv.cluster.transport.gate import ConnectionGate
 from sparkle_drv.cluster.transport.presence import HOLD_S, RENEWS, Presence
 from sparkle_drv.cluster.transport.senders import WATCHDOG_S, Senders
 
@@ -106,7 +106,7 @@ class Engine:
         """Addresses that a node could not join when it started, and why; it keeps trying."""
         self._session: zenoh.Session | None = None
         self._say, self._revoked = say, revoked
-        self._gate: Gate | None = None
+        self._gate: ConnectionGate | None = None
         self._declared: list[Any] = []
         self._watched: dict[str, Any] = {}
         self._senders = Senders(self._put, watchdog_s)
@@ -243,7 +243,7 @@ class Engine:
         if not ports or self._folder is None:
             return
         try:
-            self._gate = Gate(ports, self._folder, self._say, self._revoked)
+            self._gate = ConnectionGate(ports, self._folder, self._say, self._revoked)
         except OSError as error:
             log.warning("%s: strangers may keep new clients out: %s", self.name, error)
 

@@ -1,4 +1,4 @@
-"""Gate: only an address from which somebody has proved a certificate reaches Zenoh's socket.
+"""ConnectionGate: only an address from which somebody has proved a certificate reaches Zenoh's socket.
 
 After each TLS handshake that fails or times out, Zenoh accepts nothing for 0.1 s, and no setting
 changes that. 1,500 silent connections thus kept new clients out for more than a minute. So the gate
@@ -59,7 +59,7 @@ class _Guest:
         self.proven = self.refused = False
 
 
-class Gate:
+class ConnectionGate:
     """The gate before the sockets of this process that listen on some ports. `say(line)` gets a
     line for each connection that proves nothing, and one if the gate fails. Zenoh's socket then
     gets all connections. `revoked(der)` returns whether a certificate, encoded as DER, is revoked.

@@ -17,7 +17,7 @@ from sparkle_drv.errors import FORKED, DeviceLost
 from sparkle_drv.fork_lock import fork_lock
 
 
-class Failed:
+class FailedExpression:
     """The thunk of an array whose computation has failed; reading that array raises `error`.
 
     The error is kept without its traceback. The traceback would keep the variables of every caller
@@ -101,5 +101,5 @@ class WaitingArrays:
                     self.compute(array)
                 except Exception as error:
                     if array._thunk is not None:
-                        array._thunk = Failed(array._thunk.device, error)
+                        array._thunk = FailedExpression(array._thunk.device, error)
                     self._arrays.pop(id(array), None)

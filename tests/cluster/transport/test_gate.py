@@ -18,7 +18,7 @@ import pytest
 
 from sparkle_drv.cluster.transport import gate, probe, steering
 from sparkle_drv.cluster.transport.config import endpoint
-from sparkle_drv.cluster.transport.gate import Gate
+from sparkle_drv.cluster.transport.gate import ConnectionGate
 from sparkle_drv.cluster.transport.steering import Peer, packed, program
 
 LOCAL = packed("127.0.0.1")
@@ -95,7 +95,9 @@ class Behind:
         self.port = self.zenoh.getsockname()[1]
         self.said, self.links, self.revoked = [], [], set()
         try:
-            self.gate = Gate([self.port], folder, self.said.append, lambda der: der in self.revoked)
+            self.gate = ConnectionGate(
+                [self.port], folder, self.said.append, lambda der: der in self.revoked
+            )
         except OSError as error:  # a system without SO_REUSEPORT, or without its programs
             self.zenoh.close()
             pytest.skip(f"this system has no way to steer connections: {error}")
