@@ -1,4 +1,4 @@
-"""ConnectionGate: only an address from which somebody has proved a certificate reaches Zenoh's socket.
+"""ConnectionGate: only an address that has proved a certificate reaches Zenoh's socket.
 
 After each TLS handshake that fails or times out, Zenoh accepts nothing for 0.1 s, and no setting
 changes that. 1,500 silent connections thus kept new clients out for more than a minute. So the gate
