@@ -527,7 +527,7 @@ class Device(DeviceBase, Closing):
             self._default_queue = self._calls = None
         self._pending.newest = None
         # Queues whose Python objects were freed while the queues had work.
-        for handle in list(self._retired.queues.values()):
+        for handle, *_ in list(self._retired.queues.values()):
             if not self._retired.end(handle, patience_ns):
                 raise FenceTimeout(f"{self.uri}: work of a queue did not end within {timeout_s} s")
         self._retired.drain()

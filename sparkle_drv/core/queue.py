@@ -106,9 +106,8 @@ class Queue(QueueBase, Closing):
         self = super().__new__(cls, device, address, pending, retired.keeping(handle))
         self._backend, self._handle, self._in_c, self._waits = backend, handle, in_c, waits
         self.timing, self._timeout_s, self._followed = timing, TIMEOUT_S, None
-        retired.opened(self, handle)
-        brief = timeout_ns(BRIEFLY_S)
-        self._finalizer = weakref.finalize(self, retired.forget, handle, brief)
+        key, brief = retired.opened(self, handle), timeout_ns(BRIEFLY_S)
+        self._finalizer = weakref.finalize(self, retired.forget, key, brief)
         return self
 
     def __repr__(self) -> str:

@@ -58,10 +58,11 @@ class RetireList:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.queues: dict[int, Any] = {}  # id -> the backend's queue handle, until it is closed
+        # id(handle) -> (the backend's queue handle, its owner, the entry that closes it), until the
+        # queue is closed
+        self.queues: dict[int, tuple[Any, weakref.ref[Any], Entry]] = {}
         # The entries of objects that exist, with the objects. id(entry) is the key here and below.
         self._existing: dict[int, tuple[Entry, weakref.ref[Any]]] = {}
-        self._owners: dict[int, weakref.ref[Any]] = {}  # of open queues, by the keys of `queues`
         self._entries: dict[int, Entry] = {}
         # native/hot/launch/fence.c calls `drain` only while one of these is not empty.
         self.pending: tuple[Sized, ...] = (self._entries, _unfinished)
@@ -92,7 +93,7 @@ class RetireList:
         # up once the pins have ended, because their calls may submit until then.
         points = entry[1]
         points += pins
-        points += [(self.backend, queue, _UNSETTLED) for queue in list(self.queues.values())]
+        points += [(self.backend, queue, _UNSETTLED) for queue, *_ in list(self.queues.values())]
         self._entries[id(entry)] = entry
         self._existing.pop(id(entry), None)
         self.drain()
@@ -104,9 +105,9 @@ class RetireList:
         for entry, owner in list(self._existing.values()):
             if owner() is None:
                 self.retire(entry)
-        for key, owner in list(self._owners.items()):
-            if owner() is None and (queue := self.queues.get(key)) is not None:
-                self.forget(queue, 0)
+        for queue, owner, _ in list(self.queues.values()):
+            if owner() is None:
+                self.forget(id(queue), 0)
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keeps `objects` alive until `queue` has reached `value`."""
@@ -194,10 +195,11 @@ class RetireList:
                 points[i] = backend, queue, 0
         return all(isinstance(p, weakref.ref) or p[0].reached(p[1]) >= p[2] for p in points)
 
-    def opened(self, owner: object, queue: Any) -> None:
-        """Adds the open queue of `owner`, until `end` has closed it."""
-        self._owners[id(queue)] = weakref.ref(owner)
-        self.queues[id(queue)] = queue
+    def opened(self, owner: object, queue: Any) -> int:
+        """Adds the open queue of `owner`, until `end` has closed it. Returns a key for `forget`."""
+        entry: Entry = (), [(self.backend, queue, _CLOSED)]
+        self.queues[id(queue)] = queue, weakref.ref(owner), entry
+        return id(queue)
 
     def end(self, queue: Any, timeout_ns: int) -> bool:
         """Closes a queue. Returns False if work of the queue still runs; the call may be repeated.
@@ -213,15 +215,17 @@ class RetireList:
         if rc == -errno.ETIMEDOUT:
             return False
         self.queues.pop(id(queue), None)
-        self._owners.pop(id(queue), None)
         return True
 
-    def forget(self, queue: Any, timeout_ns: int) -> None:
-        """Closes a queue that nothing refers to. If work still runs in the queue after
-        `timeout_ns`, a later call of `drain` closes the queue.
+    def forget(self, key: int, timeout_ns: int) -> None:
+        """Closes the queue of a key from `opened`, to which nothing refers. If work still runs in
+        the queue after `timeout_ns`, a later call of `drain` closes the queue.
+
+        A finalizer that an interrupt ends stays in the registry of `weakref`, with its arguments.
+        So its argument is the key, because the handle keeps the native queue.
         """
-        if id(queue) in self.queues and not self.end(queue, timeout_ns):
-            self._add(((), [(self.backend, queue, _CLOSED)]))
+        if (known := self.queues.get(key)) and not self.end(known[0], timeout_ns):
+            self._add(known[2])
         self.drain()
 
     def abandon(self, children: Iterable[object] = ()) -> None:

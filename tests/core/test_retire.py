@@ -41,7 +41,8 @@ class Backend:
 def make(**given):
     backend = Backend(**given)
     retired = RetireList(backend)
-    retired.queues = {id(name): name for name in given}
+    for name in given:
+        retired.opened(Backend, name)  # an owner that stays
     return backend, retired
 
 
@@ -200,7 +201,7 @@ def test_what_goes_after_its_device_waits_as_long():
         seen = weakref.ref(thing)
         retired.abandon()
         if queue_too:
-            retired.forget("a", 0)
+            retired.forget(id("a"), 0)
         close(retired, lambda thing=thing, gone=gone: gone.append(1))
         del retired, thing
         gc.collect()
@@ -267,3 +268,20 @@ def test_what_one_thread_looks_at_is_there_for_others():
     while seen() is not None and time.monotonic() < end:  # a slow look puts off the next one
         make()[1].drain()
     assert seen() is None
+
+
+def test_a_queue_without_an_owner_is_closed_once_its_work_ends():
+    """An interrupt ended its finalizer. However often somebody looks, there is one entry."""
+    backend, retired = make(a=0)
+    owner = Thing()
+    backend.given["b"], backend.at["b"] = 1, 0
+    retired.opened(owner, "b")
+    del owner
+    for _ in range(3):
+        retired.retire_forgotten()
+        assert len(retired) == 1
+    assert set(retired.queues) == {id("a"), id("b")}
+    backend.at["b"] = 1
+    retired.drain()
+    assert set(retired.queues) == {id("a")}
+    assert len(retired) == 0

@@ -41,7 +41,7 @@ def test_an_interrupt_anywhere_frees_nothing_early_and_loses_nothing():
     for interrupt in interrupts.all_of(tried):
         backend, things = Late(), [Thing() for _ in range(4)]
         retired = RetireList(backend)
-        retired.queues = {id("a"): "a"}
+        retired.opened(Late, "a")
         seen = [weakref.ref(thing) for thing in things]
         owners = [Thing() for _ in range(3)]
         entries = [
@@ -79,7 +79,7 @@ def test_an_interrupt_while_memory_is_freed_frees_it_once_at_most():
     for interrupt in interrupts.all_of(tried):
         backend = Late()
         retired = RetireList(backend)
-        retired.queues = {id("a"): "a"}
+        retired.opened(Late, "a")
         for i in range(3):
             retired.retire(retired.own(Thing(), functools.partial(backend.free, i)))
         backend.at = 2
