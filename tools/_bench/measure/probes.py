@@ -39,9 +39,8 @@ LEAST_FMA_NS, MOST_FMA_NS = 100e3, 20e6
 """Least and largest ns of a launch of FMAs: long enough to hide the cost of its start, short
 enough to repeat."""
 NEAR_ROOF = 0.5  # a row at this share of a roof, or above, may be limited by the roof
-COUNTED, LAUNCHES = 64, 2
-"""A stream shorter than COUNTED empty launches says nothing about memory. The empty launches are
-timed in a batch."""
+LAUNCHES = 2  # a stream shorter than so many empty launches says nothing about memory
+ROUNDS = 5  # samples of a stream and of empty launches, by turns: a busy host slows down both
 # the `kind` of a probe that is no roof of the row, but only shows changes of the machine
 REFERENCE = "reference"
 
@@ -211,18 +210,17 @@ class Gauges:
         at = point(kernel, info)
         if self._job(kernel, at).footprint < min(nbytes, cache_reach.beyond_nbytes(info)):
             return None
-        with self._bound(kernel, {**at, "n": 1}) as bound:
-            launch_ns = _shortest(timing.several(bound, COUNTED))
-            each = bound.job.footprint
-        n = max(1, round(min(nbytes / each, int(at["n"]))))
+        short = self._job(kernel, {**at, "n": 1})
+        n = max(1, round(min(nbytes / short.footprint, int(at["n"]))))
         bound = stack.enter_context(self._bound(kernel, {**at, "n": n}))
         self._fill(bound)
         estimate_ns = max(timing.estimate(bound), 1.0)
         if rate < NEAR_ROOF * bound.job.nbytes / estimate_ns:
             sample_ns = min(sample_ns, timing.SAMPLE_NS)
         sampler = timing.several(bound, min(timing.MOST_BATCH, round(sample_ns / estimate_ns)))
-        if _shortest(sampler) < LAUNCHES * launch_ns:
-            return None
+        with self._placed(short) as empty:
+            if _ratio(sampler, timing.several(empty, sampler.batch)) < LAUNCHES:
+                return None
         in_cache = nbytes <= cache_reach.caches_nbytes(info)
         warms = timing.OneByOne(bound, "device") if in_cache else None
         return Probe(kernel, bound.job.nbytes, sampler, warms)
@@ -274,9 +272,11 @@ class Gauges:
         self.best = self.best.raised_to(met)
 
 
-def _shortest(sampler: Sampler) -> float:
-    """Returns the shortest of three samples: ns per launch, by the device's clock."""
-    return min(sampler.sample()[0] for _ in range(3))
+def _ratio(one: Sampler, other: Sampler) -> float:
+    """Returns the ratio of the shortest times per launch, by the device's clock."""
+    rounds = [(one.sample()[0], other.sample()[0]) for _ in range(ROUNDS)]
+    shortest, others = map(min, zip(*rounds, strict=True))
+    return shortest / max(others, 1.0)
 
 
 def point(kernel: str, info: sp.DeviceInfo) -> Point:
