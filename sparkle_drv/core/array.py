@@ -132,7 +132,14 @@ def dtype_of(given: Any) -> np.dtype[Any]:
     """
     import numpy as np
 
-    return bfloat16("dtype") if type(given) is str and given == "bf16" else np.dtype(given)
+    if type(given) is str and given == "bf16":
+        return bfloat16("dtype")
+    try:
+        dtype: np.dtype[Any] = np.dtype(given)
+    except TypeError:
+        got = repr(given[:60]) if isinstance(given, str) else type(given).__name__
+        raise TypeError(f"dtype: expected a numpy dtype, got {got}") from None
+    return dtype
 
 
 def extents(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:

@@ -29,19 +29,15 @@ def _one_operand(name: str) -> Callable[[X], X]:
     return lambda x: _ufunc(x, name, x)
 
 
-def _left(name: str) -> Callable[[X, Operand], X]:
-    """Returns the method for `x op other`."""
-    return lambda x, other: _ufunc(x, name, x, other)
-
-
-def _right(name: str) -> Callable[[X, Operand], X]:
-    """Returns the method for `other op x`."""
-    return lambda x, other: _ufunc(x, name, other, x)
-
-
-def _in_place(name: str) -> Callable[[X, Operand], X]:
-    """Returns the method for `x op= other`."""
-    return lambda x, other: provider(x._PROVIDER).update(name, x, other)
+def _binary(
+    name: str,
+) -> tuple[Callable[[X, Operand], X], Callable[[X, Operand], X], Callable[[X, Operand], X]]:
+    """Returns the methods for `x op other`, `other op x` and `x op= other`."""
+    return (
+        lambda x, other: _ufunc(x, name, x, other),
+        lambda x, other: _ufunc(x, name, other, x),
+        lambda x, other: provider(x._PROVIDER).update(name, x, other),
+    )
 
 
 class Operators:
@@ -50,27 +46,22 @@ class Operators:
     __slots__ = ()
     _PROVIDER = ARRAYS
 
-    __add__, __radd__, __iadd__ = _left("add"), _right("add"), _in_place("add")
-    __sub__, __rsub__, __isub__ = _left("subtract"), _right("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _left("multiply"), _right("multiply"), _in_place("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _left("divide"), _right("divide"), _in_place("divide")
-    __floordiv__, __rfloordiv__ = _left("floor_divide"), _right("floor_divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = _left("remainder"), _right("remainder"), _in_place("remainder")
-    __rpow__, __ipow__ = _right("power"), _in_place("power")
-    __and__, __rand__ = _left("bitwise_and"), _right("bitwise_and")
-    __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = _left("bitwise_or"), _right("bitwise_or"), _in_place("bitwise_or")
-    __xor__, __rxor__ = _left("bitwise_xor"), _right("bitwise_xor")
-    __ixor__ = _in_place("bitwise_xor")
-    __lshift__, __rlshift__ = _left("left_shift"), _right("left_shift")
-    __ilshift__ = _in_place("left_shift")
-    __rshift__, __rrshift__ = _left("right_shift"), _right("right_shift")
-    __irshift__ = _in_place("right_shift")
+    __add__, __radd__, __iadd__ = _binary("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__, __imod__ = _binary("remainder")
+    __rpow__, __ipow__ = _binary("power")[1:]
+    __and__, __rand__, __iand__ = _binary("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _binary("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _binary("right_shift")
     __neg__, __abs__ = _one_operand("negative"), _one_operand("absolute")
     __invert__ = _one_operand("invert")
-    __lt__, __le__ = _left("less"), _left("less_equal")
-    __gt__, __ge__ = _left("greater"), _left("greater_equal")
+    __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
+    __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
 
     def __pow__(self, exponent: Operand) -> Self:
         # As in numpy, these operators are not numpy.power: bool ** 2 is int8, -inf ** 0.5 is NaN.

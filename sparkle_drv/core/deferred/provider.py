@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar, cast
 
 ARRAYS = "sparkle_drv.ops.deferred.numpy_api"
 """The module that computes core.Array's operators. Arrays of a Context name another module."""
-_NAMESPACE = "sparkle_drv.ops.array_api"
 X = TypeVar("X", bound="HasOperators")
 """core.Array, which is above this folder, or the class above it that has the same operators."""
 
@@ -68,7 +67,7 @@ def namespace(api_version: str | None) -> Any:
 
     Raises ValueError if the module implements another version.
     """
-    found = importlib.import_module(_NAMESPACE)
+    found = importlib.import_module("sparkle_drv.ops.array_api")
     known = found.__array_api_version__
     if api_version not in (None, known):
         raise ValueError(f"api_version: expected {known} or None, got {api_version!r}")

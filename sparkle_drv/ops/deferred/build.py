@@ -62,17 +62,12 @@ def _step_of(device: Device, name: str, given: tuple[object, ...]) -> tuple[Node
     shapes: list[Shape] = []
     private = True
     for x in given:
-        kind = type(x)
-        if kind is float or kind is int:
-            operands.append(x)
-            kinds.append(kind)
-            continue
         if not isinstance(x, Array):
             x = _operand(given, x)
-            if not isinstance(x, Array):
-                operands.append(x)
-                kinds.append(kind_of(x))
-                continue
+        if not isinstance(x, Array):
+            operands.append(x)
+            kinds.append(kind_of(x))
+            continue
         thunk = x._thunk
         if isinstance(thunk, Node):
             operands.append(thunk)

@@ -9,7 +9,7 @@ caller of `run`, `into` and `graph` has the lock of the arrays that wait (core/d
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.array_shape import Shaped
 from sparkle_drv.core.commands import Commands
+from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.expression.grammar import SIGNS
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.ops.map import operation as map
 from sparkle_drv.ops.map.operation import fuses
+from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
-from sparkle_drv.ops.strided.moves import DIMS
 from sparkle_drv.ops.strided.operation import strided_copy
 
 from . import types
@@ -87,19 +88,19 @@ class Node:
 
     def graph(self) -> tuple[Graph, list[Any]]:
         """Returns the graph of the expression, and the values of the names in it."""
-        written = _Written()
-        written.value(self)
+        written, shape = Written(self), self.shape
         leaves = written.leaves
-        if not fuses(self.device):
-            leaves = [_widened(x, self.shape) for x in leaves]
+        if not fuses(self.device):  # a map there needs operands of one shape
+            leaves = [
+                x if x.shape in ((), shape) else viewed(x, broadcast(x, shape)) for x in leaves
+            ]
         kinds = tuple([(x.shape, x.dtype) for x in leaves])
         graph = _graph(tuple(written.steps), kinds, len(written.numbers))
         return graph, leaves + written.numbers
 
     def explain(self) -> str:
         """Returns one line that says how the array will be computed."""
-        text = Text().of_operand(self)
-        return f"{self.where}: {text}, {self.dtype}{list(self.shape)}"
+        return f"{self.where}: {Written(self).text()}, {self.dtype}{list(self.shape)}"
 
     @property
     def where(self) -> str:
@@ -107,69 +108,52 @@ class Node:
         return f"one map on {self.device.uri}"
 
 
-class _Written:
+class Written:
     """The steps of an expression in the order of computation. A node used twice is one step."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: Node) -> None:
         self.steps: list[Step] = []
-        self.leaves: list[Array] = []
+        self.leaves: list[Any] = []
         self.numbers: list[Any] = []
         self._known: dict[int, tuple[str, int]] = {}
+        self._value(node)
 
-    def value(self, x: Any) -> tuple[str, Any]:
-        """Returns where operand `x` stands: (list, index).
+    def _value(self, x: Any, exponent: bool = False) -> tuple[str, Any]:
+        """Returns where operand `x` stands: (list, index), or ("n", x) for a written exponent.
 
-        The list is "" for `steps`, "x" for `leaves` (Arrays in memory), "s" for `numbers`.
+        The list is "" for `steps`, "x" for `leaves` (arrays in memory), "s" for `numbers`.
         """
+        if exponent and type(x) in (int, float) and math.isfinite(x):
+            return "n", x
         if isinstance(x, Node) and x.made is not None:
             x = x.made if x.readable else x
-        if not isinstance(x, (Node, Array)):
+        if not isinstance(x, (Node, Shaped)):
             self.numbers.append(x)
             return "s", len(self.numbers) - 1
-        found = self._known.get(id(x))
-        if found is None:
-            if isinstance(x, Array):
-                found = "x", len(self.leaves)
-                self.leaves.append(x)
+        place = self._known.get(id(x))
+        if place is None:
+            if isinstance(x, Node):
+                power = x.op == "pow"
+                operands = [self._value(y, power and i == 1) for i, y in enumerate(x.operands)]
+                place = "", len(self.steps)
+                self.steps.append((x.op, *operands))
             else:
-                step: list[Any] = [x.op]
-                for i, operand in enumerate(x.operands):
-                    written = x.op == "pow" and i == 1 and type(operand) in (int, float)
-                    step.append(("n", operand) if written else self.value(operand))
-                found = "", len(self.steps)
-                self.steps.append(tuple(step))
-            self._known[id(x)] = found
-        return found
+                place = "x", len(self.leaves)
+                self.leaves.append(x)
+            self._known[id(x)] = place
+        return place
 
-
-class Text:
-    """Writes an expression as the text of a map. `named` has the value of each name in the text."""
-
-    def __init__(self) -> None:
-        self.named: dict[str, Any] = {}
-        self._known: dict[int, str] = {}
-
-    def of_operand(self, x: Any) -> str:
-        """Returns the text of an operand. An array that occurs twice has one name."""
-        if isinstance(x, Node) and x.made is not None and x.readable:
-            x = x.made
-        if isinstance(x, Node):
+    def text(self) -> str:
+        """Returns the expression as the text of a map of x0, x1... (`leaves`) and s0, s1..."""
+        steps: list[str] = []
+        for op, *operands in self.steps:
             parts = [
-                f"({o!r})"
-                if x.op == "pow" and i == 1 and type(o) in (int, float) and math.isfinite(o)
-                else self.of_operand(o)
-                for i, o in enumerate(x.operands)
+                f"({value!r})" if kind == "n" else f"{kind}{value}" if kind else steps[value]
+                for kind, value in operands
             ]
-            sign = SIGNS.get(x.op)
-            return f"({f' {sign} '.join(parts)})" if sign else f"{x.op}({', '.join(parts)})"
-        is_array = isinstance(x, Shaped)
-        name = self._known.get(id(x)) if is_array else None
-        if name is None:
-            name = f"{'x' if is_array else 's'}{len(self.named)}"
-            self.named[name] = x
-            if is_array:
-                self._known[id(x)] = name
-        return name
+            sign = SIGNS.get(op)
+            steps.append(f"({f' {sign} '.join(parts)})" if sign else f"{op}({', '.join(parts)})")
+        return steps[-1]
 
 
 @lru_cache(maxsize=1024)
@@ -196,16 +180,29 @@ def _graph(
     return builder.graph(made[-1], tuple(names), "", builder.called)
 
 
-def _widened(x: Array, shape: Shape) -> Array:
-    """Returns `x` broadcast to `shape`, because devices without fused maps need equal shapes."""
-    if x.shape == shape or not x.shape or 0 in shape:
-        return x
-    view = broadcast(x, shape)
-    made = x.device.empty(shape, x.dtype)
-    if sum(n > 1 for n in shape) > DIMS:
-        x.device.default_queue.write(made, np.broadcast_to(x._host(), shape)).wait()
+def viewed(x: Array, view: View) -> Array:
+    """Returns the elements of `x` that `view` names: a view of the same memory if they are
+    contiguous, otherwise a copy. If no kernel can make the copy, the host does.
+    """
+    size = math.prod(view.shape)
+    dims = zip(view.shape, view.strides, space.row_major(view.shape, 1), strict=True)
+    if not size or all(n == 1 or step == plain for n, step, plain in dims):
+        itemsize = x.dtype.itemsize
+        start = view.offset * itemsize if size else 0
+        made = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
+        made.fence = x.fence
         return made
-    return strided_copy(x.device, made, x, shape, src_strides=view.strides, src_offset=view.offset)
+    made = x.device.empty(view.shape, x.dtype)
+    try:
+        copy = partial(strided_copy, src_strides=view.strides, src_offset=view.offset)
+        return launched(copy(x.device, made, bindable(x), view.shape))
+    except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
+        host = x._host()
+        steps = [s * host.itemsize for s in view.strides]
+        flat = np.lib.stride_tricks.as_strided(host.reshape(-1)[view.offset :], view.shape, steps)
+        made.device.default_queue.write(made, np.ascontiguousarray(flat)).wait()
+        made._origin = f"numpy on the host: {error}"
+        return made
 
 
 def launched(x: Array) -> Array:

@@ -23,8 +23,8 @@ from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import by_numpy, device_of
-from .node import Node, bindable, broadcast, is_bindable, launched
-from .views import _made, astype
+from .node import Node, bindable, broadcast, is_bindable, launched, viewed
+from .views import astype, getitem
 
 KERNELS = {
     "sum": ("f32", "f64", "i32"), "mean": ("f32", "f64"),
@@ -98,21 +98,18 @@ def matmul(a: Any, b: Any) -> Array:
         host = partial(np.matmul, left._host(), right._host())
         return by_numpy(device, f"matmul of {dtype}", host)
     first, second = (x if x.dtype == dtype else astype(x, dtype) for x in (first, second))
-    if second.ndim == 2 and first.ndim > 2:  # every matrix has the same b: one product
-        product: Array = launched(gemm(device, first.reshape(-1, k), second))
-        return _shaped(product, final)
-    if not stack:
-        product = launched(gemm(device, first, second))
-        return _shaped(product, final)
-    first = _made(first, broadcast(first, (*stack, m, k)))
-    second = _made(second, broadcast(second, (*stack, k, n)))
+    if second.ndim == 2:  # every matrix has the same b: one product
+        first = first.reshape(math.prod(first.shape[:-1]), k)
+        return _shaped(launched(gemm(device, first, second)), final)
+    first = viewed(first, broadcast(first, (*stack, m, k)))
+    second = viewed(second, broadcast(second, (*stack, k, n)))
     count = math.prod(stack)
     lefts, rights = first.reshape(count, m, k), second.reshape(count, k, n)
     made = device.empty((count, m, n), dtype)
     for i in range(count):
-        out = _one(made, i)
+        out = getitem(made, i)
         straight = is_bindable(out)
-        a_i, b_i = bindable(_one(lefts, i)), bindable(_one(rights, i))
+        a_i, b_i = bindable(getitem(lefts, i)), bindable(getitem(rights, i))
         done = gemm(device, a_i, b_i, out if straight else None)
         made.fence = done.fence or made.fence
         if not straight and done.nbytes:
@@ -125,10 +122,3 @@ def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
     made = x.reshape(shape)
     made._origin = x._origin
     return made
-
-
-def _one(x: Array, i: int) -> Array:
-    nbytes = math.prod(x.shape[1:]) * x.dtype.itemsize
-    part = x.buffer.view(i * nbytes, nbytes).array(x.dtype, x.shape[1:])
-    part.fence = x.fence
-    return part

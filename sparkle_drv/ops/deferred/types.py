@@ -5,7 +5,6 @@ no device.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +49,6 @@ class Typed(NamedTuple):
     tag: str
 
 
-@lru_cache(maxsize=4096)
 def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
     """Returns the step of an expression that computes numpy's ufunc `name` of operands of these
     kinds.

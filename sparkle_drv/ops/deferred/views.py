@@ -8,7 +8,6 @@ result says so.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,51 +15,27 @@ import numpy as np
 from sparkle_drv.core.array import Array, dtype_of
 from sparkle_drv.core.array import check_fixed as check_fixed_bytes
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import convert, fuses
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.shapes import space
 from sparkle_drv.ops.shapes.view import View
 from sparkle_drv.ops.strided.operation import strided_copy
 
 from .build import by_numpy
-from .node import bindable, broadcast, launched
+from .node import bindable, broadcast, launched, viewed
 
 
 def getitem(x: Array, key: object) -> Array:
     """Returns `x[key]`, as Array.__getitem__ says."""
     x.buffer._open()
-    return _made(x, View.of(x.shape).at(key))
+    return viewed(x, View.of(x.shape).at(key))
 
 
 def transpose(x: Array, axes: tuple[Any, ...]) -> Array:
     """Returns x with its dimensions permuted, as Array.transpose says."""
     x.buffer._open()
     whole = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
-    return _made(x, View.of(x.shape).turned((axes[0] if whole else axes) or None))
-
-
-def _made(x: Array, view: View) -> Array:
-    size = math.prod(view.shape)
-    dims = zip(view.shape, view.strides, space.row_major(view.shape, 1), strict=True)
-    if not size or all(n == 1 or step == plain for n, step, plain in dims):
-        itemsize = x.dtype.itemsize
-        start = view.offset * itemsize if size else 0
-        made = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
-        made.fence = x.fence
-        return made
-    made = x.device.empty(view.shape, x.dtype)
-    try:
-        copy = partial(strided_copy, src_strides=view.strides, src_offset=view.offset)
-        return launched(copy(x.device, made, bindable(x), view.shape))
-    except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
-        host = x._host()
-        steps = [s * host.itemsize for s in view.strides]
-        flat = np.lib.stride_tricks.as_strided(host.reshape(-1)[view.offset :], view.shape, steps)
-        made.device.default_queue.write(made, np.ascontiguousarray(flat)).wait()
-        made._origin = f"numpy on the host: {error}"
-        return made
+    return viewed(x, View.of(x.shape).turned((axes[0] if whole else axes) or None))
 
 
 def setitem(x: Array, key: object, value: object) -> None:
@@ -138,13 +113,7 @@ def copy(x: Array) -> Array:
 
 def astype(x: Array, dtype: Any) -> Array:
     """Returns a copy of x in another dtype, as Array.astype says."""
-    try:
-        kind = dtype_of(dtype)
-    except TypeError as error:
-        told = str(error)
-        if not told.startswith("dtype:"):
-            told = f"dtype: expected a numpy dtype, got {shown(dtype)}"
-        raise TypeError(told) from None
+    kind = dtype_of(dtype)
     check_fixed_bytes("dtype: ", kind)
     x.buffer._open()
     if kind == x.dtype:

@@ -17,14 +17,37 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
+from sparkle_drv.ops.deferred.node import Node, Written
 from sparkle_drv.ops.expression import promote
+from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.run.arrays import ContextArray, check_own
 
-from .expression import Expression
-
 __all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem"]
 __all__ += ["transpose", "ufunc", "update"]
+
+
+class Expression(Node):
+    """The operation `op` on Expressions, ContextArrays or numbers, which is not computed yet.
+    `device` is the executor of their Context. It keeps plans and times by the text of a map.
+    """
+
+    __slots__ = ()
+    where = "one Context.map"
+
+    @staticmethod
+    def reads_truths(device: Any) -> bool:
+        """Returns whether maps on any device of an executor can read a bool array in memory."""
+        return any(map(fuses, device.devices.values()))
+
+    def run(self) -> Any:
+        """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
+        if self.made is None:
+            written = Written(self)
+            named = {f"x{i}": x for i, x in enumerate(written.leaves)}
+            named |= {f"s{i}": x for i, x in enumerate(written.numbers)}
+            self.made = self.device.context.map(written.text(), **named)
+        return self.made
 
 
 def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:

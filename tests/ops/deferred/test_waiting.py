@@ -37,7 +37,7 @@ def test_an_expression_is_one_launch_when_it_is_read(fresh, maps):
     z = np.sin(x) + y * 2
     assert not maps
     assert "waits" in repr(z)
-    assert z.explain().startswith(f"one map on {fresh.uri}: (sin(x0) + (x1 * s2))")
+    assert z.explain().startswith(f"one map on {fresh.uri}: (sin(x0) + (x1 * s0))")
     np.testing.assert_allclose(z.numpy(), np.sin(HOST) + (HOST + 1) * 2, 1e-5, 1e-5)
     assert len(maps) == 1
     z.numpy()

@@ -275,8 +275,7 @@ class Gauges:
 def _ratio(one: Sampler, other: Sampler) -> float:
     """Returns the ratio of the shortest times per launch, by the device's clock."""
     rounds = [(one.sample()[0], other.sample()[0]) for _ in range(ROUNDS)]
-    shortest, others = map(min, zip(*rounds, strict=True))
-    return shortest / max(others, 1.0)
+    return min(lasts for lasts, _ in rounds) / max(min(lasts for _, lasts in rounds), 1.0)
 
 
 def point(kernel: str, info: sp.DeviceInfo) -> Point:
