@@ -14,7 +14,7 @@ import pytest
 import sparkle_drv as sp
 
 CLOSERS = """
-import sys, threading, time
+import random, sys, threading, time
 import sparkle_drv as sp
 import sparkle_drv.testing
 sys.setswitchinterval(1e-6)
@@ -23,12 +23,14 @@ saxpy, n = dev.kernel("saxpy_f32"), 1 << 12
 box = [dev.buffer(4 * n)]
 began = time.monotonic()
 counts = {"ok": 0, "refused": 0, "closed": 0}
+pause_s = 0.0  # of the thread that closes: as long as makes half of the launches come too late
 
 def goes_on():  # for a while, and until it shows something, however slow the machine is
     took_s = time.monotonic() - began
     return took_s < 0.5 or (took_s < 80 and min(counts["ok"], counts["closed"]) <= 10)
 
 def launch():
+    global pause_s
     queue, own = dev.queue(), dev.buffer(4 * n)  # what several launch with is only read
     while goes_on():
         try:
@@ -37,9 +39,11 @@ def launch():
             queue.prepare(saxpy, own, b, 0.0, n, groups=n // 256)()
             queue.submit(sp.Commands().copy(own, b)).wait()
             counts["ok"] += 1
+            pause_s /= 2
         except ValueError as error:
             assert "closed" in str(error), error
             counts["refused"] += 1
+            pause_s = min(2 * pause_s + 1e-5, 0.1)
     queue.close()
     own.close()
 
@@ -48,6 +52,7 @@ def close():
         old, box[0] = box[0], dev.buffer(4 * n)
         old.close()
         counts["closed"] += 1
+        time.sleep(random.random() * pause_s)
 
 threads = [threading.Thread(target=t) for t in (launch, launch, close)]
 for t in threads: t.start()

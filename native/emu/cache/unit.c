@@ -104,8 +104,7 @@ const uint8_t *sp_cache_look(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t 
 static void mark(const struct sp_emu_entry *e, uint32_t at, uint32_t nbytes)
 {
     if ((at | nbytes) % 4 == 0) {
-        memset(e->dirty + at / 4, 15, nbytes / 4);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 15, __ATOMIC_RELEASE);
         return;
     }
     for (uint32_t i = at / 4; i < (at + nbytes + 3) / 4; i++)
