@@ -1,5 +1,5 @@
-"""A device that closes, or a process that ends, while other threads use the device: they get the
-right result or DeviceLost.
+"""A device or queue that closes, or a process that ends, while other threads use the device: they
+get the right result or DeviceLost.
 
 When this fails, a thread that uses a device crashes the process, hangs, or gets an error of cffi
 when another thread closes the device or the main thread ends.
@@ -119,6 +119,71 @@ def test_threads_get_the_result_or_device_lost(device):
     assert (done.stdout, done.returncode) == ("{<class 'sparkle_drv.errors.DeviceLost'>}\n", 0), (
         done.stderr[-2000:]
     )
+
+
+QUEUE = """
+import random, sys, threading, time
+import numpy as np
+import sparkle_drv as sp
+import sparkle_drv.testing
+dev, n, box, ends = sp.open(sys.argv[1]), 256, [], []
+fill = dev.kernel("fill_f32")
+groups = -(-n // fill.group_size[0])
+
+def waits(queue, fence, prepared, own, memory):
+    own.submit(sp.Commands().wait(fence).dispatch(fill, memory, 1.0, n, groups=groups)).wait(20)
+
+ACTS = [
+    lambda queue, *_: [queue.reached for _ in range(50)],
+    lambda queue, *_: (queue.submitted, queue.describe()),
+    lambda queue, fence, *_: fence.wait(20),
+    lambda queue, fence, *_: fence.done,
+    lambda queue, fence, prepared, *_: prepared(),
+    lambda queue, *_: queue.launch(fill, dev.buffer(4 * n), 1.0, n, groups=groups),
+    lambda queue, *_: queue.read(dev.buffer(4 * n), np.empty(n, "f4")),
+    lambda queue, *_: queue.write(dev.buffer(4 * n), np.empty(n, "f4")),
+    lambda *_: dev.buffer(64).close(),
+    lambda *_: dev.live_counts(),
+    waits, waits,
+]
+
+def use(chance):
+    memory = dev.buffer(4 * n)
+    with dev.queue() as own:
+        while going:
+            try:
+                chance.choice(ACTS)(*box[0], own, memory)
+            except sp.DeviceLost as error:
+                assert "closed" in str(error)
+            except BaseException as error:
+                ends.append(error)
+
+sys.setswitchinterval(1e-5)
+out, going, started_s = dev.buffer(4 * n), True, time.monotonic()
+threads = [threading.Thread(target=use, args=(random.Random(seed),)) for seed in range(3)]
+for turn in range(1000):
+    queue = dev.queue()
+    fence = queue.launch(fill, out, 2.0, n, groups=groups)
+    box[:] = [(queue, fence, queue.prepare(fill, out, 2.0, n, groups=groups))]
+    if turn == 0:
+        for thread in threads:
+            thread.start()
+    if turn % 2:
+        time.sleep(0.001)
+    queue.close()
+    if time.monotonic() - started_s > 2:
+        break
+going = False
+for thread in threads:
+    thread.join(30)
+    assert not thread.is_alive(), "a thread hangs"
+print(ends)
+"""
+
+
+def test_threads_that_use_a_queue_while_it_closes_get_the_result_or_device_lost(device):
+    done = forked.run(QUEUE, device.uri, env=fakecuda.environment(device), timeout=100)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr[-2000:]
 
 
 EXIT = """

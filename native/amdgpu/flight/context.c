@@ -3,6 +3,7 @@
 #include "context.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -121,6 +122,8 @@ void sp_amdgpu_queue_unmake(struct sp_amdgpu_queue *q)
 {
     struct drm_syncobj_destroy sync = {.handle = q->syncobj};
     atomic_store(&q->page, NULL);
+    while (atomic_load(&q->pins))
+        sched_yield();
     if (q->ctx)
         sp_amdgpu_context_free(q->dev, q->ctx);
     if (q->syncobj)

@@ -138,6 +138,8 @@ struct sp_request {
     struct drm_amdgpu_cs_chunk_syncobj signal, waits[SP_WAITS];
     struct drm_amdgpu_bo_list_in list;
     uint64_t pointer[SP_CHUNKS];
+    struct sp_amdgpu_queue *waited[SP_WAITS]; /* the pinned queues for which the job waits */
+    uint32_t nwaited;
 };
 
 struct sp_amdgpu_queue {
@@ -153,6 +155,8 @@ struct sp_amdgpu_queue {
     /* The fence page: eight bytes per engine, where the fence packets of the kernel driver write
      * the number of each job that has succeeded. NULL once the queue is closed. */
     _Atomic(volatile uint64_t *) page;
+    /* number of calls that use `page` or `syncobj` without the lock; a close waits for their end */
+    _Atomic uint32_t pins;
     _Atomic uint64_t seen[SP_ENGINES]; /* value last read from `page` for each engine */
 
     uint32_t ctx; /* the queue's lock guards this member and all below */
@@ -181,4 +185,20 @@ struct sp_amdgpu_queue {
     /* BO list of the newest submission whose records the queue does not keep in `recorded` */
     struct sp_bo_list list;
 };
+
+/* Keeps the fence page and `syncobj` until sp_amdgpu_unpin, although another thread closes the queue.
+ * Returns the fence page. Returns NULL if the queue is closed; there is nothing to unpin then. */
+static inline volatile uint64_t *sp_amdgpu_pin(struct sp_amdgpu_queue *q)
+{
+    atomic_fetch_add(&q->pins, 1);
+    volatile uint64_t *page = atomic_load(&q->page);
+    if (!page)
+        atomic_fetch_sub(&q->pins, 1);
+    return page;
+}
+
+static inline void sp_amdgpu_unpin(struct sp_amdgpu_queue *q)
+{
+    atomic_fetch_sub(&q->pins, 1);
+}
 #endif

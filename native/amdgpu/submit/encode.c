@@ -157,7 +157,7 @@ static int dispatch(struct sp_job *job, const struct sp_cmd_dispatch *d)
     return 0;
 }
 
-/* Makes later jobs wait for a value of another queue. Returns SP_JOB_FULL if this job already has
+/* Makes later jobs wait for a value of another queue, and pins that queue. Returns SP_JOB_FULL if this job already has
  * packets, because those packets must not wait. Otherwise two queues could wait for each other for
  * ever. */
 static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
@@ -171,6 +171,9 @@ static int wait_for(struct sp_job *job, const struct sp_cmd_wait *w)
         return -EAGAIN;
     if (job->dirty || job->ndispatches || job->copied || job->nwaits == SP_WAITS)
         return SP_JOB_FULL;
+    if (!sp_amdgpu_pin(other))
+        return 0; /* a queue that is closed has reached all its values */
+    job->q->request.waited[job->q->request.nwaited++] = other;
     job->q->request.waits[job->nwaits++] = (struct drm_amdgpu_cs_chunk_syncobj){.handle = other->syncobj, .point = w->value};
     return 0;
 }

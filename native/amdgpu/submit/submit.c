@@ -152,6 +152,13 @@ static int encode_over(struct sp_job *job)
     return rc ? -EIO : n < left ? SP_JOB_FULL : 0; /* a chunk always fits into one job */
 }
 
+/* Unpins the queues for which a job waits: the kernel driver has the job, or it will not get it. */
+static void unpin(struct sp_request *r)
+{
+    while (r->nwaited)
+        sp_amdgpu_unpin(r->waited[--r->nwaited]);
+}
+
 /* Sends one more job of a submission. Returns 0 after the last job, SP_JOB_FULL if more follow, or
  * -errno if nothing was submitted. */
 static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
@@ -169,6 +176,7 @@ static int send_one(struct sp_amdgpu_queue *q, struct sp_flight *f)
         sp_encode_clock(&job, q->ticks->va + 8 * (uint64_t)((f->first_tick + 1) % SP_TICKS));
     }
     const int rc = more < 0 ? more : submit_job(&job, more ? 0 : f->value);
+    unpin(&q->request);
     if (rc) {
         f->cursor = before;
         return rc;
@@ -327,6 +335,7 @@ int64_t sp_amdgpu_encode(struct sp_amdgpu_queue *q, const void *records, size_t 
     if (rc == 0) {
         sp_job_begin(&job, jobs % SP_JOBS);
         rc = sp_encode(&job, records, nbytes);
+        unpin(&q->request);
     }
     if (rc == SP_JOB_FULL || (rc == 0 && e->jobs != jobs))
         rc = -E2BIG; /* the records need more than one job, or jobs were submitted meanwhile */
