@@ -478,11 +478,14 @@ class Device(DeviceBase, Closing):
         self._check_open()
         for queue in self._open_queues():
             queue.fence(queue.submitted).wait(timeout_s)
+        self._end(self._retired.ownerless(), timeout_s)
 
     @property
     def idle(self) -> bool:
         """True if every queue has finished its work; reading it never blocks."""
-        return not self._working()
+        backend = self._backend
+        late = (backend.reached(q) < backend.submitted(q) for q in self._retired.ownerless())
+        return not self._working() and not any(late)
 
     def live_counts(self) -> dict[str, int]:
         """Returns the numbers of live objects, to find leaks.
@@ -508,7 +511,7 @@ class Device(DeviceBase, Closing):
         nothing, because the parent owns everything. Raises TypeError or ValueError for an invalid
         timeout.
         """
-        patience_ns = timeout_ns(timeout_s)
+        timeout_ns(timeout_s)  # raises for an invalid one
         if not self._finalizer.alive:
             return
         with self._lock:  # `_adopt` lets no further object in
@@ -526,12 +529,15 @@ class Device(DeviceBase, Closing):
         with self._lock:
             self._default_queue = self._calls = None
         self._pending.newest = None
-        # Queues whose Python objects were freed while the queues had work.
-        for handle, *_ in list(self._retired.queues.values()):
-            if not self._retired.end(handle, patience_ns):
-                raise FenceTimeout(f"{self.uri}: work of a queue did not end within {timeout_s} s")
+        self._end([queue for queue, *_ in list(self._retired.queues.values())], timeout_s)
         self._retired.drain()
         self._finalizer()
+
+    def _end(self, queues: list[Any], timeout_s: float) -> None:
+        """Closes queues whose Python objects were freed while the queues had work."""
+        for queue in queues:
+            if not self._retired.end(queue, timeout_ns(timeout_s)):
+                raise FenceTimeout(f"{self.uri}: work of a queue did not end within {timeout_s} s")
 
 
 def _image(given: Any) -> dict[str, Any]:

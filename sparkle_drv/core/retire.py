@@ -105,9 +105,12 @@ class RetireList:
         for entry, owner in list(self._existing.values()):
             if owner() is None:
                 self.retire(entry)
-        for queue, owner, _ in list(self.queues.values()):
-            if owner() is None:
-                self.forget(id(queue), 0)
+        for queue in self.ownerless():
+            self.forget(id(queue), 0)
+
+    def ownerless(self) -> list[Any]:
+        """Returns the open queues whose owners are gone. Their work may go on."""
+        return [queue for queue, owner, _ in list(self.queues.values()) if owner() is None]
 
     def hold(self, queue: Any, value: int, *objects: object) -> None:
         """Keeps `objects` alive until `queue` has reached `value`."""

@@ -161,6 +161,17 @@ def test_a_device_outlives_those_who_drop_it(device):
     assert device.live_counts() == before
 
 
+def test_a_device_waits_for_a_queue_that_nobody_has(device, monkeypatch):
+    monkeypatch.setattr("sparkle_drv.core.queue.BRIEFLY_S", 0.0)  # its finalizer does not wait
+    with device.kernel("busy_u32") as busy, device.buffer(400) as out:
+        steps = 100_000 if device.info.emulated else 10_000_000
+        work = sp.Commands().dispatch(busy, out, steps, groups=1).fill(out, 3)
+        device.queue().submit(work)
+        device.wait_idle()
+        assert device.idle
+        assert (out.read(np.uint32, 100) == 3).all()
+
+
 def test_a_fence_keeps_its_queue(device):
     fence = device.queue().submit(sp.Commands())
     gc.collect()
