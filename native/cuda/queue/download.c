@@ -7,12 +7,12 @@
 int64_t sp_cuda_download(struct sp_cuda_queue *q, uint64_t address, void *data, uint64_t nbytes)
 {
     struct sp_cuda_flight *f;
-    void *last = q->stream;
     int rc = sp_cuda_queue_enter(q, SP_ANY_EPOCH), large = nbytes > (uint64_t)SP_CUDA_SLOTS * SP_CUDA_PIECE_NBYTES;
     if (rc)
         return rc;
     if (nbytes == 0)
         return sp_cuda_queue_leave(q, (int64_t)sp_queue_newest(&q->q));
+    void *last = q->stream;
     rc = sp_cuda_transfer_begin(q, (uint64_t)(uintptr_t)data, address, nbytes, &f);
     if (rc == 0) {
         f->rest_nbytes = nbytes;
