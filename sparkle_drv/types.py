@@ -30,8 +30,6 @@ class Memory(enum.Enum):
 class CacheLevel:
     """One level of a memory hierarchy.
 
-    >>> [cache.level for cache in dev.info.caches][:2]
-    [1, 2]
     >>> sp.CacheLevel(level=2, nbytes=1 << 20, shared_by=2)
     CacheLevel(level=2, nbytes=1048576, shared_by=2)
     """
