@@ -88,7 +88,7 @@ class Node:
 
     def graph(self) -> tuple[Graph, list[Any]]:
         """Returns the graph of the expression, and the values of the names in it."""
-        written, shape = Written(self), self.shape
+        written, shape = ExpressionSteps(self), self.shape
         leaves = written.leaves
         if not fuses(self.device):  # a map there needs operands of one shape
             leaves = [
@@ -100,7 +100,7 @@ class Node:
 
     def explain(self) -> str:
         """Returns one line that says how the array will be computed."""
-        return f"{self.where}: {Written(self).text()}, {self.dtype}{list(self.shape)}"
+        return f"{self.where}: {ExpressionSteps(self).text()}, {self.dtype}{list(self.shape)}"
 
     @property
     def where(self) -> str:
@@ -108,7 +108,7 @@ class Node:
         return f"one map on {self.device.uri}"
 
 
-class Written:
+class ExpressionSteps:
     """The steps of an expression in the order of computation. A node used twice is one step."""
 
     def __init__(self, node: Node) -> None:

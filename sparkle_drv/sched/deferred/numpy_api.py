@@ -17,7 +17,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
-from sparkle_drv.ops.deferred.node import Node, Written
+from sparkle_drv.ops.deferred.node import ExpressionSteps, Node
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.reduce.fold import axes_of
@@ -43,7 +43,7 @@ class Expression(Node):
     def run(self) -> Any:
         """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
         if self.made is None:
-            written = Written(self)
+            written = ExpressionSteps(self)
             named = {f"x{i}": x for i, x in enumerate(written.leaves)}
             named |= {f"s{i}": x for i, x in enumerate(written.numbers)}
             self.made = self.device.context.map(written.text(), **named)
