@@ -4,6 +4,8 @@
 #define SP_EMU_EXEC_H
 #include "vm.h"
 
+#include <stdbool.h>
+
 /* The facts of a chip that packets and waves need. All other facts, which only INFO reports, are in
  * kmd/. */
 struct sp_emu_chip {
@@ -27,6 +29,12 @@ static inline const struct sp_emu_flaw_of *sp_emu_flaw(const struct sp_emu_chip 
     return chip->flaw[which].planted ? &chip->flaw[which] : NULL;
 }
 
+struct sp_emu_exec;
+/* Adds the CPU time of the calling thread since `*counted_ns` to the job's work. Returns true if the
+ * job is beyond its time limit. */
+bool sp_emu_worked(struct sp_emu_exec *x, uint64_t *counted_ns);
+/* Returns the CPU time of the calling thread, in ns. */
+uint64_t sp_emu_thread_ns(void);
 /* Returns the GPU clock: the time of CLOCK_MONOTONIC in ticks of chip->counter_khz, 40 ppm fast. */
 uint64_t sp_emu_gpu_clock(const struct sp_emu_chip *chip);
 
@@ -43,9 +51,13 @@ struct sp_emu_exec {
     uint32_t gb_addr_config;
     /* number of host threads that run groups; with 1 the order of groups is always the same */
     uint32_t threads;
-    /* time of CLOCK_MONOTONIC when the job must end; 0: never. Checked every few thousand
-     * instructions */
-    uint64_t deadline_ns;
+    /* The job's time limit, and its work so far, which threads add atomically: CPU time of the
+     * threads that execute it, and waits of packets. So a busy host ends no job. Checked every few
+     * thousand instructions. A limit of 0 is none. */
+    uint64_t limit_ns, worked_ns;
+    uint64_t cpu_ns; /* CPU time of the ring's thread that `worked_ns` already has */
+    /* 1: caches above GL2 keep their lines at the beginning of an IB */
+    uint32_t keep_caches;
     const uint32_t *cancel; /* read atomically: nonzero means stop now with -ECANCELED */
     uint64_t lane_ops;     /* instructions x active lanes, counted for benchmarks/emu.py */
     /* number of dispatches whose code is in VRAM, and of all others */

@@ -2,5 +2,5 @@
 
 uint32_t sp_emu_version(void)
 {
-    return 8;
+    return 9;
 }

@@ -56,7 +56,7 @@ struct sp_emu_options {
     /* minor KMS version of cards whose text in `chips` names none; default 54 */
     uint32_t kms_minor;
     uint32_t recovery;     /* enum sp_emu_recovery */
-    uint64_t job_limit_ns; /* time limit of a job; default 10 s */
+    uint64_t job_limit_ns; /* limit of the emulator's work on a job, in CPU time; default 10 s */
     /* upper limit of two random delays of each job, before it starts and before its end becomes
      * visible; default 0 */
     uint64_t delay_ns;
@@ -69,6 +69,9 @@ struct sp_emu_options {
     uint32_t trace; /* 1: log ioctls and jobs, 2: packets and instructions too */
     /* 1: a stale read from a cache is a fault that names the missing invalidation */
     uint32_t name_stale;
+    /* 1: caches above GL2 keep their lines at the beginning of an IB, where cards invalidate them
+     * according to radeonsi; for drivers that do not rely on it */
+    uint32_t keep_caches;
     /* 1: contexts above priority NORMAL are allowed, as with CAP_SYS_NICE */
     uint32_t sys_nice;
     /* Called at each fault by the job's thread, which holds the machine's lock. NULL: no call. */

@@ -104,6 +104,7 @@ def options(
     delay_s: float,
     sys_nice: bool,
     name_stale: bool,
+    keep_caches: bool,
     **numbers: int,
 ) -> Any:
     """Returns a `struct sp_emu_options *`. `numbers` has integer options, which MOST lists."""
@@ -114,6 +115,7 @@ def options(
     made.delay_ns = _nanoseconds("delay_s", delay_s)
     made.sys_nice = bool(sys_nice)
     made.name_stale = bool(name_stale)
+    made.keep_caches = bool(keep_caches)
     for name, value in numbers.items():
         setattr(made, name, _whole(name, value, MOST[name]))
     return made

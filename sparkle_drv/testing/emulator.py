@@ -31,7 +31,7 @@ from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
-VERSION = 8  # version of the C interface, as sp_emu_version returns it
+VERSION = 9  # version of the C interface, as sp_emu_version returns it
 
 
 def check(rc: int, call: str) -> int:
@@ -88,11 +88,13 @@ class Machine:
     * lenient: words of LENIENT (emulated_options.py), or their bits;
     * threads: threads per dispatch (1, at most 64);
     * recovery: what happens after a job that hangs or faults: "ring", "soft", "full", "vram_lost";
-    * job_limit_s: seconds that a job may run (10);
+    * job_limit_s: seconds of CPU time that the emulator may work on a job (10);
     * delay_s: jobs start and complete late by up to this many seconds, at random from `seed`;
     * kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: for cards whose text has no value;
     * trace: 1 logs ioctls and jobs, 2 also logs packets and instructions;
     * name_stale: reading old bytes from a cache is a fault that names the missing invalidation;
+    * keep_caches: caches above GL2 keep their lines at the beginning of an IB (true). Cards invalidate
+      them there according to radeonsi, on which this package's driver does not rely;
     * sys_nice: allows contexts above normal priority.
 
     A machine without references closes itself. Its nodes keep references to it.
@@ -114,6 +116,7 @@ class Machine:
         gtt_nbytes: int = 0,
         trace: int = 0,
         name_stale: bool = False,
+        keep_caches: bool = True,
         sys_nice: bool = False,
     ) -> None:
         self._machine: Any = None
@@ -127,6 +130,7 @@ class Machine:
             job_limit_s=job_limit_s,
             delay_s=delay_s,
             name_stale=name_stale,
+            keep_caches=keep_caches,
             sys_nice=sys_nice,
             threads=threads,
             kms_minor=kms_minor,

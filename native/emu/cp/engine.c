@@ -9,13 +9,6 @@ enum { TICK_PACKETS = 64, POLL_NS = 20000 };
 
 static const char *const ip_names[] = {"gfx", "compute", "sdma"};
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int sp_cp_fault(struct sp_cp *cp, uint32_t kind, const char *format, ...)
 {
     struct sp_emu_fault *fault = &cp->x->fault;
@@ -63,10 +56,10 @@ int sp_cp_check(struct sp_cp *cp)
 
 int sp_cp_tick(struct sp_cp *cp, int now)
 {
-    const struct sp_emu_exec *x = cp->x;
+    struct sp_emu_exec *x = cp->x;
     if (x->cancel != NULL && __atomic_load_n(x->cancel, __ATOMIC_ACQUIRE) != 0)
         return -ECANCELED;
-    if (x->deadline_ns == 0 || (!now && ++cp->packets % TICK_PACKETS != 0) || now_ns() < x->deadline_ns)
+    if ((!now && ++cp->packets % TICK_PACKETS != 0) || !sp_emu_worked(x, &x->cpu_ns))
         return 0;
     return sp_cp_fault(cp, SP_FAULT_TIMEOUT, "the job's time is over");
 }
@@ -75,8 +68,10 @@ int sp_cp_pause(struct sp_cp *cp)
 {
     const struct timespec nap = {0, POLL_NS};
     int rc = sp_cp_tick(cp, 1);
-    if (rc == 0)
+    if (rc == 0) {
         nanosleep(&nap, NULL);
+        __atomic_add_fetch(&cp->x->worked_ns, POLL_NS, __ATOMIC_RELAXED);
+    }
     return rc;
 }
 

@@ -66,7 +66,7 @@ static int check_resources(struct sp_cp *cp, const struct sp_cp_launch *l)
     uint32_t lds = lds_bytes(l);
     if (lds > LDS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "LDS_SIZE is %u bytes of %u", lds, LDS_MAX);
-    if (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_PRIV))
+    if (sp_bits(l->rsrc1, COMPUTE_PGM_RSRC1_PRIV) && cp->x->chip->generation != 11)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 PRIV is reserved for the kernel driver");
     if (vgprs(l) > VGPRS_MAX)
         return sp_cp_fault(cp, SP_FAULT_DISPATCH, "RSRC1 VGPRS %u is more than %u registers of a wave32",

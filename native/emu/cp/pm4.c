@@ -249,6 +249,10 @@ int sp_emu_cp_run(struct sp_emu_hwq *q, const struct sp_emu_ib *ib, struct sp_em
         rc = sp_cp_fault(cp, SP_FAULT_IB, "%u dwords at %#llx", ib->ndw, (unsigned long long)ib->va);
     if (rc == 0)
         rc = check_start(cp, ib->va, ib->ndw);
+    /* "Gfx10+ automatically invalidates I$, SMEM$, VMEM$, and GL1$ at the beginning of IBs"
+     * (radeonsi, si_begin_new_gfx_cs) */
+    if (rc == 0 && x->tlb.l2 && !x->keep_caches)
+        sp_l2_gcr(x->tlb.l2, SP_GCR_GLI_INV | SP_GCR_GLK_INV | SP_GCR_GLV_INV | SP_GCR_GL1_INV);
     if (rc == 0)
         rc = run_ib(cp, cp->va, ib->ndw, 0);
     free(cp);

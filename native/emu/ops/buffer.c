@@ -16,47 +16,75 @@ struct resource {
     uint32_t stride, records;
     /* number of lanes whose data are interleaved in one block of a swizzled buffer */
     uint32_t index_stride;
-    uint32_t oob;
+    uint32_t oob, element_size;
     bool swizzled, adds_tid;
 };
 
+/* A buffer is swizzled only if the access has an index: RADV gives descriptors of shader constants
+ * the upper half of a program counter, whose bits are STRIDE and SWIZZLE_ENABLE, and reads them
+ * linearly (visit_load_constant of ACO). "Swizzling requires an index source" (rdna_buffer_address
+ * of rocjitsu). "Swizzled buffer addressing seems to be broken on GFX11 without the idxen bit"
+ * (visit_load_buffer of ACO). */
 static struct resource resource_of(struct sp_wave *w, const struct sp_inst *i)
 {
     uint64_t low = sp_s64(w, i, i->sbase), high = sp_s64(w, i, i->sbase + 2u);
     uint32_t word1 = (uint32_t)(low >> 32), word3 = (uint32_t)(high >> 32);
-    struct resource r = {(uint64_t)((int64_t)(low << 16) >> 16), word1 >> 16 & 0x3FFF, (uint32_t)high,
-                         8u << (word3 >> 21 & 3), word3 >> 28 & 3, false, (word3 >> 23 & 1) != 0};
-    r.swizzled = w->generation == 10 ? (word1 >> 31) != 0 : (word1 >> 30) != 0;
+    uint32_t swizzle = w->generation == 10 ? word1 >> 31 : word1 >> 30;
+    struct resource r = {.base = (uint64_t)((int64_t)(low << 16) >> 16), .stride = word1 >> 16 & 0x3FFF,
+                         .records = (uint32_t)high, .index_stride = 8u << (word3 >> 21 & 3), .oob = word3 >> 28 & 3,
+                         .element_size = swizzle == 3 ? 16 : 4, .adds_tid = (word3 >> 23 & 1) != 0};
+    r.swizzled = swizzle != 0 && (i->idxen || r.adds_tid);
     return r;
 }
 
-uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va)
+/* Offset of a byte from the base of a swizzled buffer ("Swizzled Buffer Addressing", RDNA2 and
+ * RDNA3 ISA documents) */
+static uint64_t swizzled_offset(const struct resource *rsrc, uint64_t index, uint64_t offset)
+{
+    uint64_t size = rsrc->element_size;
+    return ((index / rsrc->index_stride) * rsrc->stride + offset / size * size) * rsrc->index_stride +
+           index % rsrc->index_stride * size + offset % size;
+}
+
+/* Range check of `nbytes` by OOB_SELECT. Mode 3 looks at the whole offset, which includes SOFFSET;
+ * a swizzled buffer is checked by its swizzled address on gfx10, by index and offset on gfx11
+ * (ac_set_buf_desc_word3 of Mesa). */
+static bool is_inside(const struct resource *rsrc, uint32_t generation, uint64_t index, uint64_t offset, uint32_t soffset,
+                      uint32_t nbytes)
+{
+    bool by_record = index < rsrc->records && (rsrc->stride == 0 || offset + nbytes <= rsrc->stride);
+    switch (rsrc->oob) {
+    case 0: return by_record;
+    case 1: return index < rsrc->records;
+    case 2: return rsrc->records != 0;
+    default:
+        if (!rsrc->swizzled) return offset + soffset + nbytes <= rsrc->records;
+        if (generation >= 11 && rsrc->stride) return by_record;
+        return swizzled_offset(rsrc, index, offset) + soffset + nbytes <= rsrc->records;
+    }
+}
+
+uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va, uint64_t *inside)
 {
     struct resource rsrc = resource_of(w, i);
-    uint32_t soffset = sp_s32(w, i, i->soffset), which = 0;
+    uint32_t soffset = sp_s32(w, i, i->soffset), which = 0, dwords = inside ? (nbytes + 3) / 4 : 1;
     const uint32_t *index = i->idxen ? sp_vgpr(w, i, i->src[0] + which++) : NULL;
     const uint32_t *offset = i->offen ? sp_vgpr(w, i, i->src[0] + which) : NULL;
-    uint64_t inside = 0;
+    uint64_t any = 0;
+    for (uint32_t k = 0; inside && k < dwords; k++) inside[k] = 0;
     for (uint32_t l = 0; l < w->lanes; l++) {
         uint64_t n = (uint64_t)(index ? index[l] : 0) + (rsrc.adds_tid ? l : 0);
         /* the sum wraps around at 32 bits (addr_calc_buffer.h of rocjitsu) */
         uint64_t o = (uint32_t)((offset ? offset[l] : 0) + (uint32_t)i->offset);
-        bool ok;
-        switch (rsrc.oob) {
-        case 0: ok = n < rsrc.records && (rsrc.stride == 0 || o + nbytes <= rsrc.stride); break;
-        case 1: ok = n < rsrc.records; break;
-        case 2: ok = rsrc.records != 0; break;
-        default: ok = o + soffset + nbytes <= rsrc.records + (rsrc.swizzled ? UINT64_C(1) << 40 : 0); break;
+        for (uint32_t k = 0; k < dwords; k++) {
+            uint64_t ok = is_inside(&rsrc, w->generation, n, o + 4 * k, soffset, inside && nbytes > 4 ? 4 : nbytes);
+            any |= ok << l;
+            if (inside) inside[k] |= ok << l;
         }
-        if (rsrc.swizzled)
-            o = ((n / rsrc.index_stride) * rsrc.stride + o / 4 * 4) * rsrc.index_stride + n % rsrc.index_stride * 4 + o % 4;
-        else
-            o += n * rsrc.stride;
-        va[l] = rsrc.base + soffset + o;
-        inside |= (uint64_t)ok << l;
+        va[l] = rsrc.base + soffset + (rsrc.swizzled ? swizzled_offset(&rsrc, n, o) : o + n * rsrc.stride);
     }
     if (i->tfe) sp_wave_fault(w, SP_FAULT_OPERAND, "%s: TFE is not modelled", sp_wave_op_name(i->op));
-    return inside;
+    return any;
 }
 
 /* Returns the address of the wave's scratch if the descriptor points to it, else 0. On gfx10
@@ -80,7 +108,7 @@ int sp_buffer_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kin
 uint64_t sp_buffer_step(struct sp_wave *w, const struct sp_inst *i)
 {
     struct resource rsrc = resource_of(w, i);
-    return rsrc.swizzled ? 4u * rsrc.index_stride : 4;
+    return rsrc.swizzled && rsrc.element_size == 4 ? 4u * rsrc.index_stride : 4;
 }
 
 /* LDS address: M0[15:0] + the instruction's offset + 4 * lane ("Memory Buffer Load to LDS", RDNA2
@@ -101,31 +129,86 @@ int sp_buffer_to_lds(struct sp_wave *w, const struct sp_inst *i, const uint32_t 
     return (int)w->stop;
 }
 
-/* The last step of a load that may have read poison, or whose data go to LDS: records which
- * registers or LDS bytes are poison. */
-SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside,
-                     const uint32_t *for_lds)
+/* Calls `each` for the accesses of a load or store whose dwords have their own range checks: once
+ * for all dwords if they are in range for the same lanes, else once per dword. */
+SP_RARE int each_part(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, const uint64_t *inside,
+                      int (*each)(struct sp_wave *, const struct sp_inst *, uint32_t first, const struct sp_touched *, void *),
+                      void *with)
 {
-    uint64_t undefined[4];
-    uint32_t dwords = (nbytes + 3) / 4;
-    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
-    uint8_t why = sp_poison_find(w, i, dwords, &t, undefined);
-    if (for_lds) return sp_buffer_to_lds(w, i, for_lds, undefined[0]);
-    sp_wave_poison_begins(w, SP_PEND_VM, i->dst, dwords, undefined, why);
+    uint32_t dwords = (nbytes + 3) / 4, k = 1;
+    uint64_t step = sp_buffer_step(w, i), shifted[SP_LANES], slot = scratch_slot(w, i);
+    while (k < dwords && inside[k] == inside[0]) k++;
+    bool same = k == dwords;
+    for (k = 0; k < (same ? 1 : dwords); k++) {
+        for (uint32_t l = 0; k > 0 && l < w->lanes; l++) shifted[l] = va[l] + k * step;
+        struct sp_touched t = {SP_PLACE_MEMORY, same ? nbytes : 4, k > 0 ? shifted : va, w->exec & inside[k], step, slot};
+        int rc = each(w, i, k, &t, with);
+        if (rc) return rc;
+    }
     return 0;
 }
 
-SP_RARE void stored_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, uint64_t inside)
+struct undefined {
+    uint64_t lanes[4];
+    uint8_t why;
+};
+
+static int find_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t first, const struct sp_touched *t, void *to)
 {
-    struct sp_touched t = {SP_PLACE_MEMORY, nbytes, va, w->exec & inside, sp_buffer_step(w, i), scratch_slot(w, i)};
-    sp_poison_stored(w, i->src[1], &t);
+    struct undefined *u = to;
+    uint8_t why = sp_poison_find(w, i, (t->nbytes + 3) / 4, t, u->lanes + first);
+    u->why = u->why ? u->why : why;
+    return 0;
+}
+
+/* The last step of a load that may have read poison, or whose data go to LDS: records which
+ * registers or LDS bytes are poison. */
+SP_RARE int rare_end(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, const uint64_t *va, const uint64_t *inside,
+                     const uint32_t *for_lds)
+{
+    struct undefined u = {{0}, 0};
+    each_part(w, i, nbytes, va, inside, find_poison, &u);
+    if (for_lds) return sp_buffer_to_lds(w, i, for_lds, u.lanes[0]);
+    sp_wave_poison_begins(w, SP_PEND_VM, i->dst, (nbytes + 3) / 4, u.lanes, u.why);
+    return 0;
+}
+
+static int keep_poison(struct sp_wave *w, const struct sp_inst *i, uint32_t first, const struct sp_touched *t, void *with)
+{
+    (void)with;
+    sp_poison_stored(w, i->src[1] + first, t);
+    return 0;
+}
+
+struct raced {
+    enum sp_race_kind kind;
+    const uint32_t *const *from;
+    uint32_t shift;
+};
+
+static int check_races(struct sp_wave *w, const struct sp_inst *i, uint32_t first, const struct sp_touched *t, void *with)
+{
+    const struct raced *r = with;
+    struct sp_race_lanes a = {t->va, t->lanes, t->step, t->nbytes, 0, r->from ? r->from + first : NULL, r->shift};
+    return sp_buffer_raced(w, i, r->kind, &a);
 }
 
 static bool can_reach_lds(uint32_t nbytes, enum sp_load kind) { return nbytes <= 4 && kind <= SP_LOAD_DWORDS; }
 
+/* Loads and stores of several dwords are checked dword by dword ("Load/store-DWORD-x{2,3,4} perform
+ * range-check per component", RDNA3 and RDNA4 ISA documents). */
+SP_INLINE void addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va, uint64_t *inside)
+{
+    if (nbytes > 4)
+        sp_buffer_addresses(w, i, nbytes, va, inside);
+    else
+        inside[0] = sp_buffer_addresses(w, i, nbytes, va, NULL);
+}
+
 SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, enum sp_load kind, bool to_lds)
 {
-    uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], inside[4], step = sp_buffer_step(w, i);
+    addresses(w, i, nbytes, va, inside);
     uint32_t r[4][SP_LANES], dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, sp_wave_load_access(w, i));
     if (SP_UNLIKELY(i->lds && !can_reach_lds(nbytes, kind)))
@@ -135,13 +218,13 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         for (uint32_t k = 0; k < dwords; k++) {
             uint32_t data = 0;
-            if ((inside >> l & 1) && sp_reach_read(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
+            if ((inside[k] >> l & 1) && sp_reach_read(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
             r[k][l] = sp_loaded(kind, data, w->v[i->dst & 255][l]);
         }
     }
     if (w->race) {
-        struct sp_race_lanes a = {va, w->exec & inside, step, nbytes, 0, NULL, 0};
-        if (sp_buffer_raced(w, i, sp_race_load(reach.access), &a)) return SP_WAVE_FAULT;
+        struct raced a = {sp_race_load(reach.access), NULL, 0};
+        if (each_part(w, i, nbytes, va, inside, check_races, &a)) return SP_WAVE_FAULT;
     }
     bool in_lds = to_lds || i->lds;
     if (!in_lds)
@@ -153,25 +236,26 @@ SP_INLINE int load(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, 
 
 SP_INLINE int store(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint32_t shift)
 {
-    uint64_t va[SP_LANES], step = sp_buffer_step(w, i), inside = sp_buffer_addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], inside[4], step = sp_buffer_step(w, i);
+    addresses(w, i, nbytes, va, inside);
     uint32_t dwords = (nbytes + 3) / 4, piece = nbytes < 4 ? nbytes : 4;
     struct sp_reach reach = sp_reach_of(w, SP_VM_WRITE);
     const uint32_t *from[4];
     for (uint32_t k = 0; k < dwords; k++) from[k] = sp_vgpr_stored(w, i, SP_SRC_VGPR + ((i->src[1] + k) & 255));
     if (SP_UNLIKELY(w->stop)) return (int)w->stop;
     if (w->race) {
-        struct sp_race_lanes a = {va, w->exec & inside, step, nbytes, 0, from, shift};
-        if (sp_buffer_raced(w, i, SP_RACE_STORE, &a)) return SP_WAVE_FAULT;
+        struct raced a = {SP_RACE_STORE, from, shift};
+        if (each_part(w, i, nbytes, va, inside, check_races, &a)) return SP_WAVE_FAULT;
     }
-    for (uint64_t left = w->exec & inside; left; left &= left - 1) {
+    for (uint64_t left = w->exec; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctzll(left);
         for (uint32_t k = 0; k < dwords; k++) {
             uint32_t data = from[k][l] >> shift;
-            if (sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
+            if ((inside[k] >> l & 1) && sp_reach_write(&reach, va[l] + k * step, &data, piece)) return sp_wave_fault_at(w, l);
         }
     }
     w->vs_issued++;
-    if (SP_UNLIKELY(w->scratch_written || w->poison_seen)) stored_poison(w, i, nbytes, va, inside);
+    if (SP_UNLIKELY(w->scratch_written || w->poison_seen)) each_part(w, i, nbytes, va, inside, keep_poison, NULL);
     return 0;
 }
 
@@ -209,7 +293,7 @@ HEAD(BUFFER_LOAD_LDS_B32) { return rare_load(w, i, 4, SP_LOAD_DWORDS, true); }
 static int atomic(struct sp_wave *w, const struct sp_inst *i, enum sp_atomic op, uint32_t nbytes)
 {
     struct sp_atomic_lanes a;
-    uint64_t va[SP_LANES], inside = sp_buffer_addresses(w, i, nbytes, va);
+    uint64_t va[SP_LANES], inside = sp_buffer_addresses(w, i, nbytes, va, NULL);
     sp_atomic_gather(w, i, op, nbytes, &a);
     if (w->stop) return (int)w->stop;
     struct sp_race_lanes told = {va, w->exec & inside, 4, nbytes, 0, NULL, 0};

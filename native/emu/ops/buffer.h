@@ -4,8 +4,10 @@
 #define SP_EMU_OPS_BUFFER_H
 #include "memory.h"
 
-/* Computes the lanes' addresses. Returns a mask of the lanes in range for `nbytes`. */
-uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va);
+/* Computes the lanes' addresses. Returns a mask of the lanes in range. Without `inside`, a lane is in
+ * range if all its `nbytes` are. With it, each dword has a check of its own: inside[k] is the mask
+ * of lanes whose dword k is in range, and the returned mask has lanes with any dword in range. */
+uint64_t sp_buffer_addresses(struct sp_wave *w, const struct sp_inst *i, uint32_t nbytes, uint64_t *va, uint64_t *inside);
 /* Reports an instruction's accesses to the race check (emu/race), except those to the wave's own
  * scratch. Returns 0, or w->stop if the wave must stop. */
 int sp_buffer_raced(struct sp_wave *w, const struct sp_inst *i, enum sp_race_kind kind, const struct sp_race_lanes *a);

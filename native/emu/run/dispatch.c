@@ -39,6 +39,7 @@ struct worker {
     struct sp_race_group *race;
     uint64_t number; /* number of the worker's present group */
     uint64_t since_check; /* instructions since the worker last checked the job's time limit */
+    uint64_t *counted_ns; /* CPU time of the worker's thread that the job's work already has */
     struct sp_code *code;
     struct sp_group group;
     struct sp_wave *waves[WAVES_MOST];
@@ -170,18 +171,16 @@ static void launch_wave(struct worker *k, struct sp_wave *w, uint32_t id, const 
 }
 
 /* --- running the groups of a dispatch --- */
-static int stopped_from_outside(const struct launch *l, struct sp_emu_fault *fault)
+static int stopped_from_outside(struct worker *k)
 {
-    const struct sp_emu_exec *x = l->x;
-    struct timespec t;
+    const struct launch *l = k->launch;
+    struct sp_emu_exec *x = l->x;
     if (x->cancel && __atomic_load_n(x->cancel, __ATOMIC_RELAXED)) return -ECANCELED;
     /* another thread's group has failed: this thread's group may wait for ever for a value that the
      * failed one was to write */
     if (__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) return -ECANCELED;
-    if (!x->deadline_ns) return 0;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    if ((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < x->deadline_ns) return 0;
-    return sp_emu_fault_set(fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
+    if (!sp_emu_worked(x, k->counted_ns)) return 0;
+    return sp_emu_fault_set(&k->fault, SP_FAULT_TIMEOUT, -ETIME, "the job ran longer than its time limit");
 }
 
 /* Releases a barrier when all waves of the group that still run have arrived. Returns true if the
@@ -219,7 +218,7 @@ static int run_group(struct worker *k)
             live -= rc == SP_WAVE_END;
             if (k->since_check >= SLICE || rc == SP_WAVE_YIELD) {
                 k->since_check = 0;
-                if ((rc = stopped_from_outside(k->launch, &k->fault)) != 0) {
+                if ((rc = stopped_from_outside(k)) != 0) {
                     if (rc == -ETIME) sp_wave_fault_at(w, 0);
                     return rc;
                 }
@@ -294,6 +293,8 @@ static void *worker_run(void *self)
 {
     struct worker *k = self;
     struct launch *l = k->launch;
+    uint64_t begin_ns = sp_emu_thread_ns();
+    k->counted_ns = k->index ? &begin_ns : &l->x->cpu_ns; /* the ring's thread is the first worker */
     while (!__atomic_load_n(&l->failed, __ATOMIC_RELAXED)) {
         uint64_t number = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
         if (number >= l->groups) break;

@@ -84,7 +84,6 @@ SPOILT = {  # changed registers, part of the fault's text
     "no threads": ({"NUM_THREAD_Y": 0}, "NUM_THREAD 64 x 0"),
     "too many threads": ({"NUM_THREAD_X": 1024, "NUM_THREAD_Y": 2}, "1..1024"),
     "too much LDS": ({"PGM_RSRC2": 0x8C | 129 << 15}, "LDS_SIZE"),
-    "privileged": ({"PGM_RSRC1": 0x60BF0040}, "PRIV"),
     "too many VGPRs": ({"PGM_RSRC1": 0x60AF0060}, "VGPRS 32"),
     "too many user SGPRs": ({"PGM_RSRC2": 17 << 1}, "USER_SGPR 17"),
     "four dimensions": ({"PGM_RSRC2": 3 << 11}, "TIDIG_COMP_CNT"),
@@ -191,3 +190,14 @@ def test_a_group_needs_its_scratch_slots_in_one_engine(open_rig, chip, waves, sa
         more |= dict.fromkeys(list(SCRATCH)[1:])
     fault = rig.run(stream(rig.gfx, **{**SCRATCH, **more}), code)
     assert says in fault.text if says else fault is None, fault
+
+
+def test_a_privileged_wave(rig):
+    """gfx10 keeps PRIV for the kernel driver; on gfx11 radeonsi sets it for every compute shader."""
+    dwords = stream(rig.gfx, PGM_RSRC1=0x60BF0040)
+    if rig.gfx == 10:
+        fault = rig.run(dwords)
+        assert fault.kind == "dispatch"
+        assert "PRIV" in fault.text
+    else:
+        assert len(launched(rig, dwords)) == 1

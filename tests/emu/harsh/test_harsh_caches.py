@@ -157,6 +157,24 @@ def test_c4_what_the_cpu_wrote(rig, out, actions, domain):
     assert out.words() == [NEW if actions == (*WAVES, "gl2_inv") else OLD]
 
 
+@pytest.mark.parametrize("keep_caches", [True, False])
+def test_what_an_ib_invalidates(open_rig, chip, keep_caches):
+    """radeonsi, si_begin_new_gfx_cs: an IB begins with empty caches above GL2, but GL2 keeps what
+    it has. Our own driver does not rely on it, so its tests keep the caches."""
+    rig = open_rig(chip, keep_caches=keep_caches)
+    x, out = rig.buffer(4096), rig.buffer(4096, rights=UC)
+    x.write([OLD])
+    loads = [code(rig, text) for text in (LOAD, SCALAR_LOAD)]
+    look = [run(rig, program, x.va, out.va + 4 * i) for i, program in enumerate(loads)]
+    assert rig.run(look[0] + look[1], *loads, x, out) is None
+    assert rig.run(store(x, NEW), x) is None  # by the command processor, so GL2 has it
+    assert rig.run(look[0] + look[1], *loads, x, out) is None
+    assert out.words(0, 2) == [OLD if keep_caches else NEW] * 2
+    x.write([OLD])
+    assert rig.run(look[0] + look[1], *loads, x, out) is None
+    assert out.words(0, 2) == [OLD if keep_caches else NEW] * 2
+
+
 def seen_when_told(rig, x, flag, tell):
     """What the CPU sees of a dword that a job has stored, when the job has told it so (or, when it
     is not told, after a while); the job goes on meanwhile."""

@@ -269,7 +269,7 @@ def test_cards_are_added_while_others_work():
             machine.add("gfx1036")
         with refused(errno.ENOSPC):
             machine.add("gfx1036")
-    assert lib.sp_emu_version() == 8
+    assert lib.sp_emu_version() == 9
 
 
 def test_which_machine_a_uri_means():

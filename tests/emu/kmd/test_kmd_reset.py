@@ -116,11 +116,13 @@ def test_lost_vram_is_garbage_and_gtt_is_not(machine, gpu, out):
     kept.close()
 
 
-def test_a_reset_from_outside_leaves_running_jobs(machine, gpu, out):
-    job = gpu.submit("compute", await_word(out, 1))
+def test_a_reset_from_outside_leaves_running_jobs(machine, gpu):
+    word = gpu.buffer(PAGE, rights="rwu")  # in GTT: a job may wait for what the CPU stores there
+    job = gpu.submit("compute", await_word(word, 1), bos=[word])
     machine.reset()
-    out.write([1])
+    word.write([1])
     gpu.wait(job)
+    word.close()
     assert state(gpu) == RESET
 
 

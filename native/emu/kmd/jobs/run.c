@@ -23,7 +23,10 @@ static void begin(struct kmd_ring *ring, struct sp_emu_exec *x, const struct kmd
     x->lenient = machine->options.lenient;
     x->threads = machine->options.threads;
     x->seed = machine->options.seed * UINT64_C(0x9E3779B97F4A7C15) + ring->index;
-    x->deadline_ns = kmd_now() + machine->options.job_limit_ns;
+    x->limit_ns = machine->options.job_limit_ns;
+    x->worked_ns = 0;
+    x->cpu_ns = sp_emu_thread_ns();
+    x->keep_caches = machine->options.keep_caches;
     x->cancel = &ring->cancel;
     x->lane_ops = x->vram_dispatches = x->other_dispatches = 0;
     x->trace = machine->options.trace >= 2 ? kmd_trace_line : NULL;
@@ -38,12 +41,13 @@ static bool is_dead(const struct kmd_ring *ring)
     return flaw && flaw->a == ring->ip && flaw->b >> ring->index & 1 && ring->card->reset_counter > 0;
 }
 
-/* Imitates a job that hangs: waits until the job's deadline or until the job is cancelled. */
+/* Imitates a job that hangs: waits until the job's time limit or until the job is cancelled. */
 static int hang(struct kmd_ring *ring, struct sp_emu_exec *x, const char *why)
 {
     struct kmd_machine *machine = ring->card->machine;
-    struct timespec until = {(time_t)(x->deadline_ns / 1000000000), (long)(x->deadline_ns % 1000000000)};
-    while (!ring->cancel && kmd_now() < x->deadline_ns)
+    uint64_t end_ns = kmd_now() + x->limit_ns;
+    struct timespec until = {(time_t)(end_ns / 1000000000), (long)(end_ns % 1000000000)};
+    while (!ring->cancel && kmd_now() < end_ns)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &until);
     if (ring->cancel)
         return -ECANCELED;
@@ -110,7 +114,8 @@ static int slow_down(struct kmd_ring *ring, const struct sp_emu_exec *x, const s
     struct kmd_machine *machine = ring->card->machine;
     uint64_t times = job->slow > 1 ? job->slow - 1 : 0;
     uint64_t until = times && took_ns > UINT64_MAX / 4 / times ? UINT64_MAX / 2 : kmd_now() + took_ns * times;
-    uint64_t stop = until < x->deadline_ns ? until : x->deadline_ns;
+    uint64_t rest = x->limit_ns > took_ns ? x->limit_ns - took_ns : 0, limit = kmd_now() + rest;
+    uint64_t stop = until < limit ? until : limit;
     struct timespec at = {(time_t)(stop / 1000000000), (long)(stop % 1000000000)};
     while (times && !ring->cancel && kmd_now() < stop)
         pthread_cond_timedwait(&ring->card->work, &machine->lock, &at);

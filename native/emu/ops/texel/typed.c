@@ -52,7 +52,7 @@ static int begin(struct sp_wave *w, const struct sp_inst *i, struct access *a)
     if (i->lds && i->op != SP_OP_BUFFER_LOAD_FORMAT_X)
         return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: only FORMAT_X reaches LDS", sp_wave_op_name(i->op));
     a->step = sp_buffer_step(w, i);
-    a->inside = sp_buffer_addresses(w, i, a->format.nbytes, a->va) & w->exec;
+    a->inside = sp_buffer_addresses(w, i, a->format.nbytes, a->va, NULL) & w->exec;
     if (!a->format.nbytes) a->inside = 0;
     for (uint64_t left = a->inside; left; left &= left - 1) {
         uint64_t va = a->va[__builtin_ctzll(left)];
