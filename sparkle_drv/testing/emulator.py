@@ -93,8 +93,8 @@ class Machine:
     * kms_minor (54), vram_nbytes, visible_nbytes, gtt_nbytes: for cards whose text has no value;
     * trace: 1 logs ioctls and jobs, 2 also logs packets and instructions;
     * name_stale: reading old bytes from a cache is a fault that names the missing invalidation;
-    * keep_caches: caches above GL2 keep their lines at the beginning of an IB (true). Cards invalidate
-      them there according to radeonsi, on which this package's driver does not rely;
+    * keep_caches: caches above GL2 keep their lines at the beginning of an IB (true). According to
+      radeonsi, cards invalidate them there; this package's driver does not rely on it;
     * sys_nice: allows contexts above normal priority.
 
     A machine without references closes itself. Its nodes keep references to it.

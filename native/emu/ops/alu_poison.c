@@ -10,7 +10,7 @@
 
 /* RUNS: number of trial runs of an instruction. REGISTERS: largest number of VGPRs that one
  * instruction reads and writes together. */
-enum { RUNS = 4, REGISTERS = 16 };
+enum { RUNS = 4, REGISTERS = 32 };
 
 /* A copy of the wave's registers that an instruction may read or write. */
 struct image {
@@ -116,6 +116,19 @@ static bool settle_scalars(struct trial *t, uint8_t why)
     return any;
 }
 
+/* An element of a matrix or a dot product that differs between the trial runs is undefined as a
+ * whole: after so many roundings the bits that differ by chance say nothing about the others. */
+static void widen_elements(struct trial *t, const struct sp_inst *i)
+{
+    bool halves = i->op == SP_OP_V_WMMA_F16_16X16X16_F16 || i->op == SP_OP_V_WMMA_BF16_16X16X16_BF16 ||
+                  i->op == SP_OP_V_DOT2_F16_F16 || i->op == SP_OP_V_DOT2_BF16_BF16;
+    for (uint32_t n = 0; n < t->count; n++)
+        for (uint32_t l = 0; l < SP_LANES; l++) {
+            uint32_t d = t->differs.v[n][l];
+            if (d) t->differs.v[n][l] = !halves ? UINT32_MAX : (d & 0xFFFF ? 0xFFFF : 0) | (d >> 16 ? 0xFFFF0000 : 0);
+        }
+}
+
 /* Marks the VGPR lanes whose bits differed between the trial runs as undefined. In general they
  * become poison. Exception: the instruction copies a VGPR of which some lanes are defined. Then the
  * copies of its never-written lanes count as never written. */
@@ -168,7 +181,8 @@ static bool decides(const struct sp_wave *w, const struct sp_inst *i, uint32_t r
     if (!sp_wave_op_is_alu(op) || (op >= SP_OP_S_CMPK_EQ_I32 && op <= SP_OP_S_CMPK_LT_U32)) return true;
     if (i->format == SP_FORMAT_SOPC && !bit) return true;
     if (i->dst < SP_SRC_VGPR && i->dst_ndw == SP_NDW_MASK) return compares(w, i);
-    if (reg == SP_SRC_SCC) return op != SP_OP_S_ADDC_U32 && op != SP_OP_S_SUBB_U32;
+    bool carries = op == SP_OP_S_ADDC_U32 || op == SP_OP_S_SUBB_U32;
+    if (reg == SP_SRC_SCC) return !carries && op != SP_OP_S_CSELECT_B32 && op != SP_OP_S_CSELECT_B64;
     if (selects && (reg == i->src[2] || reg == i->src[2] + 1u)) return true;
     if (lane && reg == i->src[1]) return true;
     return reg == SP_SRC_M0 && i->src[0] != reg && i->src[1] != reg && i->src[2] != reg;
@@ -204,6 +218,7 @@ int sp_wave_spread(struct sp_wave *w, const struct sp_inst *i, sp_wave_fn fn)
     if (rc) return rc;
     if (t.differs.s[SP_EXEC] | t.differs.s[SP_EXEC + 1] || t.differs.next) return sp_wave_decides(w, i, reg);
     if (!why) why = sp_wave_origin(w, i, SP_FROM_REGISTER, reg);
+    if (sp_wave_op_is_matrix(i->op)) widen_elements(&t, i);
     settle_vectors(&t, why);
     bool scalar = settle_scalars(&t, why);
     if (t.before.scc & w->scc & SP_SCC_UNDEFINED) {

@@ -232,6 +232,12 @@ static bool overlaps(uint32_t first, uint32_t count, uint32_t other, uint32_t ot
     return first < other + other_count && other < first + count;
 }
 
+/* Returns true if the VGPR is undefined in lane l or in the lane of lanes 0 to 15 that it repeats. */
+static bool copy_is_undefined(const struct sp_wave *w, uint32_t reg, uint32_t l)
+{
+    return ~w->vgpr_ready[reg & 255] >> l & 1 || ~w->vgpr_ready[reg & 255] >> l % GROUP & 1;
+}
+
 /* Sets to[n] to the values of VGPR n of operand k in all lanes, for n < count. If `copied`, lanes
  * from 16 on must repeat the values of lanes 0 to 15 ("RDNA3 ISA" 7.9): otherwise a strict card
  * faults. */
@@ -240,7 +246,7 @@ static int columns(struct sp_wave *w, const struct sp_inst *i, unsigned k, uint3
     for (uint32_t n = 0; n < count; n++) {
         to[n] = sp_vgpr(w, i, i->src[k] < SP_SRC_VGPR ? i->src[k] : SP_SRC_VGPR + ((i->src[k] + n) & 255));
         for (uint32_t l = GROUP; copied && w->strict && !w->stop && l < w->lanes; l++)
-            if (to[n][l] != to[n][l % GROUP])
+            if (to[n][l] != to[n][l % GROUP] && !copy_is_undefined(w, i->src[k] + n, l))
                 return sp_wave_fault(w, SP_FAULT_OPERAND, "%s: v%u of lane %u differs from its copy in lane %u", sp_wave_op_name(i->op),
                                      (i->src[k] + n) & 255, l, l % GROUP);
     }

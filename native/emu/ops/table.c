@@ -8,7 +8,7 @@
 static sp_wave_fn functions[SP_OP_NUM];
 static uint8_t is[SP_OP_NUM];
 
-enum { SCALAR = 0, VECTOR = 1, ALU = 2 };
+enum { SCALAR = 0, VECTOR = 1, ALU = 2, MATRIX = 4 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void add(const struct sp_wave_op *list, uint8_t what)
@@ -38,7 +38,7 @@ static void fill(void)
     add(sp_wave_image, VECTOR);
     add(sp_wave_ds, VECTOR);
     add(sp_wave_ds_atomic, VECTOR);
-    add(sp_wave_matrix, VECTOR);
+    add(sp_wave_matrix, VECTOR | ALU | MATRIX);
     add(sp_wave_rare, VECTOR | ALU);
     add(sp_wave_sfloat, ALU);
 }
@@ -57,6 +57,11 @@ bool sp_wave_op_is_vector(uint32_t op)
 bool sp_wave_op_is_alu(uint32_t op)
 {
     return op < SP_OP_NUM && is[op] & ALU;
+}
+
+bool sp_wave_op_is_matrix(uint32_t op)
+{
+    return op < SP_OP_NUM && is[op] & MATRIX;
 }
 
 int sp_emu_op_modelled(uint32_t op)

@@ -9,7 +9,8 @@ bool sp_wave_op_is_vector(uint32_t op);
 /* Returns true if the instruction changes only registers, SCC and the program counter. Poison may
  * spread through such instructions (alu_poison.c). */
 bool sp_wave_op_is_alu(uint32_t op);
-
+/* Returns true for dot products of halves and for WMMA. */
+bool sp_wave_op_is_matrix(uint32_t op);
 
 /* alu_poison.c: executes `fn` several more times, after `fn` has set w->stop to SP_WAVE_POISON. Result
  * bits that depend on undefined operands become undefined. Returns 0, or a fault if such an operand

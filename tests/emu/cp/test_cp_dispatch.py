@@ -193,7 +193,7 @@ def test_a_group_needs_its_scratch_slots_in_one_engine(open_rig, chip, waves, sa
 
 
 def test_a_privileged_wave(rig):
-    """gfx10 keeps PRIV for the kernel driver; on gfx11 radeonsi sets it for every compute shader."""
+    """gfx10 keeps PRIV for the kernel driver; radeonsi sets it for all compute shaders of gfx11."""
     dwords = stream(rig.gfx, PGM_RSRC1=0x60BF0040)
     if rig.gfx == 10:
         fault = rig.run(dwords)

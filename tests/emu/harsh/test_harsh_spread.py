@@ -117,3 +117,43 @@ def test_it_may_not_decide(rig, what):
 @pytest.mark.parametrize("what", USES)
 def test_what_does_not_depend_on_it_is_defined(rig, what):
     assert do(rig, USES[what]) == (None, 5)
+
+
+# A and B are ones, but row 3 of A and column 3 of B are what nobody has written. Row m of the product
+# is in register m / 2, lanes 16 * (m % 2) and following; column n in lane n of those.
+PRODUCT = (
+    "v_readfirstlane_b32 s11, v2\ns_mov_b32 exec_lo, -1\n"
+    + "".join(f"v_mov_b32 v{n}, 0x3c003c00\n" for n in range(8))
+    + """
+s_mov_b32 exec_lo, 0x80008
+v_mov_b32 v0, s11
+s_mov_b32 exec_lo, -1
+v_wmma_f32_16x16x16_f16 v[8:15], v[0:7], v[0:7], 0
+s_mov_b32 exec_lo, {lanes:#x}
+v_cmp_eq_f32 vcc_lo, 0x41800000, v{register}
+s_cmp_eq_u32 vcc_lo, exec_lo
+s_cselect_b32 s11, 5, 6
+s_mov_b32 exec_lo, 1
+v_mov_b32 v1, 0
+v_mov_b32 v2, 0
+v_mov_b32 v5, s11
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("register", "lanes", "defined"),
+    [(8, 0xFFF7FFF7, True), (9, 0xFFF7, True), (15, 0xFFF7FFF7, True),
+     (8, 0x8, False), (9, 0x10000, False), (15, 0x80000, False)],
+)  # fmt: skip
+def test_rows_of_a_matrix(rig, chip, register, lanes, defined):
+    """FlashAttention multiplies tiles whose last rows it never fills, and does not use what that
+    gives (ggml's Vulkan shaders)."""
+    if chip != "gfx1100":
+        pytest.skip("gfx10 has no matrix instructions")
+    fault, word = do(rig, PRODUCT.format(register=register, lanes=lanes))
+    if defined:
+        assert (fault, word) == (None, 5)
+    else:
+        assert fault.kind == "uninitialised"
+        assert f"v_cmp_eq_f32 reads v{register}, which" in fault.text

@@ -215,8 +215,9 @@ FAULTS = {
         "s_and_not1_b32 reads s25, which was never written",
     ),
     "a choice by SCC": (
-        f"{SCALAR}s_sub_u32 s21, 1, s20\n> s_cselect_b32 s22, 1, 2",
-        "s_cselect_b32 reads scc, which no defined value has set",
+        f"{SCALAR}s_sub_u32 s21, 1, s20\ns_cselect_b32 s22, 1, 2\n> s_cmp_eq_u32 s22, 1",
+        r"s_cmp_eq_u32 reads s22, which s_cselect_b32 at pc 0x\w+ computed from scc "
+        "that was never written",
     ),
     "an atomic on memory": (
         "> global_atomic_add_u32 v1, v1, s[4:5]",
