@@ -28,8 +28,11 @@ from sparkle_drv.amd.isa.print import instruction_text
 
 HERE = Path(__file__).resolve().parent
 CPUS = {10: "gfx1036", 11: "gfx1100"}
-# llvm-mc prints and takes these in their short form only; it knows v_mov_b16 but not as VOP3.
-WITHOUT_VECTOR = {("VOP3", name) for name in ("v_nop", "v_pipeflush", "v_clrexcp", "v_mov_b16")}
+# llvm-mc prints and takes these in their short form only; it knows v_mov_b16 but not as VOP3. It
+# knows no v_swap_b16: the opcode is the RDNA3 ISA document's (102).
+WITHOUT_VECTOR = {("VOP3", name) for name in ("v_nop", "v_pipeflush", "v_clrexcp", "v_mov_b16")} | {
+    ("VOP1", "v_swap_b16")
+}
 
 
 @functools.cache

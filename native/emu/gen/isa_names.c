@@ -1234,6 +1234,7 @@ const char sp_op_names[SP_OP_NUM][36] = {
     "v_subrev_f16",
     "v_subrev_f32",
     "v_subrev_nc_u32",
+    "v_swap_b16",
     "v_swap_b32",
     "v_swaprel_b32",
     "v_trig_preop_f64",

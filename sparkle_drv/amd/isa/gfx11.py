@@ -281,6 +281,7 @@ v_sat_pk_u8_i16 VOP1 0x62 vdst:b16 src0:i16x2 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_i16_f16 VOP1 0x63 vdst:i16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_cvt_norm_u16_f16 VOP1 0x64 vdst:u16 src0:f16 +e64 +dpp +dpp8 +e64dpp
 v_swap_b32 VOP1 0x65 vdst:b32 src0:b32
+v_swap_b16 VOP1 0x66 vdst:h16 src0:h16
 v_permlane64_b32 VOP1 0x67 vdst:b32 src0:b32
 v_swaprel_b32 VOP1 0x68 vdst:b32 src0:b32
 v_not_b16 VOP1 0x69 vdst:b16 src0:b16 +e64 +dpp +dpp8 +e64dpp

@@ -290,6 +290,25 @@ def test_lds_compare_and_swap_has_its_generations_order(warm):
     np.testing.assert_array_equal(new, np.where(a == b, c, a))
 
 
+@pytest.mark.parametrize("to", [0, 1])
+@pytest.mark.parametrize("of", [0, 1])
+@pytest.mark.parametrize("registers", [(10, 11), (10, 10)])
+def test_halves_of_registers_are_swapped(warm, registers, to, of):
+    """V_SWAP_B16 (RDNA3 ISA document, VOP1 opcode 102), in words: llvm-mc 19 does not know it."""
+    chip, gpu = warm
+    if chip != "gfx1100":
+        pytest.skip("gfx10 has no V_SWAP_B16")
+    word = 0x7E000000 | (registers[0] | to << 7) << 17 | 0x66 << 9 | 256 | registers[1] | of << 7
+    a, b = (x[:32] for x in INTS[:2])
+    halves = {10: a.view(np.uint16).reshape(32, 2).copy(), 11: b.view(np.uint16).reshape(32, 2)}
+    halves[11] = halves[11].copy()
+    first, second = halves[registers[0]][:, to].copy(), halves[registers[1]][:, of].copy()
+    halves[registers[0]][:, to], halves[registers[1]][:, of] = second, first
+    body = f"v_mov_b32 v10, v1\nv_mov_b32 v11, v2\n.long {word:#x}"
+    for got, want in zip(run_lanes(gpu, chip, body, [a, b]), halves.values(), strict=False):
+        np.testing.assert_array_equal(got, want.reshape(-1).view(U32))
+
+
 def test_lds_two_addresses_and_halves(warm):
     chip, gpu = warm
     a, b, c = (x[:32] for x in INTS)
