@@ -21,6 +21,7 @@ struct sp_emu_hwq {
     /* a bit for each SH register that preamble IBs of the context `owner` have programmed */
     uint32_t sh_kept[0x400 / 32];
     uint64_t owner;               /* identifies the context of the last job; 0: none */
+    uint32_t ce_count, de_count;  /* counters of the constant engine and of the drawing engine */
     uint64_t base;                /* address from the last SET_BASE packet with BASE_INDEX 1 */
 };
 /* Fills all registers with values other than 0, as if another process had used the queue before. */

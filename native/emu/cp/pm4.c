@@ -103,6 +103,22 @@ static int context_control(struct sp_cp *cp)
     return 0;
 }
 
+/* The drawing engine waits until the constant engine's counter is above its own. The IB of the
+ * constant engine comes first in a job, and has run before this packet: the wait is over, or lasts
+ * until the job's time limit. */
+static int wait_on_ce(struct sp_cp *cp)
+{
+    int rc = 0;
+    while (rc == 0 && cp->q->ce_count <= cp->q->de_count) rc = sp_cp_pause(cp);
+    return rc;
+}
+
+static int set_ce_de(struct sp_cp *cp)
+{
+    cp->q->ce_count = cp->q->de_count = sp_get(cp->p, PM4_SET_CE_DE_COUNTERS_COUNTERS_VALUE);
+    return 0;
+}
+
 int sp_cp_execute(struct sp_cp *cp)
 {
     switch (cp->desc->code) {
@@ -125,6 +141,10 @@ int sp_cp_execute(struct sp_cp *cp)
     case PM4_RELEASE_MEM: return sp_cp_release_mem(cp);
     case PM4_DMA_DATA: return sp_cp_dma_data(cp);
     case PM4_ACQUIRE_MEM: return sp_cp_acquire_mem(cp);
+    case PM4_SET_CE_DE_COUNTERS: return set_ce_de(cp);
+    case PM4_INCREMENT_CE_COUNTER: return cp->q->ce_count++, 0;
+    case PM4_INCREMENT_DE_COUNTER: return cp->q->de_count++, 0;
+    case PM4_WAIT_ON_CE_COUNTER: return wait_on_ce(cp);
     case PM4_SET_CONTEXT_REG: return sp_cp_set_run(cp, SP_SPACE_CONTEXT);
     case PM4_SET_SH_REG:
     case PM4_SET_SH_REG_INDEX: return sp_cp_set_run(cp, SP_SPACE_SH);

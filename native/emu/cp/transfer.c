@@ -4,10 +4,6 @@
 #include <errno.h>
 
 enum { DMA_ADDRESS = 0, DMA_SRC_DATA = 2, DMA_DST_NOWHERE = 2, DMA_L2 = 3 };
-/* Largest number of bytes that one DMA_DATA may copy from gfx11 on. This is Mesa's limit
- * (radv_cp_dma.c, si_cp_dma.c: cp_dma_max_byte_count). PAL uses 2^25. The smaller limit applies
- * until a test on silicon decides. */
-enum { DMA_MOST_GFX11 = 32767 };
 
 static int check_address(struct sp_cp *cp, uint64_t va)
 {
@@ -112,10 +108,6 @@ static int check_dma(struct sp_cp *cp)
     if (src != DMA_SRC_DATA && !sp_emu_is_address(sp_get64(p, PM4_DMA_DATA_SRC)))
         return sp_cp_fault(cp, SP_FAULT_RESERVED, "the source: expected a 48-bit address, got %#llx",
                            (unsigned long long)sp_get64(p, PM4_DMA_DATA_SRC));
-    if (cp->x->chip->generation >= 11 && sp_get(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT) > DMA_MOST_GFX11 &&
-        !sp_cp_lenient(cp, SP_LENIENT_RESERVED))
-        return sp_cp_fault(cp, SP_FAULT_PACKET, "BYTE_COUNT %u: one packet moves at most %u bytes from gfx11 on",
-                           sp_get(p, PM4_DMA_DATA_COMMAND_BYTE_COUNT), DMA_MOST_GFX11);
     return check_engine(cp, sp_get(p, PM4_DMA_DATA_CONTROL_ENGINE));
 }
 

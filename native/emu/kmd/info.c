@@ -3,6 +3,7 @@
 #include "emu/kmd/state/state.h"
 
 #include "emu/cp/cp.h"
+#include "emu/kmd/memory/memory.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -254,6 +255,9 @@ static int query(const struct kmd_card *card, const struct drm_amdgpu_info *in, 
     case AMDGPU_INFO_VIS_VRAM_USAGE:
         return u64(card->visible_used, &out->u64);
     case AMDGPU_INFO_GDS_CONFIG:
+        out->gds.compute_partition_size = out->gds.gds_total_size = kmd_on_chip_size(card, AMDGPU_GEM_DOMAIN_GDS);
+        out->gds.gws_per_compute_partition = kmd_on_chip_size(card, AMDGPU_GEM_DOMAIN_GWS);
+        out->gds.oa_per_compute_partition = kmd_on_chip_size(card, AMDGPU_GEM_DOMAIN_OA);
         return sizeof(out->gds);
     case AMDGPU_INFO_VRAM_GTT:
         out->vram_gtt = (struct drm_amdgpu_info_vram_gtt){chip->vram_nbytes, chip->visible_nbytes, chip->gtt_nbytes};

@@ -259,6 +259,24 @@ class SetUconfigRegIndex(SetRegisters, opcode=0x7A):
     SPACE = "UCONFIG"
 
 
+# Counters by which the constant engine (CE) and the drawing engine (DE) wait for each other. gfx11
+# has no constant engine.
+class IncrementCeCounter(Packet, opcode=0x84, gfx=(10,), queues=("gfx",)):
+    control = Word(select=bits(0, 1))  # 1: the counter of the CE
+
+
+class IncrementDeCounter(Packet, opcode=0x85, gfx=(10,), queues=("gfx",)):
+    control = Word(select=bits(0, 1))
+
+
+class WaitOnCeCounter(Packet, opcode=0x86, gfx=(10,), queues=("gfx",)):
+    control = Word(surface_sync=bits(0))
+
+
+class SetCeDeCounters(Packet, opcode=0x89, gfx=(10,), queues=("gfx",)):
+    counters = Word(value=bits(0, 31))
+
+
 class FrameControl(Packet, opcode=0x90):
     control = Word(tmz=bits(0), command=bits(28, 31))
 

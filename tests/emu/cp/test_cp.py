@@ -291,3 +291,14 @@ def test_packed_register_writes_of_gfx11(open_rig):
     ]  # fmt: skip
     assert rig.run(words("C003BB00 4 02410240 1 2")).kind == "packet"
     assert open_rig("gfx1036").run(ib.dwords).kind == "packet"
+
+
+def test_the_drawing_engine_waits_for_the_constant_engine(open_rig):
+    """libdrm's amdgpu_command_submission_gfx: the counters of gfx10; gfx11 has none."""
+    counted = [*pm4.SetCeDeCounters.encode(gfx=10), *pm4.IncrementCeCounter.encode(gfx=10)]
+    wait = pm4.WaitOnCeCounter.encode(gfx=10)
+    rig = open_rig("gfx1036", job_limit_s=0.05)
+    assert rig.run(counted + wait, ip="gfx") is None
+    fault = rig.run(counted + pm4.IncrementDeCounter.encode(gfx=10) + wait, ip="gfx")
+    assert fault.kind == "timeout"
+    assert "opcode 0x89" in open_rig("gfx1100").run(counted, ip="gfx").text

@@ -119,8 +119,8 @@ def test_what_does_not_depend_on_it_is_defined(rig, what):
     assert do(rig, USES[what]) == (None, 5)
 
 
-# A and B are ones, but row 3 of A and column 3 of B are what nobody has written. Row m of the product
-# is in register m / 2, lanes 16 * (m % 2) and following; column n in lane n of those.
+# A and B are ones, but row 3 of A and column 3 of B are what nobody has written. Row m of the
+# product is in register m / 2, lanes 16 * (m % 2) and following; column n in lane n of those.
 PRODUCT = (
     "v_readfirstlane_b32 s11, v2\ns_mov_b32 exec_lo, -1\n"
     + "".join(f"v_mov_b32 v{n}, 0x3c003c00\n" for n in range(8))

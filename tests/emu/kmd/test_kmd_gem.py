@@ -72,7 +72,6 @@ def test_newer_kernels_allow_more_flags():
         (0, GTT, errno.EINVAL),
         (PAGE, 0x40, errno.EINVAL),
         (PAGE, 1 << 40, errno.EINVAL),
-        (PAGE, 8, errno.ENOMEM),  # GDS
         (1 << 50, VRAM, errno.ENOMEM),
         (2**64 - 1, GTT, errno.ENOMEM),
     ],
@@ -80,6 +79,26 @@ def test_newer_kernels_allow_more_flags():
 def test_bad_sizes_and_domains(node, nbytes, domains, error):
     with refused(error):
         create(node, nbytes, domains)
+
+
+@pytest.mark.parametrize(
+    ("chip", "domain", "most"),
+    [("gfx1036", 8, 0x10000), ("gfx1100", 8, 0x1000), ("gfx1036", 16, 64), ("gfx1100", 32, 16)],
+)
+def test_gds_gws_and_oa(chip, domain, most):
+    """Linux, gfx_v10_0_set_gds_init, gfx_v11_0_set_gds_init: how much a card has of each."""
+    with Machine([chip]) as machine, machine.open() as node:
+        with refused(errno.EINVAL):
+            create(node, most, domain, flags=1 << 6)
+        with refused(errno.ENOMEM):
+            create(node, most + 1, domain)
+        whole = create(node, most, domain)
+        with refused(errno.ENOMEM):
+            create(node, 1, domain)
+        with refused(errno.EPERM):
+            node.call("AMDGPU_GEM_MMAP", "union drm_amdgpu_gem_mmap", handle=whole)
+        close(node, whole)
+        close(node, create(node, 1, domain))
 
 
 def test_vram_that_is_full_falls_back_to_gtt():

@@ -140,7 +140,9 @@ def test_other_queries(node):
     arg = {"return_pointer": address(ibs), "return_size": 40, "query": 0x22}
     node.call("AMDGPU_INFO", "struct drm_amdgpu_info", **arg)
     assert list(ibs)[:3] == [192, 125, 49]
-    assert node.info("GDS_CONFIG", "struct drm_amdgpu_info_gds").gds_total_size == 0
+    chip = node.info("GDS_CONFIG", "struct drm_amdgpu_info_gds")
+    assert (chip.gds_total_size, chip.gws_per_compute_partition) == (0x1000, 64)
+    assert (chip.compute_partition_size, chip.oa_per_compute_partition) == (0x1000, 16)
     for kind in (0, 1):
         video = node.info("VIDEO_CAPS", "struct drm_amdgpu_info_video_caps", video_cap__type=kind)
         assert not any(codec.valid for codec in video.codec_info)

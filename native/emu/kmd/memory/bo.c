@@ -11,6 +11,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Returns the heap number of GDS, GWS or OA; -1 for other domains. */
+static int on_chip(uint32_t domain)
+{
+    return domain == AMDGPU_GEM_DOMAIN_GDS ? 0 : domain == AMDGPU_GEM_DOMAIN_GWS ? 1 : domain == AMDGPU_GEM_DOMAIN_OA ? 2 : -1;
+}
+
+uint32_t kmd_on_chip_size(const struct kmd_card *card, uint32_t domain)
+{
+    if (domain == AMDGPU_GEM_DOMAIN_GDS)
+        return card->chip.core.generation >= 11 ? 0x1000 : 0x10000;
+    return domain == AMDGPU_GEM_DOMAIN_GWS ? 64 : 16;
+}
+
 /* Counts a BO's bytes as used in a heap. Returns false if the heap has too few free bytes. */
 static bool charge(struct kmd_bo *bo, uint32_t domain)
 {
@@ -28,6 +41,11 @@ static bool charge(struct kmd_bo *bo, uint32_t domain)
         if (n > card->chip.gtt_nbytes - card->gtt_used)
             return false;
         card->gtt_used += n;
+    } else if (on_chip(domain) >= 0) {
+        uint64_t *used = &card->on_chip_used[on_chip(domain)];
+        if (n > (uint64_t)kmd_on_chip_size(card, domain) * KMD_PAGE - *used)
+            return false;
+        *used += n;
     }
     bo->domain = domain;
     return true;
@@ -41,6 +59,8 @@ static void uncharge(struct kmd_bo *bo)
         card->visible_used -= bo->flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED ? bo->nbytes : 0;
     } else if (bo->domain == AMDGPU_GEM_DOMAIN_GTT) {
         card->gtt_used -= bo->nbytes;
+    } else if (on_chip(bo->domain) >= 0) {
+        card->on_chip_used[on_chip(bo->domain)] -= bo->nbytes;
     }
     bo->domain = 0;
 }
@@ -51,6 +71,9 @@ static void uncharge(struct kmd_bo *bo)
 static int place(struct kmd_bo *bo)
 {
     uint32_t domains = bo->domains;
+    for (uint32_t domain = AMDGPU_GEM_DOMAIN_GDS; domain <= AMDGPU_GEM_DOMAIN_OA; domain <<= 1)
+        if (domains & domain)
+            return charge(bo, domain) ? 0 : -ENOMEM;
     for (int attempt = 0; attempt < 3; attempt++) {
         if (domains & AMDGPU_GEM_DOMAIN_VRAM && charge(bo, AMDGPU_GEM_DOMAIN_VRAM))
             return 0;

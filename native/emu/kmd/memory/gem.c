@@ -29,6 +29,13 @@ static uint64_t settable(const struct kmd_card *card)
     return mask;
 }
 
+/* amdgpu_bo_create counts a page for each byte of GDS, in units of 4 bytes, and for each GWS
+ * resource and each OA counter. */
+static uint64_t on_chip_nbytes(uint64_t domains, uint64_t size)
+{
+    return (domains & AMDGPU_GEM_DOMAIN_GDS ? (size + 3) / 4 * 4 : size) * KMD_PAGE;
+}
+
 int kmd_do_gem_create(struct kmd_file *file, void *data)
 {
     union drm_amdgpu_gem_create *args = data;
@@ -40,13 +47,17 @@ int kmd_do_gem_create(struct kmd_file *file, void *data)
     /* these cards have no TMZ (encrypted memory) */
     if (in.domain_flags & AMDGPU_GEM_CREATE_ENCRYPTED)
         return -EINVAL;
-    if (in.domains & ON_CHIP) /* these generations have no GDS, GWS and OA */
-        return in.domain_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ? -EINVAL : -ENOMEM;
+    if (in.domains & ON_CHIP) {
+        if (in.domain_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+            return -EINVAL;
+        in.domain_flags |= AMDGPU_GEM_CREATE_NO_CPU_ACCESS;
+    }
     if (in.bo_size == 0)
         return -EINVAL;
     if (in.bo_size > file->card->chip.vram_nbytes + file->card->chip.gtt_nbytes)
         return -ENOMEM;
-    uint64_t nbytes = (in.bo_size + KMD_PAGE - 1) / KMD_PAGE * KMD_PAGE;
+    uint64_t nbytes = in.domains & ON_CHIP ? on_chip_nbytes(in.domains, in.bo_size)
+                                           : (in.bo_size + KMD_PAGE - 1) / KMD_PAGE * KMD_PAGE;
     int rc = kmd_bo_new(file->card, nbytes, (uint32_t)in.domains, in.domain_flags, &bo);
     if (rc < 0)
         return rc;

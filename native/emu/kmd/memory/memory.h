@@ -3,6 +3,9 @@
 #define SP_EMU_KMD_MEMORY_H
 #include "emu/kmd/state/state.h"
 
+/* Returns how much GDS (in bytes), GWS or OA (in pieces) a card has (Linux, gfx_v10_0_set_gds_init,
+ * gfx_v11_0_set_gds_init). */
+uint32_t kmd_on_chip_size(const struct kmd_card *card, uint32_t domain);
 int kmd_bo_new(struct kmd_card *card, uint64_t nbytes, uint32_t domains, uint64_t flags, struct kmd_bo **out);
 int kmd_bo_new_user(struct kmd_card *card, uint64_t address, uint64_t nbytes, bool readonly, struct kmd_bo **out);
 void kmd_bo_get(struct kmd_bo *bo);

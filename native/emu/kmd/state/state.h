@@ -207,6 +207,7 @@ struct kmd_card {
     struct kmd_chip chip;
     struct sp_l2 *l2; /* NULL: the machine is lenient about caches */
     uint64_t vram_used, visible_used, gtt_used;
+    uint64_t on_chip_used[3]; /* pages of GDS, GWS and OA, as bytes */
     struct kmd_ring gfx, compute[4], dma[2];
     pthread_cond_t work; /* wakes the threads of the card's rings */
     uint32_t reset_counter, vram_lost_counter;
