@@ -13,13 +13,9 @@ from dispatches import stream
 from sparkle_drv.lowlevel import pm4, sdma, type3
 
 SEED = 20
-LIMIT_S = 2.0  # of wall clock: a busy host must not make faults of jobs that wait for nothing
-WAITS = (
-    "WAIT_REG_MEM",
-    "POLL_REGMEM",
-    "ATOMIC_MEM",
-    "WAIT_ON_CE_COUNTER",
-)  # what may really take that long
+LIMIT_S = 2.0
+# What may really take that long.
+WAITS = ("WAIT_REG_MEM", "POLL_REGMEM", "ATOMIC_MEM", "WAIT_ON_CE_COUNTER")
 
 
 def compute_stream(rng, gfx, va):
