@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster fuzz-arrays random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips test-foreign gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster fuzz-arrays random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -166,6 +166,9 @@ test-radv: preload ## unmodified RADV on the emulated GPU; the last line is `N o
 
 test-radv-chips: preload ## the same on all eight emulated chips
 	@$(PY) tests/radv/run.py --chips all
+
+test-foreign: preload ## OpenCL, Vulkan and libdrm programs in a Debian 13 of its own (root; FOREIGN="NAME ..."; GGML=CHECKOUT)
+	@$(PYTHON) tests/foreign/run.py $(FOREIGN)
 
 gen: build ## native/gen and the package's tables anew, from registers, packets and *.isa
 	@$(PY) tools/gen.py
