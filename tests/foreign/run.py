@@ -131,7 +131,7 @@ def piglit_results(environment: dict[str, str]) -> dict[str, str]:
     for test in tests:
         inside = "/" + str(test.relative_to(root.ROOT))
         name = inside.removeprefix(f"{PIGLIT}/").removesuffix(".cl")
-        command = (f"{PIGLIT}/bin/cl-program-tester", inside)
+        command = ("env", "-C", PIGLIT, "bin/cl-program-tester", inside)
         status, printed = enter(command, environment, timeout_s=PIGLIT_TEST_S)
         said = re.findall(r'PIGLIT: \{"result": "(\w+)"', printed)
         result = said[0] if said in (["pass"], ["skip"]) else "fail"
@@ -143,7 +143,7 @@ def piglit_clover(chip: str) -> Count:
     results = piglit_results(clover_environment(chip))
     counts = Counter(results.values())
     total = counts["pass"] + counts["fail"]
-    return Count(counts["pass"], total, math.ceil(514 / 519 * total), _piglit_note(results))
+    return Count(counts["pass"], total, total - 5, _piglit_note(results))
 
 
 def piglit_rusticl(chip: str) -> Count:
