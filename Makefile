@@ -13,7 +13,7 @@ SANITIZE := -fsanitize=address,undefined
 RACES := -fsanitize=thread -g -O1 -fno-omit-frame-pointer
 STRICT_TO := --build-temp build/strict --build-lib build/strict/lib
 
-.PHONY: quick help build bench test test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips test-foreign gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster fuzz-arrays random-calls loc test-fresh clean cuda-sweep lowered
+.PHONY: quick help build bench test way test-setup test-long test-quick test-free-threaded lint format check-c perf peers wheel wheels bringup-archive docs asan tsan preload fake-cuda gpu-kit test-radv test-radv-chips test-foreign gen golden-llvm shaders fuzz fuzz-elf fuzz-isa fuzz-pm4 fuzz-faults fuzz-strict fuzz-mesh fuzz-shards fuzz-cluster fuzz-arrays random-calls loc test-fresh clean cuda-sweep lowered
 
 quick: build lint test-quick ## the quick loop: build, lint, types, quick tests
 
@@ -47,10 +47,14 @@ format: build ## ruff's formatting, and what it can fix by itself
 	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
 
 # -O0: warnings that come and go with the optimiser's insight would fail on another compiler version.
-# --coverage, -finstrument-functions: tests/package/test_architecture.py counts in this build which
-# files a launch runs through, and sees which of them come before the kernel.
+# --coverage, -finstrument-functions: tests/package/ways.py counts in this build which files a launch
+# runs through, and sees which of them come before the kernel.
 check-c: build
 	@CFLAGS="$(STRICT)" LDFLAGS=--coverage $(PY) setup.py --quiet build_ext $(STRICT_TO) build_preload $(STRICT_TO)
+
+CALL ?= launch first again
+way: build ## the files that a call passes through (CALL=KIND; kinds: tests/package/test_architecture.py)
+	@PYTHONPATH=tests/kits $(PY) tests/package/ways.py $(CALL)
 
 perf: build ## compare with benchmarks/baseline; exit 3 on a confirmed regression (BENCH_ARGS=...)
 	@mkdir -p benchmarks/baseline

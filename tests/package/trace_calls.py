@@ -1,4 +1,4 @@
-"""Child of test_architecture.py: makes one kind of call COUNT times, and prints the Python files of
+"""Child of ways.py: makes one kind of call COUNT times, and prints the Python files of
 the package that a further call ran through, as JSON. C code built with --coverage counts by itself.
 
     trace_calls.py FOLDER launch|first|again COUNT

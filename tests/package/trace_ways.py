@@ -1,4 +1,4 @@
-"""Child of test_architecture.py: makes calls of one kind, and prints the way of each, as JSON.
+"""Child of ways.py: makes calls of one kind, and prints the way of each, as JSON.
 
     trace_ways.py FOLDER cpu|cuda|amdgpu|amdgpu-again|gemm
 

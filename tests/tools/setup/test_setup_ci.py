@@ -22,7 +22,7 @@ def test_every_make_target_is_declared_and_helped():
     wanted += (
         " fuzz-arrays fuzz-faults fuzz-mesh fuzz-shards random-calls loc test-fresh clean peers"
     )
-    wanted += " cuda-sweep lowered wheels test-setup test-foreign"
+    wanted += " cuda-sweep lowered way wheels test-setup test-foreign"
     wanted += " test-free-threaded test-radv-chips fuzz-isa fuzz-cluster test-long fuzz-strict"
     assert offered == set(wanted.split())
     phony = next(x for x in (ROOT / "Makefile").read_text().splitlines() if x.startswith(".PHONY"))
