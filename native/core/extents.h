@@ -106,7 +106,7 @@ SP_INLINE int sp_extents_check(const struct sp_signature *sig, const void *args,
             continue;
         int rc = sp_extent_need(p, steps, args, &needed);
         if (rc == 0 && needed > covered)
-            rc = -ERANGE;
+            rc = -ERANGE; /* fault: extent */
         /* An empty buffer may have a null address: a kernel with extent 0 never reads it. */
         if (rc == 0 && address == 0 && (needed || !p->nsteps))
             rc = -EFAULT;

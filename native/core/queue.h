@@ -61,7 +61,7 @@ static inline int sp_queue_look(struct sp_queue *q, uint64_t epoch)
     else if (atomic_load_explicit(&q->device->lost, memory_order_relaxed))
         rc = -ENODEV;
     else if (epoch != SP_ANY_EPOCH && atomic_load(&q->device->epoch) != epoch)
-        rc = -ESTALE;
+        rc = -ESTALE; /* fault: epoch */
     if (rc)
         pthread_mutex_unlock(q->lock);
     return rc;

@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import marked
 from where import ROOT
 
 OBJECTS = ROOT / "build/obj"
@@ -20,36 +21,34 @@ OBJECTS = ROOT / "build/obj"
 
 @dataclass(frozen=True)
 class Plant:
-    """`old` stands once in `path`; in the copy `new` stands there."""
+    """In the copy, `new` stands for the statement of `path` that is marked `fault: {mark}`."""
 
     path: str
-    old: str
+    mark: str
     new: str
-    unit: str = ""
-    """The C file that is compiled; "": `path` itself."""
+    unit: str
+    """The C file that is compiled."""
 
     def text(self) -> str:
         """The changed text of the file."""
-        text = (ROOT / self.path).read_text()
-        assert text.count(self.old) == 1, f"{self.path}: {text.count(self.old)} times {self.old!r}"
-        return text.replace(self.old, self.new)
+        return marked.replaced(ROOT / self.path, self.mark, self.new)
 
 
-def package(plant: Plant | None, room: Path) -> Path:
-    """The folder for PYTHONPATH; None: nothing is taken away."""
+def package(plant: Plant, room: Path) -> Path:
+    """The folder for PYTHONPATH."""
     for name in ("sparkle_drv", "shaders", "tools"):
         skipped = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, room / name, copy_function=os.symlink, ignore=skipped)
-    if plant is not None and plant.path.endswith(".py"):
+    if plant.path.endswith(".py"):
         (room / plant.path).unlink()
         (room / plant.path).write_text(plant.text())
-    elif plant is not None:
+    else:
         _compiled(plant, room)
     return room
 
 
 def _compiled(plant: Plant, room: Path) -> None:
-    unit = Path(plant.unit or plant.path)
+    unit = Path(plant.unit)
     name = "_hot" if unit.parts[1] == "hot" else "_native"
     for folder in {unit.parent, Path(plant.path).parent}:  # bare includes are found in their folder
         shutil.copytree(ROOT / folder, room / folder, copy_function=os.symlink)

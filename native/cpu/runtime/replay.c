@@ -21,9 +21,11 @@ static int product(const uint32_t v[3], uint64_t *out)
 static int check_grid(const struct sp_cpu_kernel *k, const struct sp_cmd_dispatch *d)
 {
     uint64_t groups, threads, all;
-    if (product(d->groups, &groups) || product(d->group_size, &threads) || threads == 0 || threads > MAX_GROUP_THREADS ||
+    if (product(d->groups, &groups) || product(d->group_size, &threads) || threads == 0 ||
         __builtin_mul_overflow(groups, threads, &all) || d->shared_nbytes)
         return -EINVAL;
+    if (threads > MAX_GROUP_THREADS)
+        return -EINVAL; /* fault: group size */
     if (k->form == SP_FORM_SPAN && (d->groups[1] != 1 || d->groups[2] != 1 || d->group_size[1] != 1 || d->group_size[2] != 1))
         return -EINVAL;
     return k->form == SP_FORM_ROUTINE && groups != 1 ? -EINVAL : 0;

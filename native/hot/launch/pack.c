@@ -22,7 +22,11 @@ static int refuse(struct hot_record *r, int why, uint32_t index, uint64_t number
 static int check_device(const struct hot_pointer *p, const PyObject *device)
 {
     const PyObject *const its = hot_device_of(p);
-    return its == device ? 0 : its == Py_None ? SP_REFUSED_CLOSED : SP_REFUSED_ELSEWHERE;
+    if (its == device)
+        return 0;
+    if (its != Py_None)
+        return SP_REFUSED_ELSEWHERE; /* fault: elsewhere */
+    return SP_REFUSED_CLOSED; /* fault: closed */
 }
 
 static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObject *device, char *at, char *covered, unsigned *seen)
@@ -36,9 +40,9 @@ static int pack_pointer(const struct sp_arg *arg, PyObject *given, const PyObjec
     if (why)
         return why;
     if (!(p->elements & arg->elements))
-        return SP_REFUSED_ELEMENTS;
+        return SP_REFUSED_ELEMENTS; /* fault: elements */
     if (arg->is_written && p->elements & HOT_READONLY_BIT)
-        return SP_REFUSED_READONLY;
+        return SP_REFUSED_READONLY; /* fault: read-only */
     memcpy(at, &p->address, 8);
     memcpy(covered, &p->nbytes, 8);
     *seen |= (unsigned)p->elements;
@@ -164,7 +168,7 @@ int hot_pack(const PyObject *device, PyObject *kernel, PyObject *const *args, Py
     const struct sp_packing *const p = hot_packing_of(kernel);
     struct sp_cmd_dispatch *const d = (void *)r->bytes;
     if (nargs != p->sig.nargs)
-        return refuse(r, SP_REFUSED_COUNT, 0, 0);
+        return refuse(r, SP_REFUSED_COUNT, 0, 0); /* fault: arguments */
     *d = p->head;
     memset(d + 1, 0, d->nbytes - sizeof *d);
     r->nbytes = d->nbytes;

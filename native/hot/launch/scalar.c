@@ -139,7 +139,7 @@ int hot_pack_scalar(uint32_t code, PyObject *number, char *at)
     const int fits = hot_is_real(code) ? pack_float(code, number, at) : pack_integer(code, number, at);
     if (!fits)
         PyErr_Clear();
-    return fits;
+    return fits; /* fault: range */
 }
 
 int hot_scalars(void)

@@ -102,7 +102,7 @@ class WriteData(Packet, opcode=0x37):
 class WaitRegMem(Packet, opcode=0x3C):
     control = Word(
         function=bits(0, 2, Function),
-        mem_space=bits(4, 5),  # 1 is memory
+        mem_space=bits(4, 5),  # 1 is memory; fault: space
         operation=bits(6, 7),
         engine=bits(8),
     )
@@ -115,8 +115,9 @@ class WaitRegMem(Packet, opcode=0x3C):
 class IndirectBuffer(Packet, opcode=0x3F):
     addr = Addr(align=4)
     control = Word(
-        ndw=bits(0, 19), chain=bits(20), valid=bits(23), vmid=bits(24, 27), policy=bits(28, 29)
-    )
+        ndw=bits(0, 19), chain=bits(20), valid=bits(23),  # fault: valid
+        vmid=bits(24, 27), policy=bits(28, 29),
+    )  # fmt: skip
 
 
 class CopyData(Packet, opcode=0x40):
@@ -124,7 +125,7 @@ class CopyData(Packet, opcode=0x40):
         src_sel=bits(0, 3, CopySel),
         dst_sel=bits(8, 11, CopySel),
         src_policy=bits(13, 14, CachePolicy),
-        count_sel=bits(16),  # 1 copies 64 bits
+        count_sel=bits(16),  # 1 copies 64 bits; fault: count
         wr_confirm=bits(20),
         dst_policy=bits(25, 26, CachePolicy),
         engine=bits(30, 31),
@@ -160,10 +161,10 @@ class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
     ctxid = U32()
 
 
-class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):
+class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):  # fault: opcode
     event = Word(
         type=bits(0, 5, Event),
-        index=bits(8, 11),  # 5 is end of pipe, 6 is CS/PS done
+        index=bits(8, 11),  # 5 is end of pipe, 6 is CS/PS done; fault: event
         glm_wb=bits(12, gfx=(10, 11)),
         glm_inv=bits(13, gfx=(10, 11)),
         glv_inv=bits(14),
@@ -190,7 +191,7 @@ class DmaData(Packet, opcode=0x50):
     control = Word(
         engine=bits(0),
         src_policy=bits(13, 14, CachePolicy),
-        dst_sel=bits(20, 21),  # 0 is an address, 2 is nowhere (a prefetch into L2), 3 is L2
+        dst_sel=bits(20, 21),  # 0 is an address, 2 nowhere (a prefetch into L2), 3 L2; fault: dst
         dst_policy=bits(25, 26, CachePolicy),
         src_sel=bits(29, 30),  # what `src` is: 0 an address, 2 data, 3 an address read by L2
         cp_sync=bits(31),
@@ -230,7 +231,7 @@ class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
     size_hi = Word(0xFFFFFF, value=bits(0, 24))
     base_lo = U32()
     base_hi = Word(value=bits(0, 23))
-    poll = Word(0xA, interval=bits(0, 15), pws_ena=bits(31, gfx=G11UP))
+    poll = Word(0xA, interval=bits(0, 15), pws_ena=bits(31, gfx=G11UP))  # fault: poll
     gcr = GCR
 
 
@@ -334,7 +335,6 @@ class SetQPreemptionMode(Packet, opcode=0xF0):
 
 
 # --- functions for registers by name, and for streams of packets ----------------------------------
-
 
 SETTERS: dict[str, type[Packet]] = {
     "SH": SetShReg, "UCONFIG": SetUconfigReg, "CONTEXT": SetContextReg

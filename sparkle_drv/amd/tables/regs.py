@@ -138,7 +138,7 @@ DISPATCH_INITIATOR = Word(
     VECTOR_L1_INV_VOL=bits(11),
     TUNNEL_ENABLE=bits(13, gfx=G10UP),
     RESTORE=bits(14),
-    CS_W32_EN=bits(15, gfx=G10UP),
+    CS_W32_EN=bits(15, gfx=G10UP),  # fault: w32
     AMP_SHADER_EN=bits(16, gfx=G11UP),
     DISABLE_DISP_PREMPT_EN=bits(17, gfx=G11UP),
 )
@@ -165,7 +165,7 @@ COMPUTE_PIPELINESTAT_ENABLE = _reg(
 )
 COMPUTE_PERFCOUNT_ENABLE = _reg("COMPUTE_PERFCOUNT_ENABLE", 0xB82C)
 # PGM_LO and PGM_HI hold the address >> 8, so the entry point must be a multiple of 256 bytes.
-COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))
+COMPUTE_PGM_LO = _reg("COMPUTE_PGM_LO", 0xB830, Word(DATA=bits(0, 31)))  # fault: pgm
 COMPUTE_PGM_HI = _reg("COMPUTE_PGM_HI", 0xB834, Word(DATA=bits(0, 7)))
 _row("COMPUTE_DISPATCH_PKT_ADDR_LO COMPUTE_DISPATCH_PKT_ADDR_HI", 0xB838)
 _row("COMPUTE_DISPATCH_SCRATCH_BASE_LO", 0xB840, Word(DATA=bits(0, 31)), G10UP)
@@ -198,7 +198,7 @@ COMPUTE_PGM_RSRC2 = _reg(
     0xB84C,
     Word(
         SCRATCH_EN=bits(0),
-        USER_SGPR=bits(1, 5),
+        USER_SGPR=bits(1, 5),  # fault: user
         TRAP_PRESENT=bits(6, gfx=(9, 10, 11)),
         DYNAMIC_VGPR=bits(6, gfx=G12),
         TGID_X_EN=bits(7),
@@ -234,7 +234,7 @@ for _n, _byte in enumerate(
         _CU_MASK,
         # SE4 to SE7 exist from gfx11 on. On gfx10.3 the same addresses belong to COMPUTE_RELAUNCH
         # and COMPUTE_WAVE_RESTORE_0 to 2.
-        GFX if _n < 4 else G12 if _n == 8 else G11UP,
+        GFX if _n < 4 else G12 if _n == 8 else G11UP,  # fault: engines
         alias=f"COMPUTE_DESTINATION_EN_SE{_n}" if _n < 4 else "",
     )
 COMPUTE_TMPRING_SIZE = _reg(
@@ -243,7 +243,11 @@ COMPUTE_TMPRING_SIZE = _reg(
     Word(
         WAVES=bits(0, 11),
         # in units of 1024 B on gfx9 and gfx10.3, of 256 B from gfx11 on
-        WAVESIZE=(bits(12, 24, gfx=(9, 10)), bits(12, 26, gfx=(11,)), bits(12, 29, gfx=G12)),
+        WAVESIZE=(
+            bits(12, 24, gfx=(9, 10)),
+            bits(12, 26, gfx=(11,)),  # fault: wavesize
+            bits(12, 29, gfx=G12),
+        ),
     ),
 )
 _row("COMPUTE_RESTART_X COMPUTE_RESTART_Y COMPUTE_RESTART_Z", 0xB86C)
@@ -269,7 +273,7 @@ COMPUTE_DISPATCH_INTERLEAVE = _reg(
 )
 # Only the kernel driver restores saved waves. On gfx10.3 these registers have the addresses that
 # COMPUTE_STATIC_THREAD_MGMT_SE4 to SE7 have on gfx11.
-_reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})
+_reg("COMPUTE_RELAUNCH", 0xB8C0, user=False, moved={9: 0xB888, 10: 0xB8AC})  # fault: relaunch
 for _n in range(3):
     _reg(f"COMPUTE_WAVE_RESTORE_{_n}", 0xB8B0 + 4 * _n, ALL, (10,), user=False)
 _row(" ".join(f"COMPUTE_USER_DATA_{n}" for n in range(16)), 0xB900)
@@ -278,7 +282,10 @@ COMPUTE_DISPATCH_TUNNEL = _reg("COMPUTE_DISPATCH_TUNNEL", 0xB9F4, ALL, G10UP)
 # --- UCONFIG space --------------------------------------------------------------------------------
 
 CP_COHER_START_DELAY = _reg(
-    "CP_COHER_START_DELAY", 0x301EC, Word(START_DELAY_COUNT=bits(0, 5)), (9, 10)
+    "CP_COHER_START_DELAY",
+    0x301EC,  # fault: delay
+    Word(START_DELAY_COUNT=bits(0, 5)),
+    (9, 10),
 )
 _row("TA_CS_BC_BASE_ADDR TA_CS_BC_BASE_ADDR_HI", 0x30E00)
 

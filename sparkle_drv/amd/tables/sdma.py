@@ -106,7 +106,7 @@ class Nop(Packet, op=0, name="NOP", extra={"count": bits(16, 29)}):
 
 
 # The count field has 30 bits from SDMA 5.2 on.
-_COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))
+_COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))  # fault: bias
 
 
 class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
@@ -142,7 +142,7 @@ class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
     csa = Addr(align=1)
 
 
-class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}):
+class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}):  # fault: fence
     addr = Addr(align=4)
     value = U32()
 
@@ -168,7 +168,9 @@ class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31
 
     addr = Addr(align=4)
     value = U32()
-    count = Word(bytes=(bits(0, 21, gfx=(9, 10), bias=1), bits(0, 29, gfx=(11, 12), bias=1)))
+    count = Word(
+        bytes=(bits(0, 21, gfx=(9, 10), bias=1), bits(0, 29, gfx=(11, 12), bias=1))  # fault: fill
+    )
 
 
 class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):

@@ -15,13 +15,13 @@ HEADER = Word(
     shader_type=bits(1),  # 1 is compute; the bit matters only on a GFX queue
     reset_filter_cam=bits(2, gfx=G11UP),
     opcode=bits(8, 15),
-    count=bits(16, 29),  # number of the packet's dwords, with the header, minus 2
+    count=bits(16, 29),  # number of the packet's dwords, with the header, minus 2; fault: count
     type=bits(30, 31),
 )
 TYPE3 = 3
 # Opcode of NOP, and the value of the header's field `count` with which a NOP is one dword long.
 NOP = 0x10
-COUNT_ONE_DWORD = 0x3FFF
+COUNT_ONE_DWORD = 0x3FFF  # fault: nop
 FLAGS = ("predicate", "shader_type", "reset_filter_cam")
 
 

@@ -14,7 +14,7 @@ class Event(IntEnum):
 
     CACHE_FLUSH_TS = 0x04
     CACHE_FLUSH = 0x06
-    CS_PARTIAL_FLUSH = 0x07
+    CS_PARTIAL_FLUSH = 0x07  # fault: flush
     VS_PARTIAL_FLUSH = 0x0F
     PS_PARTIAL_FLUSH = 0x10
     CACHE_FLUSH_AND_INV_TS = 0x14
@@ -90,7 +90,7 @@ class Seq(IntEnum):
 GCR = Word(
     gli_inv=bits(0, 1),
     gl1_range=bits(2, 3),
-    glm_wb=bits(4, gfx=(10, 11)),
+    glm_wb=bits(4, gfx=(10, 11)),  # fault: glm
     glm_inv=bits(5, gfx=(10, 11)),
     glk_wb=bits(6),
     glk_inv=bits(7),
@@ -99,7 +99,7 @@ GCR = Word(
     gl2_us=bits(10),
     gl2_range=bits(11, 12),
     gl2_discard=bits(13),
-    gl2_inv=bits(14),
+    gl2_inv=bits(14),  # fault: gl2
     gl2_wb=bits(15),
     seq=bits(16, 17, Seq),
     range_is_pa=bits(18),

@@ -79,5 +79,5 @@ def _check_apart(out: Any, *operands: Any) -> None:
 
     The arguments are pointers of a launch, or None. Anything else raises AttributeError.
     """
-    if out is not None and staging.meets(out, operands):  # the launch refuses None
+    if out is not None and staging.meets(out, operands):  # the launch refuses None; fault: overlap
         raise ValueError("out: expected separate memory, got memory that overlaps an operand")
