@@ -6,8 +6,8 @@ that disturbances of the machine affect both. Each result is compared with float
 timed. A ratio is the median of the rounds' ratios, this checkout over REV, with an interval of 95
 %. A ratio above 1 means that this checkout is slower.
 
-    python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py, and launches
-    python benchmarks/against.py main 'gemm f32' '^launch'  # rows whose names match
+    python benchmarks/against.py HEAD~1                     # rows of cpu_peers.py and _against/
+    python benchmarks/against.py main '^ctx' '^shards'      # rows whose names match
     python benchmarks/against.py v1 --check 1.03            # exit 3 if a row is slower for certain
 
 Weights are made by `ops.constant` in a build that has this function, otherwise as read-only arrays.
@@ -28,12 +28,14 @@ import argparse
 import contextlib
 import os
 import re
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from _against import rows
 from _bench.rows import stats
 from _console import output
 from _console.problems import FAILED, OK, REGRESSION, USAGE, UsageError
@@ -44,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILDS = ROOT / "build" / "against"
 BUILD_S = 900.0
 """Limit of a build in seconds. A build takes some 70 s on two cores."""
-BEFORE = "before"
+BEFORE, PEER = "before", "_against.peer"
 
 
 def commit(rev: str) -> str:
@@ -105,8 +107,9 @@ class Build:
         (own / "home").mkdir(parents=True)
         paths = [*before, ROOT / "benchmarks", package]
         env = environment.cleaned(os.environ, threads, own / "home", paths)
+        env["PYTHONDONTWRITEBYTECODE"] = ""  # else one build would compile at each import
         _check_package(package, env, own)
-        self._process = PeerProcess(OURS, threads, cpus, env, own)
+        self._process = PeerProcess(PEER, threads, cpus, env, own)
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """Sends a request, as PeerProcess.ask does."""
@@ -132,11 +135,11 @@ def _check_package(package: Path, env: dict[str, str], cwd: Path) -> None:
         )
 
 
-def chosen(patterns: Sequence[str]) -> list[cases.Case | cases.Launch]:
+def chosen(patterns: Sequence[str]) -> list[cases.Case | rows.Row]:
     """Returns the rows whose names match one of the patterns, or all rows if there is no pattern.
     Raises UsageError for a malformed pattern, or if no row matches.
     """
-    every: list[cases.Case | cases.Launch] = [*cases.all_cases().values(), *cases.LAUNCHES.values()]
+    every: list[cases.Case | rows.Row] = [*cases.all_cases().values(), *rows.ROWS.values()]
     try:
         wanted = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
@@ -223,7 +226,7 @@ def run(args: argparse.Namespace) -> int:
     wanted, package = chosen(args.names), built(commit(args.rev))
     fewest = max(2, min(measure.FEWEST, args.rounds))
     settings = measure.Settings(args.seconds, fewest, max(fewest, args.rounds))
-    lost, slower = 0, []
+    lost, slower, every = 0, [], []
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparkle-against-"))
         builds = []
@@ -237,7 +240,10 @@ def run(args: argparse.Namespace) -> int:
             print(*told(row), sep="\n", flush=True)
             ratios = [found for found in row["ways"].values() if "ratio" in found]
             lost += not ratios
+            every += [found["ratio"] for found in ratios]
             slower += [case.name for r in ratios if args.check and r["low"] > args.check]
+    if every:
+        print(f"# geometric mean of {len(every)} ratios: {statistics.geometric_mean(every):.3f}")
     for slow in dict.fromkeys(slower):
         print(f"# slower: {slow}")
     return REGRESSION if slower else FAILED if lost else OK

@@ -7,7 +7,7 @@ folder also has the run itself: cases, verification, timing in turns, ratios and
 cpu_peers.py starts the run. against.py and tile_model.py use the cases and the statistics.
 
     sparkle.py, numpy.py, torch.py, onnxruntime.py, openvino.py, ncnn.py, numexpr.py    the peers
-    launches.py, streams.py              more rows: launches that do nothing; copies of memory
+    streams.py                           more rows: copies of memory
     cases.py, reference.py               shapes and expressions; operands and the float64 reference
     run.py, peer_process.py, child.py    the run over all processes; one process from both sides
     environment.py                       removes variables that steer numeric libraries

@@ -4,11 +4,12 @@ that the peer cannot compute.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import Case
+from .cases import Case, all_cases
 
 Operands = Mapping[str, Any]
 """numpy arrays by name, C-contiguous: a, b of a gemm; x, w of a convolution; x, y, z of a map."""
@@ -25,7 +26,8 @@ class Way:
     A way that has no counterpart in the reference, such as a copy, checks its own values: its
     `result()` raises ValueError if they are wrong, and returns None. The first `early` calls of a
     way may run other code than later calls. The first call after them is therefore the one that is
-    verified. `poison()` overwrites the results of earlier calls.
+    verified. `poison()` overwrites the results of earlier calls. `clock` returns the time in
+    seconds.
     """
 
     statement: str
@@ -33,6 +35,7 @@ class Way:
     result: Callable[[], Any | None]
     early: int = 0
     poison: Callable[[], object] = lambda: None
+    clock: Callable[[], float] = time.perf_counter
 
 
 Named = tuple[str, Callable[[], Way]]
@@ -48,6 +51,10 @@ class Peer:
         ImportError if it is not installed.
         """
         raise NotImplementedError
+
+    def find(self, name: str) -> Any:
+        """Returns the case of this name. Raises KeyError if there is none."""
+        return all_cases()[name]
 
     def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
         """Returns the ways in which the peer computes a case. The result is empty if the peer

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 CUBES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # (m, n, k) of products with at least one small extent, as in classifiers and attention heads.
@@ -194,29 +193,6 @@ def all_cases() -> Mapping[str, Case]:
     if len(named) != len(found):
         raise AssertionError("expected a name of its own for each case, got two of one name")
     return MappingProxyType(named)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A row that only benchmarks/against.py times: the cost of a call whose kernel does almost
-    nothing. Other libraries have no such call.
-    """
-
-    name: str
-
-
-LAUNCHES = {
-    name: Launch(name)
-    for name in (
-        "launch one", "launch prepared", "launch list of 1", "launch list of 8",
-        "launch ctx.gemm", "launch reduce",
-    )
-}  # fmt: skip
-
-
-def find(name: str) -> Any:
-    """Returns the Case or Launch of this name. Raises KeyError if there is none."""
-    return LAUNCHES[name] if name in LAUNCHES else all_cases()[name]
 
 
 def select(pattern: str) -> list[Case]:

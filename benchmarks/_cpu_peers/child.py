@@ -1,7 +1,8 @@
 """The process of one peer with one number of threads. It serves requests for a whole run.
 
 `-m _cpu_peers.child NAME THREADS` reads one request, a JSON object, per line and answers with one
-JSON object. It sleeps between requests: only the peer whose turn it is uses the cores.
+JSON object. It sleeps between requests: only the peer whose turn it is uses the cores. NAME is a
+module of this package, or of another one if it has a dot.
 
     {"do": "prepare", "case": NAME, "folder": F}    reads the operands from F/x.npy, ...; computes
                                                     the case once in each way of the peer (`Way` of
@@ -23,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from .base import Peer, Way
-from .cases import find
 
 
 def told(error: BaseException) -> str:
@@ -53,7 +53,7 @@ class Worker:
         # array that owns its data, so copy() makes one.
         operands = {path.stem: numpy.load(path).copy() for path in sorted(where.glob("?.npy"))}
         found: dict[str, Any] = {}
-        for at, (name, make) in enumerate(self.peer.ways(find(case), operands)):
+        for at, (name, make) in enumerate(self.peer.ways(self.peer.find(case), operands)):
             try:
                 way = make()
                 for _ in range(way.early):
@@ -71,7 +71,9 @@ class Worker:
             except Exception as error:
                 found[name] = {"error": told(error)}
                 continue
-            self.timers[name] = timeit.Timer(way.statement, globals=dict(way.names))
+            self.timers[name] = timeit.Timer(
+                way.statement, timer=way.clock, globals=dict(way.names)
+            )
         return found
 
     @staticmethod
@@ -92,7 +94,7 @@ class Worker:
 def serve(name: str, threads: int, ask: Callable[[], str], say: Callable[[str], None]) -> None:
     """Answers requests until `ask` returns an empty line."""
     try:
-        peer = import_module(f".{name}", __package__).PEER()
+        peer = import_module(name if "." in name else f".{name}", __package__).PEER()
         say(json.dumps({"version": peer.start(threads)}))
     except (ImportError, OSError) as error:  # not installed, or one of its libraries does not load
         say(json.dumps({"absent": told(error)}))

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import NAMES
+
 HERE = Path(__file__).resolve().parent
 ANSWER_S = 30.0
 """Limit of one request, in seconds."""
@@ -32,7 +34,7 @@ def interpreter(name: str) -> str:
     otherwise the one that runs this script.
     """
     made = HERE.parents[1] / "build" / "peers" / "bin" / "python"
-    return str(made) if name != "sparkle" and made.exists() else sys.executable
+    return str(made) if name in NAMES[1:] and made.exists() else sys.executable
 
 
 @contextlib.contextmanager

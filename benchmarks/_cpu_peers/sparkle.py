@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from . import launches, streams
+from . import streams
 from .base import Named, Operands, Peer, Way
-from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Launch, Map
+from .cases import EXPRESSIONS, SCALAR, Case, Conv, Gemm, Map
 
 EARLY = 2
 """Calls that run other code: the first packs constants. In versions without constants, the
@@ -36,9 +36,7 @@ class Sparkle(Peer):
         self.dev = sparkle_drv.open("cpu")  # SPARKLE_THREADS sets the number of threads
         return f"{sparkle_drv.__version__} ({self.dev.info.isa})"
 
-    def ways(self, case: Case | Launch, operands: Operands) -> Iterable[Named]:
-        if isinstance(case, Launch):
-            return launches.ways(case, self.dev)
+    def ways(self, case: Case, operands: Operands) -> Iterable[Named]:
         of = case.of
         if isinstance(of, Gemm):
             return self._gemm(of, operands)

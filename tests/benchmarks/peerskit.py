@@ -5,6 +5,7 @@ from __future__ import annotations
 import against
 import cpu_peers
 import tile_model
+from _against import rows
 from _cpu_peers import (
     NAMES,
     base,
@@ -24,7 +25,7 @@ from where import ROOT
 __all__ = [
     "ALL", "NAMES", "ROOF", "ROOT", "SMALL", "against", "base", "cases", "child", "cpu_peers",
     "environment", "figures", "goals", "measure", "peer_process", "reference", "report",
-    "roofs", "tile_model",
+    "roofs", "rows", "tile_model",
 ]  # fmt: skip
 
 ALL = cases.all_cases()
