@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from _cpu_peers.base import Way
 
+from .makers import Makers, by_both, by_wall
+
 SMALL, LARGE = 16, 256
 """Number of rows of a matrix, which is also its number of columns."""
 SETTLED = 100
@@ -139,20 +141,22 @@ def _expression(name: str, dev: Any) -> Way:
     return verified(name, "got[0] = (2 * x + y).numpy()", names, want)
 
 
-def _ways() -> Iterator[tuple[str, Callable[[Any], Way]]]:
+def _rows() -> Iterator[tuple[str, Makers]]:
     for what, operation in OPERATIONS.items():
-        for name, make in (
-            (f"ops.{what}", _on_device),
-            (f"ctx.{what}", _by_context),
-            (f"ctx.{what} arrays", _by_context),
-            (f"shards {what}", _shared),
+        for name, make, makers in (
+            (f"ops.{what}", _on_device, by_wall),
+            (f"ctx.{what}", _by_context, by_wall),
+            (f"ctx.{what} arrays", _by_context, by_both),
+            (f"shards {what}", _shared, by_both),
         ):
-            yield name, partial(make, name, operation, SMALL)
-    yield "ctx expression arrays", partial(_expression, "ctx expression arrays")
-    for name, make in (("ctx.{} large", _by_context), ("shards {} large", _shared)):
-        for what in ("gemm", "map"):
-            named = name.format(what)
-            yield named, partial(make, named, OPERATIONS[what], LARGE)
+            yield name, makers(partial(make, name, operation, SMALL))
+    name = "ctx expression arrays"
+    yield name, by_both(partial(_expression, name))
+    for what in ("gemm", "map"):
+        name = f"ctx.{what} large"
+        yield name, by_wall(partial(_by_context, name, OPERATIONS[what], LARGE))
+        name = f"shards {what} large"
+        yield name, by_both(partial(_shared, name, OPERATIONS[what], LARGE))
 
 
-WAYS: Mapping[str, Callable[[Any], Way]] = dict(_ways())
+ROWS: Mapping[str, Makers] = dict(_rows())

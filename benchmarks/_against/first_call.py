@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from _cpu_peers.base import Way
+
+from .makers import Makers
 
 LIMIT_S = 25.0
 """Limit of one process, in seconds."""
@@ -21,11 +23,11 @@ PROGRAM = """
 import time
 import numpy as np
 a = np.ones((96, 96), np.float32)
-begin = time.perf_counter()
+begin = time.{clock}()
 import sparkle_drv as sp
 ctx = sp.init(devices=["cpu"], profile={profile})
 c = ctx.gemm(a, a)
-print(time.perf_counter() - begin)
+print(time.{clock}() - begin)
 if (c != 96).any():
     raise ValueError("expected a product of 96 everywhere, got " + str(c))
 """
@@ -50,12 +52,15 @@ class Clock:
         return self.total_s
 
 
-def _way(program: str, dev: Any) -> Way:
-    clock = Clock(program)
+def _way(profile: bool, clock_name: str, dev: Any) -> Way:
+    clock = Clock(PROGRAM.format(profile=profile, clock=clock_name))
     return Way("run()", {"run": clock.run}, lambda: None, early=1, clock=clock.seconds)
 
 
-WAYS: Mapping[str, Callable[[Any], Way]] = {
-    "first gemm": partial(_way, PROGRAM.format(profile=False)),
-    "first gemm, profile": partial(_way, PROGRAM.format(profile=True)),
+ROWS: Mapping[str, Makers] = {
+    name: {
+        "checked": partial(_way, profile, "perf_counter"),
+        "cpu": partial(_way, profile, "process_time"),
+    }
+    for name, profile in (("first gemm", False), ("first gemm, profile", True))
 }

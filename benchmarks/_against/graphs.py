@@ -4,7 +4,7 @@ a graph, plans it and runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from _cpu_peers.base import Way
 
 from .calls import SMALL, arrays, context, operands, verified
+from .makers import Makers, by_both
 
 
 def _record(ctx: Any, of: dict[str, Any]) -> tuple[Any, Any]:
@@ -46,6 +47,6 @@ def _way(name: str, dev: Any) -> Way:
     return verified(name, statement, {"graph": graph, "node": node}, _want(of))
 
 
-WAYS: Mapping[str, Callable[[Any], Way]] = {
-    name: partial(_way, name) for name in ("graph kept", "graph kept arrays", "graph new")
+ROWS: Mapping[str, Makers] = {
+    name: by_both(partial(_way, name)) for name in ("graph kept", "graph kept arrays", "graph new")
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from _cpu_peers.base import Way
+
+from .makers import Makers, by_wall
 
 EACH = 64
 """Number of elements that the kernel writes: so few that writing takes no time."""
@@ -39,7 +41,7 @@ def _way(name: str, dev: Any) -> Way:
     return Way(statement, names, result, poison=poison)
 
 
-WAYS: Mapping[str, Callable[[Any], Way]] = {
-    name: partial(_way, name)
+ROWS: Mapping[str, Makers] = {
+    name: by_wall(partial(_way, name))
     for name in ("launch one", "launch prepared", "launch list of 1", "launch list of 8")
 }

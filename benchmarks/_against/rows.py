@@ -4,43 +4,37 @@ process that times it.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from _cpu_peers.base import Named, Way
+from _cpu_peers.base import Named
 
 from . import calls, first_call, graphs, launches
-
-WORKERS = ("graph", "shards")
-"""Beginnings of the names of rows whose calls wait for threads. So do calls with ContextArrays."""
+from .makers import Makers
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row that only benchmarks/against.py times. `make` takes the cpu device and returns the way
-    to compute the row (`Way` of base.py).
+    """A row that only benchmarks/against.py times. `makers` has a function for each way to compute
+    the row (`Way` of base.py), by the way's name. The function takes the cpu device.
     """
 
     name: str
-    make: Callable[[Any], Way]
+    makers: Makers
 
     def ways(self, dev: Any) -> Iterator[Named]:
-        """Yields the way by the host's clock. Calls that wait for threads are also timed by the CPU
-        time of the whole process, which other processes on the machine hardly change.
-        """
-        yield "checked", partial(self.make, dev)
-        if self.name.startswith(WORKERS) or self.name.endswith("arrays"):
-            yield "cpu", lambda: replace(self.make(dev), clock=time.process_time)
+        """Yields the ways to compute the row."""
+        for way, make in self.makers.items():
+            yield way, partial(make, dev)
 
 
 ROWS: Mapping[str, Row] = MappingProxyType(
     {
-        name: Row(name, make)
+        name: Row(name, makers)
         for part in (launches, calls, graphs, first_call)
-        for name, make in part.WAYS.items()
+        for name, makers in part.ROWS.items()
     }
 )
