@@ -63,9 +63,11 @@ def test_wrong_usage_is_one_line(capsys):
     assert [line.split(":")[0] for line in said] == ["against.py"] * 2
 
 
-def test_every_row_of_ours_is_right(tmp_path):
-    """In a process of its own, with one core: both devices of a shared call are that core."""
-    build = against.Build("sparkle", ROOT, 1, sorted(os.sched_getaffinity(0))[-1:], tmp_path)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_row_of_ours_is_right(threads, tmp_path):
+    """In a process of its own. With one core, both devices of a shared call are that core."""
+    cores = sorted(os.sched_getaffinity(0))[-threads:]
+    build = against.Build("sparkle", ROOT, len(cores), cores, tmp_path)
     try:
         for name in rows.ROWS:
             said = build.ask("prepare", case=name, folder=str(tmp_path))
