@@ -32,6 +32,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,8 @@ def compared(
     if isinstance(of, cases.Case):
         given = reference.operands(of, settings.seed)
         want = reference.expected(of, given)
+    else:
+        settings = replace(settings, case_s=settings.case_s * of.share)
     reference.write(given, folder)
     ways = measure.case(of, builds, settings, folder, want)
     for file in folder.glob("?.npy"):
