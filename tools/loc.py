@@ -1,9 +1,9 @@
 """Counts the lines of code of each layer and lists the files that are too long (`make loc`).
 
 A room is a folder of sources. --tokens REV counts the tokens of the rooms whose code a launch
-executes, now and at commit REV. --rooms prints all rooms. It exits 1 when a room has too many
-files, has no sentence that describes it, or breaks the order of imports. Exit code 2: an argument
-names no checkout, commit or folder.
+executes, now and at commit REV. --names prints names that say little. --rooms prints all rooms. It
+exits 1 when a room has too many files, has no sentence that describes it, or breaks the order of
+imports. Exit code 2: an argument names no checkout, commit or folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from _console import output
-from _loc import layers, tokens, tree
+from _loc import layers, names, tokens, tree
 from _loc.rooms import MOST, Room, circles, read, room_of, units
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +87,9 @@ def main() -> int:
     parser.add_argument(
         "--tokens", metavar="REV", help="native/hot, native/core, core and ops, against a commit"
     )
+    parser.add_argument(
+        "--names", nargs="?", const=names.PACKAGE, metavar="FOLDER", help="names that say little"
+    )
     args = parser.parse_args()
     if not tree.sources(args.root):
         parser.error(f"--root: expected a checkout of sparkle_drv, got {args.root}")
@@ -95,6 +98,9 @@ def main() -> int:
             print(tokens.report(tokens.compared(args.root, args.tokens)))
         except tokens.NoSuchRevision as error:
             parser.error(f"--tokens: expected a commit of this repository, got {error}")
+        return 0
+    if args.names is not None:
+        print(names.report(names.read(args.root, args.names)))
         return 0
     if args.rooms is None:
         print(report(count(args.root)))
