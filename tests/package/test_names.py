@@ -21,6 +21,9 @@ def counted(text: str) -> names.Names:
     return made
 
 
+INNER = (
+    "def f():\n    made = 1\n    def g():\n        x = 1\n        x += 1\n        return made + x\n"
+)
 LONG = "def f(x):\n    {0} = x\n    if x:\n        x += 1\n    x += 1\n    return {0}\n"
 
 
@@ -32,8 +35,7 @@ LONG = "def f(x):\n    {0} = x\n    if x:\n        x += 1\n    x += 1\n    retur
         ("def f():\n    found = 1\n    return found\n", []),  # three lines at most
         ("def f(given):\n    a = 1\n    b = 2\n    c = 3\n    return given\n", ["given"]),
         ("def f(given):\n    return given\n", []),
-        ("def f():\n    made = 1\n    def g():\n        x = 1\n        x += 1\n        return made + x\n",
-         ["made"]),
+        (INNER, ["made"]),
     ],
 )  # fmt: skip
 def test_fillers_that_live_long_count(text, fillers):
