@@ -5,8 +5,8 @@ A first guess comes from the limits of bound.py. simulation.py then simulates th
 that end early get units of those that end late. The number of units to move is computed from the
 seconds that one more unit takes on each device. A device that is left with no unit takes no part.
 
-Devices may wait for one another, for a resource or for the host's port. Fewer devices may then end
-sooner, so sets without one of the devices are tried, too.
+Devices that share a resource wait for one another. Fewer devices may then end sooner, so sets
+without one of the devices are tried, too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-
-from sparkle_drv.mesh.links.network import Port
 
 from .bound import allot, least_s
 from .equal_ends import evened, waits, whole
@@ -46,10 +44,6 @@ class Balance:
     units: Sequence[int]
     pieces: Sequence[list[int]]
     ends: Sequence[float]
-    order: Sequence[int] = ()
-    """Devices that get the operands that all shards read whole one after another; () if all get
-    them at once.
-    """
 
     @property
     def end_s(self) -> float:
@@ -64,57 +58,45 @@ class Balance:
         for number, at in enumerate(members):
             units[at], pieces[at] = self.units[number], self.pieces[number]
             ends_s[at] = self.ends[number]
-        return Balance(units, pieces, ends_s, [members[at] for at in self.order])
+        return Balance(units, pieces, ends_s)
 
 
-def played(
-    cutters: Sequence[Cutter], units: Sequence[int], host: Port, queued: bool = False
-) -> Balance:
-    """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends. With
-    `queued`, the devices take turns to receive the operands that every shard reads whole.
-    """
-    paces = [cutter.pace for cutter in cutters]
+def played(cutters: Sequence[Cutter], units: Sequence[int]) -> Balance:
+    """Cuts parts of these sizes into pieces. Returns the parts with their predicted ends."""
     pieces = [cutter.cut(its) if its else [] for cutter, its in zip(cutters, units, strict=True)]
-    order = [at for at, pace in enumerate(paces) if units[at] and pace.sent] if queued else []
-    order.sort(key=lambda at: paces[at].sent * paces[at].each)
-    return Balance(units, pieces, ends(paces, pieces, host, order), tuple(order))
+    return Balance(units, pieces, ends([cutter.pace for cutter in cutters], pieces))
 
 
-def best(paces: Sequence[Pace], count: int, host: Port, low: float) -> Balance:
+def best(paces: Sequence[Pace], count: int, low: float) -> Balance:
     """Returns the parts of all devices with which the call is predicted to end first. Some parts
     may be empty. `low` is a lower bound of the seconds of the call.
     """
     every = range(len(paces))
     near = [at for at in every if waits(paces[at], paces)]
-    alone = _alone(paces, near, count, host)
-    if not contended([paces[at] for at in alone], host):
-        found = balanced(paces, count, host, low, alone)
+    alone = _alone(paces, near, count)
+    if not contended([paces[at] for at in alone]):
+        found = balanced(paces, count, low, alone)
         if not near or found.end_s <= NEAR * low:
             return found
     # To compare sets of devices quickly, the simulations use longer pieces than the call will
     # have. The best set is then planned with the call's own pieces.
     long = COARSE * low
-    found = balanced(paces, count, host, low, alone, long=long)
-    if near and found.end_s > NEAR * low:
-        both = balanced(paces, count, host, low, every, long=long)
-        found = _sooner(found, _fewer(paces, count, host, low, both))
-    queued = False
+    found = balanced(paces, count, low, alone, long=long)
+    if found.end_s > NEAR * low:
+        both = balanced(paces, count, low, every, long=long)
+        found = _sooner(found, _fewer(paces, count, low, both))
     busy = [pace for pace, units in zip(paces, found.units, strict=True) if units]
-    if found.end_s > NEAR * low and contended(busy, host):
-        found = _fewer(paces, count, host, low, found)
-        in_turn = balanced(paces, count, host, low, every, queued=True, long=long)
-        in_turn = _fewer(paces, count, host, low, in_turn, queued=True)
-        queued = in_turn.end_s < found.end_s
-        found = _sooner(found, in_turn)
+    if found.end_s > NEAR * low and contended(busy):
+        found = _fewer(paces, count, low, found)
     members = [at for at, units in enumerate(found.units) if units]
-    return balanced(paces, count, host, low, members, queued=queued, begin=found.units)
+    return balanced(paces, count, low, members, begin=found.units)
 
 
 def _sooner(one: Balance, other: Balance) -> Balance:
     return other if other.end_s < one.end_s else one
 
 
-def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -> Sequence[int]:
+def _alone(paces: Sequence[Pace], near: Sequence[int], count: int) -> Sequence[int]:
     """Returns a set of devices in which none waits for another: the set with the least lower bound
     of the seconds of the call. If there is no such set, returns all devices.
     """
@@ -129,15 +111,13 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int, host: Port) -
         if len(names) > len(set(names)):
             continue
         tried = sorted({*apart, *chosen})
-        seconds = least_s([paces[at] for at in tried], count, host)
+        seconds = least_s([paces[at] for at in tried], count)
         if seconds < least:
             least, found = seconds, tried
     return found
 
 
-def _fewer(
-    paces: Sequence[Pace], count: int, host: Port, low: float, found: Balance, queued: bool = False
-) -> Balance:
+def _fewer(paces: Sequence[Pace], count: int, low: float, found: Balance) -> Balance:
     """Tries the devices of `found` without the one that has the fewest units. Returns their parts
     if they end sooner, else `found`.
     """
@@ -147,17 +127,15 @@ def _fewer(
     if found.end_s <= NEAR * low or sum([paces[at].most for at in rest]) < count or not rest:
         return found
     rest.sort()
-    return _sooner(found, balanced(paces, count, host, low, rest, 0, queued, COARSE * low))
+    return _sooner(found, balanced(paces, count, low, rest, 0, COARSE * low))
 
 
 def balanced(
     paces: Sequence[Pace],
     count: int,
-    host: Port,
     low: float,
     members: Sequence[int],
     least: int = 0,
-    queued: bool = False,
     long: float = 0.0,
     begin: Sequence[int] = (),
 ) -> Balance:
@@ -165,26 +143,25 @@ def balanced(
     `least` units.
 
     `low` is a lower bound of the seconds of this call. Parts are cut into the pieces that suit a
-    call of `long` seconds, or of `low` seconds if `long` is 0. With `queued`, the devices take
-    turns to receive the operands that every shard reads whole. `begin` may have a first guess of
-    the units of each device.
+    call of `long` seconds, or of `low` seconds if `long` is 0. `begin` may have a first
+    guess of the units of each device.
     """
     its = [paces[at] for at in members]
     if begin:
         units = [begin[at] for at in members]
     else:
-        guess = allot(its, count, host, low)
+        guess = allot(its, count, low)
         total = sum(guess) or 1.0
         units = whole([u * count / total for u in guess], its, count, least)
     cutters = [Cutter(pace, long or low) for pace in its]
-    found = played(cutters, units, host, queued)
-    now, crowded = found, contended(its, host)
+    found = played(cutters, units)
+    now, crowded = found, contended(its)
     for _ in range(FEWER if crowded and long else ROUNDS):
         busy = [end for end, u in zip(now.ends, now.units, strict=True) if u]
         if max(busy) - min(busy) <= EVEN * max(busy) or found.end_s <= (1 + EVEN) * low:
             break
         units = whole(evened(its, now.units, now.ends, count), its, count, least)
-        now = played(cutters, units, host, queued)
+        now = played(cutters, units)
         if now.end_s >= found.end_s and not crowded:
             break
         found = _sooner(found, now)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.decide.choose import Impossible
 
 from .arguments import check, fits, memory
@@ -16,7 +15,7 @@ from .bound import least_s
 from .pieces import LOSS, Cutter, largest
 from .shares import Piece, Shares
 from .simulation import contended, ends
-from .site import FREE, Pace, Site
+from .site import Pace, Site
 from .tail import dealt
 
 TAIL = 1 / 4
@@ -28,7 +27,6 @@ twice where it costs more than LOSS, then dropped."""
 def plan_shares(
     sites: Sequence[Site],
     count: int,
-    host: Port = FREE,
     *,
     each: bool = False,
     given: Mapping[str, float] | None = None,
@@ -42,22 +40,20 @@ def plan_shares(
     arguments, Impossible if the memory cannot hold the work.
     """
     check(sites, count, each, given, tail)
-    paces = [Pace(site, host) for site in sites]
+    paces = [Pace(site) for site in sites]
     fits(paces, count, each)
-    bound = least_s(paces, count, host)
+    bound = least_s(paces, count)
     if given is not None:
-        found, tail = proportioned(paces, count, host, given), 0.0
+        found, tail = proportioned(paces, count, given), 0.0
     elif each:
-        found = balanced(paces, count, host, bound, range(len(paces)), 1)
+        found = balanced(paces, count, bound, range(len(paces)), 1)
     else:
         able = [at for at, pace in enumerate(paces) if pace.most >= 1]
-        found = best([paces[at] for at in able], count, host, bound).spread(able, len(paces))
-    return shares(paces, count, host, found, bound, tail, given)
+        found = best([paces[at] for at in able], count, bound).spread(able, len(paces))
+    return shares(paces, count, found, bound, tail, given)
 
 
-def proportioned(
-    paces: Sequence[Pace], count: int, host: Port, given: Mapping[str, float]
-) -> Balance:
+def proportioned(paces: Sequence[Pace], count: int, given: Mapping[str, float]) -> Balance:
     """Returns parts in these proportions. Raises Impossible if a part does not fit its device's
     memory.
     """
@@ -72,13 +68,12 @@ def proportioned(
                 f"got {units[-1]} units for {memory(pace)}"
             )
     seconds = max(pace.each * its for pace, its in zip(paces, units, strict=True))
-    return played([Cutter(pace, seconds) for pace in paces], units, host)
+    return played([Cutter(pace, seconds) for pace in paces], units)
 
 
 def shares(
     paces: Sequence[Pace],
     count: int,
-    host: Port,
     found: Balance,
     bound: float,
     tail: float,
@@ -97,11 +92,11 @@ def shares(
         left, took, ends_s = dealt(paces, kept, count - sum(map(sum, kept)), least, most)
         if not took:
             continue
-        if contended(its, host):
+        if contended(its):
             whole = [list(pieces) for pieces in kept]
             for units, at in zip(left, took, strict=True):
                 whole[at].append(units)
-            ends_s = max(ends(paces, whole, host, found.order, [len(its) for its in kept]))
+            ends_s = max(ends(paces, whole, [len(its) for its in kept]))
         if ends_s <= (1 + LOSS) * found.end_s:
             parts, rest, by, end_s = kept, left, took, ends_s
             break
@@ -111,8 +106,7 @@ def shares(
             made[pace.site.uri] = placed(pieces, begin)
             begin += sum(pieces)
     return Shares(
-        count, made, placed(rest, begin), tuple(paces[at].site.uri for at in by),
-        tuple(paces[at].site.uri for at in found.order), end_s, bound,
+        count, made, placed(rest, begin), tuple(paces[at].site.uri for at in by), end_s, bound,
         {p.site.uri: why_not(p, paces, made, end_s, given) for p in paces
          if p.site.uri not in made},
     )  # fmt: skip

@@ -35,10 +35,6 @@ class Shares:
     """Shrinking chunks for any free device, by the rule of tail.py."""
     takers: tuple[str, ...]
     """For each chunk of the tail, the URI of the device that is predicted to take it."""
-    order: tuple[str, ...]
-    """Devices that get the operands that all shards read whole one after another; () if all get
-    them at once.
-    """
     predicted_s: float
     """Seconds until the last result is on the host."""
     bound_s: float
@@ -82,8 +78,6 @@ class Shares:
                 f"  tail: {units} units ({units / self.count:.1%}) in {len(self.tail)} chunks of "
                 f"{self.tail[0].units} to {self.tail[-1].units} units, for whoever is free"
             )
-        if self.order:
-            lines.append(f"  operands leave the host in turn: {', '.join(self.order)}")
         lines += [f"  {uri} is left out: {why}" for uri, why in self.left_out.items()]
         return "\n".join(lines)
 

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 
-FREE = Port()
-"""The port of a host whose memory limits no transfer."""
 NO_TIME = Line(0.0, 0.0)
 """Times of the link between the host and a device that shares its memory."""
 
@@ -71,20 +68,18 @@ class Pace:
         "ready", "sent", "sent_each", "site", "start", "taken_each", "unit",
     )  # fmt: skip
 
-    def __init__(self, site: Site, host: Port = FREE) -> None:
+    def __init__(self, site: Site) -> None:
         self.site, self.most, self.ready = site, site.most, site.ready_s
         self.launch, self.computes = site.compute.a / site.weight, site.compute.b / site.weight
         away, back = site.bring != NO_TIME, site.fetch != NO_TIME
         self.sent = site.fixed_nbytes if away else 0
         self.sent_each = site.in_nbytes if away else 0.0
         self.taken_each = site.out_nbytes if back else 0.0
-        bring = max(site.bring.b, 1 / host.send, 1 / host.both)
-        fetch = max(site.fetch.b, 1 / host.receive, 1 / host.both)
-        self.start = site.bring.a + bring * self.sent if self.sent else 0.0
+        self.start = site.bring.a + site.bring.b * self.sent if self.sent else 0.0
         self.bring = site.bring.a if self.sent_each else 0.0
-        self.brings = bring * self.sent_each
+        self.brings = site.bring.b * self.sent_each
         self.fetch = site.fetch.a if self.taken_each else 0.0
-        self.fetches = fetch * self.taken_each
+        self.fetches = site.fetch.b * self.taken_each
         self.fixed = self.bring + self.launch + self.fetch
         self.unit = self.brings + self.computes + self.fetches
         self.each = max(self.brings, self.computes, self.fetches)
@@ -109,8 +104,8 @@ class Pace:
         return ways_s + self.launch + self.computes * units
 
     def end_s(self, pieces: Sequence[int]) -> float:
-        """Returns the seconds until the last of these pieces is on the host, if no other device
-        uses the host's port.
+        """Returns the seconds until the last of these pieces is on the host, if the device
+        waits for no other one.
         """
         if not self.far:
             return self.ready + self.launch * len(pieces) + self.computes * sum(pieces)

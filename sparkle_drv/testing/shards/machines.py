@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.site import NO_TIME, Site
 
 MOST_RATIO = 50.0
@@ -24,11 +23,10 @@ LEAST_S, MOST_S = 2e-3, 0.5
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices, the units of work to split, and the port of the host's memory."""
+    """Devices, and the units of work to split."""
 
     sites: tuple[Site, ...]
     count: int
-    host: Port
 
 
 def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
@@ -65,9 +63,7 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
         )  # fmt: skip
         sites.append(site)
     chance.shuffle(sites)
-    kind, rate = chance.randrange(4), log(5e9, 40e9)
-    host = (Port(), Port(), Port(send=rate, receive=rate), Port(both=rate))[kind]
-    return Machine(tuple(sites), count, host)
+    return Machine(tuple(sites), count)
 
 
 def wrong(sites: Sequence[Site], seed: int, error: float = 0.2) -> tuple[Site, ...]:

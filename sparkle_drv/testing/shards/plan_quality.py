@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.run.sharding import Sharding
 from sparkle_drv.sched.run.shards import Pieces
 from sparkle_drv.sched.shard.plan import plan_shares
@@ -36,14 +35,14 @@ def judged(seed: int) -> tuple[float, float]:
     run (player.py), divided by the predicted seconds.
     """
     m = drawn(seed)
-    plan = plan_shares(m.sites, m.count, m.host)
-    return plan.gap, played_s(plan, m.sites, m.sites, m.host) / plan.predicted_s
+    plan = plan_shares(m.sites, m.count)
+    return plan.gap, played_s(plan, m.sites, m.sites) / plan.predicted_s
 
 
 def planner(seed: int, devices: int) -> Callable[[], object]:
     """Returns a function that plans for a drawn machine of `devices` devices."""
     m = drawn(seed, devices, devices)
-    return lambda: plan_shares(m.sites, m.count, m.host)
+    return lambda: plan_shares(m.sites, m.count)
 
 
 @cache
@@ -61,13 +60,13 @@ def reached(rates: tuple[float, ...], seed: int | None = None) -> float:
     sites, plan = _planned(rates)
     true: Sequence[Site] = sites if seed is None else wrong(sites, seed)
     ideal_s = UNITS / sum(1 / site.compute.b for site in true)
-    return ideal_s / played_s(plan, sites, true, Port())
+    return ideal_s / played_s(plan, sites, true)
 
 
 def stalled_s(rates: tuple[float, ...], seed: int) -> float:
     """Returns the seconds of a simulated run; one launch in a hundred takes 20 times as long."""
     sites, plan = _planned(rates)
-    return played_s(plan, sites, sites, Port(), stalls=Stalls(seed))
+    return played_s(plan, sites, sites, stalls=Stalls(seed))
 
 
 class Counted:

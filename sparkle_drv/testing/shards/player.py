@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.late_pieces import again, late_at_s
 from sparkle_drv.sched.shard.pieces import largest
 from sparkle_drv.sched.shard.shares import Shares
@@ -46,16 +45,9 @@ class Stalls:
 
 @dataclass
 class _Step:
-    """A launch, which takes `seconds`, or a transfer, which moves `nbytes` after a latency of
-    `seconds`.
-    """
+    """A launch or a transfer, which takes `seconds`."""
 
-    lane: str
     seconds: float
-    nbytes: float = 0.0
-    b: float = 0.0
-    held: tuple[str, ...] = ()
-    rate: float = 0.0
 
 
 @dataclass(eq=False)
@@ -94,25 +86,22 @@ class _Device:
     launched: _Piece | None = None
     """The piece that it computes."""
     late: bool = False
-    """Is that piece late? Transfers are not judged, since their wait for the port is not
-    predicted."""
+    """Is that piece late? Transfers are not judged."""
 
     def step(self, lane: str, units: int) -> _Step:
         """Returns the launch or transfer (_Step) that a piece of `units` needs in a lane."""
         site = self.site
         if lane == "launch":
             line = site.compute
-            return _Step(lane, (line.a + line.b * units) / site.weight, held=site.shares)
+            return _Step((line.a + line.b * units) / site.weight)
         line = site.bring if lane == "bring" else site.fetch
         each = site.in_nbytes if lane == "bring" else site.out_nbytes
         nbytes = site.fixed_nbytes if units < 0 else each * units
-        if line == NO_TIME or not nbytes:
-            return _Step(lane, 0.0)
-        return _Step(lane, line.a, nbytes, line.b)
+        return _Step(line.a + line.b * nbytes if nbytes else 0.0)
 
 
 def played_s(
-    plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
+    plan: Shares, planned: Sequence[Site], true: Sequence[Site],
     stop: Stop | None = None, stalls: Stalls | None = None,
 ) -> float:  # fmt: skip
     """Simulates the run of a plan on the devices `true`. Returns the seconds that the run takes.
@@ -120,17 +109,17 @@ def played_s(
     The plan was made for the devices `planned`, whose rates may differ. With `stop`, one device
     stops or slows down. With `stalls`, some launches take longer.
     """
-    return _Play(plan, planned, true, host, stop, stalls).end_s()
+    return _Play(plan, planned, true, stop, stalls).end_s()
 
 
 class _Play:
     def __init__(
-        self, plan: Shares, planned: Sequence[Site], true: Sequence[Site], host: Port,
+        self, plan: Shares, planned: Sequence[Site], true: Sequence[Site],
         stop: Stop | None, stalls: Stalls | None,
     ) -> None:  # fmt: skip
-        self.plan, self.host, self.now = plan, host, 0.0
+        self.plan, self.now = plan, 0.0
         self.tail = deque(_Piece(piece.units) for piece in plan.tail)
-        paces = {site.uri: Pace(site, host) for site in planned}
+        paces = {site.uri: Pace(site) for site in planned}
         self.chance = random.Random(stalls.seed) if stalls else None
         self.stalls, self.left = stalls, plan.count
         self.late: list[_Piece] = []
@@ -157,20 +146,14 @@ class _Play:
         while self.left:
             self._begin()
             running = [step for d in self.devices.values() for step, _ in d.running.values()]
-            _share([step for step in running if step.seconds <= 0 and step.nbytes], self.host)
             passed = min([
-                *(step.seconds if step.seconds > 0 else step.nbytes / step.rate if step.nbytes
-                  else 0 for step in running),
+                *(step.seconds for step in running),
                 *(t - self.now for t in self._times() if t > self.now), math.inf,
             ])  # fmt: skip
             assert passed < math.inf, "nobody goes on"
             self.now += passed
             for step in running:
-                if step.seconds > 0:
-                    step.seconds = step.seconds - passed if step.seconds - passed > 1e-15 else 0.0
-                elif step.nbytes:
-                    left = step.nbytes - passed * step.rate
-                    step.nbytes = left if left > 1e-6 else 0.0
+                step.seconds = step.seconds - passed if step.seconds - passed > 1e-15 else 0.0
             for uri, device in self.devices.items():
                 self._end(uri, device)
             for uri, device in self.devices.items():
@@ -197,7 +180,7 @@ class _Play:
         as done.
         """
         for lane, (step, piece) in list(device.running.items()):
-            if step.seconds > 0 or step.nbytes:
+            if step.seconds > 0:
                 continue
             del device.running[lane]
             if lane == "bring" and piece in device.unbegun:
@@ -269,12 +252,6 @@ class _Play:
             device.unbegun.remove(piece)
             device.launched = piece
             device.since_s = math.inf
-        if piece.units < 0 and uri in self.plan.order:
-            for early in self.plan.order[: self.plan.order.index(uri)]:
-                lanes = self.devices[early]
-                now = lanes.running.get("bring", (None, piece))[1]
-                if any(its.units < 0 for its in (*lanes.waiting["bring"], now) if its != piece):
-                    return
         device.waiting[lane].popleft()
         step = device.step(lane, piece.units)
         if lane == "launch" and self.stalls and self.chance:
@@ -321,23 +298,3 @@ class _Play:
                 piece.expected[uri] = self.now + pace.piece_s(piece.units)
                 return piece
         return None
-
-
-def _share(flows: Sequence[_Step], host: Port) -> None:
-    """Sets max-min fair rates. The tightest limit fixes the rate of the flows that it limits, then
-    the next tightest limit fixes that of its flows, and so on.
-    """
-    left = {"bring": host.send, "fetch": host.receive, "both": host.both}
-    slow = list(flows)
-    while slow:
-        limits = [(1 / step.b if step.b else 1e18, [step]) for step in slow]
-        for lane, rate in left.items():
-            its = [step for step in slow if lane in (step.lane, "both")]
-            if its and rate < math.inf:
-                limits.append((rate / len(its), its))
-        level, its = min(limits, key=lambda limit: limit[0])
-        for step in its:
-            step.rate = level
-            slow.remove(step)
-            for lane in (step.lane, "both"):
-                left[lane] -= level

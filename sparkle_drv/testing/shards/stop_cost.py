@@ -8,7 +8,6 @@ import math
 import random
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.site import Site
 
@@ -41,5 +40,5 @@ def cost(seed: int, ratio: float, slower: float) -> float:
     rates = {site.uri: 1 / site.compute.b for site in sites}
     whole, stopped = sum(rates.values()), rates[uri]
     stop_s = chance.uniform(0.1, 0.9) * count / whole
-    took = played_s(plan, sites, sites, Port(), Stop(uri, stop_s, slower))
+    took = played_s(plan, sites, sites, Stop(uri, stop_s, slower))
     return took / (stop_s + (count - whole * stop_s) / (whole - stopped + stopped / slower))

@@ -11,8 +11,7 @@ import random
 import pytest
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
-from sparkle_drv.sched.shard.bound import bound_s
+from sparkle_drv.sched.shard.bound import least_s
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.simulation import ends
 from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site
@@ -21,7 +20,7 @@ CASES = 100
 
 
 def small(seed):
-    """2 or 3 devices, 4 to 6 units, with or without ways, a port, a resource and little memory."""
+    """2 or 3 devices, 4 to 6 units, with or without ways, a resource and little memory."""
     chance = random.Random(seed)
     sites = []
     for number in range(chance.choice((2, 2, 3))):
@@ -43,9 +42,7 @@ def small(seed):
             )
         )
     count = chance.randint(4, 6 if len(sites) == 2 else 4)
-    rate = chance.uniform(0.5, 4.0)
-    host = chance.choice((Port(), Port(send=rate, receive=rate), Port(both=rate)))
-    return sites, count, host
+    return sites, count
 
 
 def compositions(units):
@@ -57,18 +54,15 @@ def compositions(units):
             yield (first, *rest)
 
 
-def optimum_s(sites, count, host):
-    """The least of all shares, all pieces, and all orders of fixed operands."""
-    paces, least = [Pace(site, host) for site in sites], float("inf")
+def optimum_s(sites, count):
+    """The least of all shares and all pieces."""
+    paces, least = [Pace(site) for site in sites], float("inf")
     for units in itertools.product(range(count + 1), repeat=len(sites)):
         fits = all(u <= p.most for u, p in zip(units, paces, strict=True))
         if sum(units) != count or not fits:
             continue
-        sent = [at for at, u in enumerate(units) if u and paces[at].sent]
-        orders = [(), *(itertools.permutations(sent) if len(sent) > 1 else ())]
         for parts in itertools.product(*(list(compositions(u)) for u in units)):
-            for order in orders:
-                least = min(least, max(ends(paces, parts, host, order)))
+            least = min(least, max(ends(paces, parts)))
     return least
 
 
@@ -76,28 +70,25 @@ def optimum_s(sites, count, host):
 @pytest.mark.parametrize("block", range(4))
 def test_the_bound_is_at_most_the_optimum(block):
     for seed in range(block * CASES // 4, (block + 1) * CASES // 4):
-        sites, count, host = small(seed)
-        best, bound = optimum_s(sites, count, host), bound_s(sites, count, host)
+        sites, count = small(seed)
+        best, bound = optimum_s(sites, count), least_s([Pace(site) for site in sites], count)
         assert 0 < bound <= best * (1 + 1e-9), f"seed {seed}: {bound} > {best}"
-        plan = plan_shares(sites, count, host)
+        plan = plan_shares(sites, count)
         assert plan.predicted_s >= best * (1 - 1e-9), f"seed {seed}"
 
 
 def test_the_bound_of_one_device_is_its_time():
-    site = Site("a", Line(2.0, 1.0))
-    assert bound_s([site], 10, Port()) == pytest.approx(12.0, rel=1e-3)
+    assert least_s([Pace(Site("a", Line(2.0, 1.0)))], 10) == pytest.approx(12.0, rel=1e-3)
 
 
 def test_the_bound_counts_memory():
-    small_one = Site("a", Line(0.0, 1.0), in_nbytes=1.0, memory_nbytes=3)
-    assert bound_s([small_one], 4, Port()) == float("inf")
-    assert bound_s([small_one, Site("b", Line(0.0, 10.0))], 4, Port()) == pytest.approx(
-        10.0, rel=1e-3
-    )
+    small_one = Pace(Site("a", Line(0.0, 1.0), in_nbytes=1.0, memory_nbytes=3))
+    assert least_s([small_one], 4) == float("inf")
+    other = Pace(Site("b", Line(0.0, 10.0)))
+    assert least_s([small_one, other], 4) == pytest.approx(10.0, rel=1e-3)
 
 
-def test_the_bound_counts_the_port():
+def test_all_devices_bring_their_operands_at_once():
     way = Line(0.0, 0.1)
     sites = [Site(uri, Line(0.0, 1e-3), way, way, in_nbytes=1.0) for uri in "abcd"]
-    assert bound_s(sites, 40, Port()) == pytest.approx(1.0, rel=0.01)
-    assert bound_s(sites, 40, Port(send=10.0)) == pytest.approx(4.0, rel=0.01)
+    assert least_s([Pace(site) for site in sites], 40) == pytest.approx(1.0, rel=0.01)

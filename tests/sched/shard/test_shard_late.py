@@ -14,7 +14,6 @@ from statistics import mean
 import pytest
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.late_pieces import LATE, again, late_at_s
 from sparkle_drv.sched.shard.ledger import Ledger
 from sparkle_drv.sched.shard.pieces import LONGEST
@@ -49,7 +48,7 @@ def test_the_work_of_a_stalled_piece_is_done_elsewhere():
     plan = plan_shares(sites, 4096)
     longest_s = LONGEST * plan.predicted_s
     for seed in range(20):
-        took = played_s(plan, sites, sites, Port(), stalls=Stalls(seed, 0.005, 1000.0))
+        took = played_s(plan, sites, sites, stalls=Stalls(seed, 0.005, 1000.0))
         assert took < 4 * plan.predicted_s + LATE * longest_s
 
 

@@ -11,7 +11,6 @@ import random
 import pytest
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.site import Site
@@ -36,10 +35,10 @@ def test_each_unit_is_in_one_piece(seed):
     m, chance = drawn(seed), random.Random(seed)
     proportions = {site.uri: chance.uniform(0.1, 1.0) for site in m.sites}
     roomy = all(not site.memory_nbytes for site in m.sites)
-    plans = [plan_shares(m.sites, m.count, m.host, tail=tail) for tail in (0, 0.1, 0.5)]
-    plans.append(plan_shares(m.sites, m.count, m.host, each=True))
+    plans = [plan_shares(m.sites, m.count, tail=tail) for tail in (0, 0.1, 0.5)]
+    plans.append(plan_shares(m.sites, m.count, each=True))
     assert set(plans[-1].parts) == {site.uri for site in m.sites}
-    plans += [plan_shares(m.sites, m.count, m.host, given=proportions)] if roomy else []
+    plans += [plan_shares(m.sites, m.count, given=proportions)] if roomy else []
     for plan in plans:
         assert once(plan), plan.explain()
         assert plan.gap >= -1e-9
@@ -124,15 +123,6 @@ def test_small_memory_is_not_overfilled():
     why = plan_shares([none, SLOW], 100).left_out["none"]
     assert why.startswith("too little memory: 100 bytes, room for 0 units")
     assert "105 bytes" in why
-
-
-def test_operands_leave_a_slow_port_in_turn():
-    way = Line(0.0, 1e-9)
-    sites = [Site(uri, Line(0.0, 1e-4), way, fixed_nbytes=10**7) for uri in "abc"]
-    plan = plan_shares(sites, 1000, Port(send=1e9))
-    assert set(plan.order) == set(plan.parts)
-    assert "operands leave the host in turn" in plan.explain()
-    assert plan.gap < 0.002  # a unit is 0.2 % of each part
 
 
 def test_a_plan_says_what_it_does():

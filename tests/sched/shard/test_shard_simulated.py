@@ -13,7 +13,6 @@ from statistics import mean
 import pytest
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.mesh.links.network import Port
 from sparkle_drv.sched.shard.pieces import LONGEST, LOSS
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.site import Pace, Site
@@ -29,7 +28,7 @@ UNIT_S = 1e-4  # of a device of rate 1
 @pytest.fixture(scope="module")
 def planned():
     machines = [drawn(seed) for seed in range(MACHINES)]
-    return [(m, plan_shares(m.sites, m.count, m.host)) for m in machines]
+    return [(m, plan_shares(m.sites, m.count)) for m in machines]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_plans_are_near_their_bound(planned):
 @pytest.mark.unmeasured
 def test_the_player_takes_what_is_predicted(planned):
     for seed, (m, plan) in enumerate(planned):
-        took = played_s(plan, m.sites, m.sites, m.host)
+        took = played_s(plan, m.sites, m.sites)
         assert took == pytest.approx(plan.predicted_s, rel=0.03), f"seed {seed}"
 
 
@@ -62,7 +61,7 @@ def long_pieces(m, plan):
     """Pieces of more than a unit that take longer than they may: a little shorter ones would cost
     no more than LOSS in launches and latencies.
     """
-    paces = {site.uri: Pace(site, m.host) for site in m.sites}
+    paces = {site.uri: Pace(site) for site in m.sites}
     done = [(uri, piece.units) for uri, pieces in plan.parts.items() for piece in pieces]
     done += [(uri, piece.units) for uri, piece in zip(plan.takers, plan.tail, strict=True)]
     for uri, units in done:
@@ -80,10 +79,10 @@ def test_no_piece_is_long(planned):
     for seed, (m, plan) in enumerate(planned):
         plans = [plan]
         if not seed % 10:
-            plans.append(plan_shares(m.sites, m.count, m.host, each=True))
+            plans.append(plan_shares(m.sites, m.count, each=True))
             if all(not site.memory_nbytes for site in m.sites):
                 given = {site.uri: 1.0 for site in m.sites}
-                plans.append(plan_shares(m.sites, m.count, m.host, given=given))
+                plans.append(plan_shares(m.sites, m.count, given=given))
         for its in plans:
             assert not list(long_pieces(m, its)), f"seed {seed}"
         lengths.append(sum(map(len, plan.parts.values())))
@@ -102,7 +101,7 @@ def test_machines_are_as_unequal_as_they_should_be(planned):
 def test_right_rates_lose_little_by_the_tail(four):
     sites, plan = four
     assert plan.tail
-    assert ideal_s(sites) / played_s(plan, sites, sites, Port()) >= 0.98
+    assert ideal_s(sites) / played_s(plan, sites, sites) >= 0.98
 
 
 @pytest.mark.unmeasured
@@ -111,7 +110,7 @@ def test_wrong_rates_are_made_up_for(four):
     shares = []
     for seed in range(WRONG):
         true = wrong(sites, seed)
-        shares.append(ideal_s(true) / played_s(plan, sites, true, Port()))
+        shares.append(ideal_s(true) / played_s(plan, sites, true))
     assert mean(shares) >= 0.94, f"{mean(shares):.3f}"
 
 
@@ -121,15 +120,15 @@ def test_without_a_tail_wrong_rates_cost_more(four):
     assert not whole.tail
     for seed in range(10):
         true = wrong(sites, seed)
-        assert played_s(plan, sites, true, Port()) < played_s(whole, sites, true, Port())
+        assert played_s(plan, sites, true) < played_s(whole, sites, true)
 
 
 def test_plans_do_not_depend_on_chance():
     m = drawn(7)
-    assert plan_shares(m.sites, m.count, m.host) == plan_shares(m.sites, m.count, m.host)
+    assert plan_shares(m.sites, m.count) == plan_shares(m.sites, m.count)
 
 
 def test_a_play_does_not_depend_on_chance(planned):
     for m, plan in planned[:12]:
-        once, again = (played_s(plan, m.sites, m.sites, m.host) for _ in range(2))
+        once, again = (played_s(plan, m.sites, m.sites) for _ in range(2))
         assert once == again
