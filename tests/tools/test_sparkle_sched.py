@@ -66,7 +66,7 @@ def test_explain_as_json(sparkle, capsys):
     assert sparkle("explain", "gemm", "8x8x8", "-d", "cpu", "--no-profile", "--json") == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["work"]["op"] == "gemm_f32"
-    assert plan["shares"][0]["device"] == plan["candidates"][0]["device"] == "cpu"
+    assert plan["candidates"][0]["device"] == "cpu"
     assert plan["work"]["operands"][0]["places"] == ["host"]
     took = plan["measured"]
     assert took["total_s"] == took["compute_s"] > 0
@@ -197,7 +197,7 @@ def test_what_is_no_journal(sparkle, capsys, saved, tmp_path):
         ("{}", "expected a journal"),
         ('{"costs": {}}', "line 1: KeyError: 'journal'"),
         ('{"costs"', "line 1: JSONDecodeError"),
-        (journal.replace('"journal": 6', '"journal": 9', 1), "expected version 6, got 9"),
+        (journal.replace('"journal": 7', '"journal": 9', 1), "expected version 7, got 9"),
         (journal.replace('"told"', '"asked"', 1), "KeyError: 'decided'"),
         (journal.replace('"call": "probed"', '"call": "rm"', 1), "got 'rm'"),
     ):
@@ -225,7 +225,7 @@ def damaged(saved, change):
 @pytest.mark.parametrize(
     "change",
     [lambda plan: plan.pop("candidates"), lambda plan: plan["candidates"].clear(),
-     lambda plan: plan.update(shares=None), lambda plan: plan.update(work=[])],
+     lambda plan: plan.update(candidates=[None]), lambda plan: plan.update(work=[])],
 )  # fmt: skip
 def test_a_damaged_decision(sparkle, capsys, saved, tmp_path, change):
     (tmp_path / "j").write_text(damaged(saved, change))

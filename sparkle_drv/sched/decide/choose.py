@@ -18,10 +18,8 @@ from typing import Any
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Share, Work
+from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Work
 
-WHOLE = 1000
-"""`Share.end` of work that is not cut by rows."""
 STALE = 50
 """Runs of a class of work on other devices after which an unused device is tried again."""
 
@@ -99,8 +97,7 @@ def choose(
         Candidate(uri, cost, slower(cost, chosen[3]), costs.basis(work.op, uri))
         for _, _, uri, cost in rest
     ]
-    shares = (Share(chosen[2], 0, WHOLE),)
-    return Plan(work, shares, (*ranked, *unable), explores=chosen is not best)
+    return Plan(work, (*ranked, *unable), explores=chosen is not best)
 
 
 def slack_s(costs: Costs, plan: Plan) -> float:
@@ -187,7 +184,6 @@ def slower(cost: Cost, best: Cost) -> str:
         "operands in": cost.in_s - best.in_s,
         "result out": cost.out_s - best.out_s,
         "layout": cost.convert_s - best.convert_s,
-        "sync": cost.sync_s - best.sync_s,
         "queue": cost.wait_s - best.wait_s,
         "risk": cost.risk_s - best.risk_s,
     }

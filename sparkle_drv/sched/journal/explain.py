@@ -16,7 +16,7 @@ LOOKS = ", to learn about a device that was idle for long"
 _STEPS = (
     ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
 )  # fmt: skip
-_PARTS = (*_STEPS, ("sync", "sync_s"), ("queue", "wait_s"), ("risk", "risk_s"))
+_PARTS = (*_STEPS, ("queue", "wait_s"), ("risk", "risk_s"))
 
 
 def plan(kept: KeptPlan | None) -> str:

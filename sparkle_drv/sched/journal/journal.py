@@ -23,7 +23,7 @@ from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Plan, Work
 from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 
-VERSION = 6
+VERSION = 7
 _CALLS = frozenset(
     {"ran", "failed", "explored", "probed", "predicted", "probe_failed", "linked", "lost", "queued"}
 )

@@ -142,5 +142,5 @@ def _chosen(plan: dict[str, Any]) -> tuple[str, float]:
         return "+".join(uris), max((slot["end"] for slot in plan["slots"]), default=0.0)
     if "shared" in plan:
         return "+".join(sorted(plan["shared"]["parts"])), plan["shared"]["predicted_s"]
-    cost = plan["candidates"][0]["cost"] or {}
-    return plan["shares"][0]["device"], sum(cost.values())
+    chosen = plan["candidates"][0]
+    return chosen["device"], sum((chosen["cost"] or {}).values())

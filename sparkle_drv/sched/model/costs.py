@@ -60,9 +60,6 @@ class Node:
     shares: tuple[str, ...] = ()
     """Resources that other devices use, too. Work on devices that share one waits for one
     another."""
-    sync_s: float = 0.0
-    """Seconds from the end of work until a waiting thread knows, beyond what measurements contain.
-    Probes and measured runs wait for the end, so the value is 0 unless the caller sets it."""
     lacks: set[str] = field(default_factory=set)
     """Classes of work of which the device can do no call, as probes found."""
     reliability: Reliability = field(default_factory=Reliability)
@@ -269,7 +266,6 @@ class Costs:
             in_s=into,
             out_s=out,
             convert_s=converted,
-            sync_s=node.sync_s,
             wait_s=self.wait_s(device),
             risk_s=node.reliability.risk_s(spent),
         )

@@ -45,16 +45,13 @@ class Cost:
     """Predicted seconds of some work on one device, split into parts."""
 
     compute_s: float
-    """Seconds of the operation itself."""
+    """Seconds of the operation and the wait for its end."""
     in_s: float = 0.0
     """Seconds of moving operands to the device."""
     out_s: float = 0.0
     """Seconds of moving the result to where it must be."""
     convert_s: float = 0.0
     """Seconds of changing operands' layouts, on the device itself."""
-    sync_s: float = 0.0
-    """Seconds of waiting for the end, beyond the wait that `compute_s` contains: `compute_s` was
-    learnt from runs that waited for their end."""
     wait_s: float = 0.0
     """Seconds of queued work ahead, on this device or on a device that shares a resource
     with it."""
@@ -64,10 +61,7 @@ class Cost:
     @property
     def total_s(self) -> float:
         """The sum of all fields, in seconds. Candidates are compared by it."""
-        return (
-            self.compute_s + self.in_s + self.out_s + self.convert_s + self.sync_s + self.wait_s
-            + self.risk_s
-        )  # fmt: skip
+        return self.compute_s + self.in_s + self.out_s + self.convert_s + self.wait_s + self.risk_s
 
 
 @dataclass(frozen=True)
@@ -112,24 +106,10 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A part of the work on one device: rows [begin, end) of the result.
-
-    If work is not cut by rows, `begin` and `end` are thousandths of it.
-    """
-
-    device: str
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
 class Plan:
     """A decision for one call, and the candidates that it was made from."""
 
     work: Work
-    shares: tuple[Share, ...]
-    """Which device does which part."""
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first, then by predicted time."""
     explores: bool = False
@@ -140,8 +120,8 @@ class Plan:
 
     @property
     def device(self) -> str:
-        """The device of the first share."""
-        return self.shares[0].device
+        """URI of the chosen device."""
+        return self.candidates[0].device
 
     @property
     def predicted_s(self) -> float:

@@ -57,7 +57,7 @@ class Estimating:
         check_own(executor, (*operands, out))
         call = call_plan.Call(describe, operands, out, convert, known)
         plan = call_plan.idle_plan(executor, call, uris, executor.hung(uris))
-        return Estimate(plan.work, plan.shares, plan.candidates, plan.explores)
+        return Estimate(plan.work, plan.candidates, plan.explores)
 
     def unplaced(self, operands: Sequence[Any]) -> ValueError:
         """Returns the error of `Context.plan` for a call that the scheduler runs without a plan,

@@ -19,11 +19,6 @@ LATE = 2.0
 late. With pieces of 1/32 of the call (pieces.py), a device that stops is found after 1/16 of it."""
 
 
-def late_at_s(begun_s: float, pace: Pace, units: int) -> float:
-    """Returns the time from which a piece counts as late, if the device began it at `begun_s`."""
-    return begun_s + LATE * pace.piece_s(units)
-
-
 def again(now_s: float, pace: Pace, units: int, others_s: Iterable[float] = ()) -> bool:
     """Returns whether the idle device of `pace` should do another device's late piece, too.
 

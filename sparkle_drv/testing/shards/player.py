@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.sched.shard.late_pieces import again, late_at_s
+from sparkle_drv.sched.shard.late_pieces import LATE, again
 from sparkle_drv.sched.shard.pieces import largest
 from sparkle_drv.sched.shard.shares import Shares
 from sparkle_drv.sched.shard.site import NO_TIME, Pace, Site
@@ -173,7 +173,7 @@ class _Play:
 
     def _late_at_s(self, uri: str, device: _Device) -> float:
         piece = device.launched
-        return late_at_s(piece.begun[uri], device.pace, piece.units) if piece else math.inf
+        return piece.begun[uri] + LATE * device.pace.piece_s(piece.units) if piece else math.inf
 
     def _end(self, uri: str, device: _Device) -> None:
         """Moves each piece whose launch or transfer has ended to the next lane, or marks the piece

@@ -60,7 +60,7 @@ def test_a_replay_decides_the_same_byte_for_byte():
     again = list(replay(made.lines))
     assert len(again) == 301
     assert all(stands == now for stands, now in again)
-    assert {json.loads(now)["shares"][0]["device"] for _, now in again} == set(DEVICES)
+    assert {json.loads(now)["candidates"][0]["device"] for _, now in again} == set(DEVICES)
 
 
 def test_a_journal_may_begin_in_the_middle():
@@ -80,7 +80,7 @@ def test_what_if_a_device_were_not_there():
 
     again = list(replay(made.lines, without))
     assert any(stands != now for stands, now in again)
-    assert {json.loads(now)["shares"][0]["device"] for _, now in again} == {"cpu"}
+    assert {json.loads(now)["candidates"][0]["device"] for _, now in again} == {"cpu"}
 
 
 def test_what_if_nobody_were_there():
@@ -99,7 +99,7 @@ def test_what_if_nobody_were_there():
     [
         (["{"], "line 1: JSONDecodeError"),
         (["{}"], "line 1: KeyError"),
-        (['{"journal": 99}'], "expected version 6, got 99"),
+        (['{"journal": 99}'], "expected version 7, got 99"),
         (["5"], "line 1: TypeError"),
         ([None, '{"told": {"call": "nodes", "args": []}}'], "expected one of .* got 'nodes'"),
         ([None, '{"told": {"call": "ran", "args": [1]}}'], "line 2: TypeError"),

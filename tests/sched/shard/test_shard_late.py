@@ -14,7 +14,7 @@ from statistics import mean
 import pytest
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.sched.shard.late_pieces import LATE, again, late_at_s
+from sparkle_drv.sched.shard.late_pieces import LATE, again
 from sparkle_drv.sched.shard.ledger import Ledger
 from sparkle_drv.sched.shard.pieces import LONGEST
 from sparkle_drv.sched.shard.plan import plan_shares
@@ -53,7 +53,8 @@ def test_the_work_of_a_stalled_piece_is_done_elsewhere():
 
 
 def test_pieces_are_late_at_twice_their_time():
-    assert late_at_s(10.0, FAR, 4) == 10.0 + LATE * (1.0 + 2.0 * 4)
+    ledger = Ledger({"far": [Piece(0, 4)]}, [], {"far": FAR})
+    assert ledger.claim("far", 10.0).late_s == 10.0 + LATE * (1.0 + 2.0 * 4)
 
 
 def test_nobody_waits_for_a_late_device_whose_piece_was_done_by_another():
