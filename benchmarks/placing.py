@@ -2,11 +2,11 @@
 
     python benchmarks/placing.py [--tasks 8,20,40,100] [--graphs 6] [--json F]
 
-The methods are those of sparkle_drv/sched/decide/schedule.py, the changes of local_search.py, and
-the search of branch_and_bound.py. The script leaves out one method at a time and places the graphs
-without it. The figures are the number of graphs whose schedule is then longer (by more than 0.1 %),
-by how much on average and at worst, and the number of graphs with a shorter one. The last figure is
-the time of placing. A method without which no schedule is longer does not belong in the package.
+The methods are those of sparkle_drv/sched/decide/schedule.py, and the changes of local_search.py.
+The script leaves out one method at a time and places the graphs without it. The figures are the
+number of graphs whose schedule is then longer (by more than 0.1 %), by how much on average and at
+worst, and the number of graphs with a shorter one. The last figure is the time of placing. A
+method without which no schedule is longer does not belong in the package.
 
 Exit codes: 0 well, 2 usage.
 """

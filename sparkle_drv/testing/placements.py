@@ -98,7 +98,6 @@ def without() -> Iterator[tuple[str, Callable[[], AbstractContextManager[object]
         yield name, partial(mock.patch.object, local_search, "_changes", kept)
     yield "two of three starts", partial(mock.patch.object, schedule, "STARTS", 1)
     yield "all improvement", partial(mock.patch.object, schedule, "STARTS", 0)
-    yield "search", partial(mock.patch.object, schedule, "EXACT_TASKS", 0)
 
 
 def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:

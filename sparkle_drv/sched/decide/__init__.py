@@ -9,8 +9,7 @@ and sched/graph and the journal call this package.
     opt_in.py              software devices, which take part only when they are named
     place_graph.py         from costs and tasks to the placement of a graph
     dag.py                 the scheduling problem, a schedule, and its length
-    schedule.py            the best of HEFT and other list schedules, improved; exact for few tasks
+    schedule.py            the best of HEFT and other list schedules, improved
     pipeline.py            a graph in micro-batches: how many, and a device for each layer
-    branch_and_bound.py    branch and bound over all schedules of at most EXACT_TASKS = 8 tasks
     local_search.py        local search: moves single tasks while that shortens the schedule
 """

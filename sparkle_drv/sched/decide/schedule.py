@@ -1,6 +1,5 @@
 """Places a task graph: the best of a few list schedules, improved by moving single tasks
-(local_search.py), and an exact search for small graphs (branch_and_bound.py). All functions are
-pure.
+(local_search.py). All functions are pure.
 
 HEFT takes tasks by rank and puts each where it ends first, in a gap if there is one. Source: H.
 Topcuoglu, S. Hariri, M.-Y. Wu: Performance-Effective and Low-Complexity Task Scheduling for
@@ -13,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from . import branch_and_bound
 from .dag import Problem, Schedule, Slot, bound, timed
 from .local_search import improved
 
-EXACT_TASKS = 8
-"""Largest number of tasks of a graph that is searched exactly."""
 WEIGHT = 8.0
 """Weight of the lanes' shadow prices in "HEFT at prices"."""
 ENOUGH = 1.001
@@ -28,9 +24,7 @@ STARTS = 3
 
 
 def place(problem: Problem) -> Schedule:
-    """Returns the best schedule found. For at most EXACT_TASKS tasks that is the optimum, if
-    the search of branch_and_bound.py ends within its limit.
-    """
+    """Returns the best schedule found."""
     if not problem.reads:
         return Schedule((), "empty")
     found = [schedule for method in METHODS.values() for schedule in method(problem)]
@@ -40,7 +34,7 @@ def place(problem: Problem) -> Schedule:
         if best.seconds > least * ENOUGH:
             made = improved(problem, start, least * ENOUGH)
             best = min(best, made, key=lambda schedule: schedule.seconds)
-    return branch_and_bound.search(problem, best) if len(problem.reads) <= EXACT_TASKS else best
+    return best
 
 
 def ranks(problem: Problem) -> list[float]:

@@ -1,4 +1,4 @@
-"""Placement of task graphs: exact for small ones, judged by every schedule there is. Large ones are
+"""Placement of task graphs: eight small ones, judged by every schedule there is. Large ones are
 near the lower bound, and never worse than one device alone.
 
 When this fails, a graph runs slower on two devices than on one.
@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from sparkle_drv.sched.decide import branch_and_bound, local_search, place_graph
+from sparkle_drv.sched.decide import local_search, place_graph
 from sparkle_drv.sched.decide import schedule as place
 from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, relaxed_bound, timed
 from sparkle_drv.sched.model.costs import Costs, Node
@@ -197,13 +197,6 @@ def test_nothing_to_place():
 def test_a_graph_that_makes_no_sense(seconds, reads, what):
     with pytest.raises(ValueError, match=what):
         Problem(seconds, reads, {}, (0,))
-
-
-def test_the_search_ends(monkeypatch):
-    problem = graph(8, 4, 3)
-    start = place.heft(problem)
-    monkeypatch.setattr(branch_and_bound, "MOST_STATES", 3)
-    assert branch_and_bound.search(problem, start).seconds <= start.seconds
 
 
 @pytest.mark.parametrize(("slower", "whole"), [(1.5, True), (20.0, False)])
