@@ -50,12 +50,7 @@ FOR_SIZE = (
     "native/cpu/small/strided.c",
 )
 # Of sparkle_drv/, what only tests and benchmarks of a checkout use.
-JUDGES = (
-    *("calls.py", "collectives.py", "emulated_dispatch.py", "emulated_kernels.py"),
-    *("fault_suite.py", "juggler.py", "placements.py", "mesh_plan_quality.py"),
-    *("planted_defects.py", "rule_ablation.py"),
-    "shards",
-)
+JUDGES = (*("emulated_dispatch.py", "emulated_kernels.py", "fault_suite.py"),)
 OF_TESTS = ("cluster/transport/air.py", *(f"testing/{name}" for name in JUDGES))
 # Of shaders/ and tools/, what only a checkout needs.
 GENERATORS = ("gen.py", "_gen")  # they write into native/
@@ -278,7 +273,7 @@ def without_comments(text, private=False):
 # Rooms of names that are not public: their docstrings, 100 KB of the wheel, stay in the repository.
 INSIDE = (
     "tools/_", "/sched/", "/cluster/", "/codegen/", "/mesh/", "/telemetry/", "/backends/",
-    "/testing/checks/", "/testing/shards/", "/amd/", "/ops/expression/", "/ops/calls/",
+    "/testing/checks/", "/amd/", "/ops/expression/", "/ops/calls/",
     "/ops/deferred/", "/core/abi/", "/core/deferred/",
 )  # fmt: skip
 # The modules in them that define public names (docs/api.md).

@@ -27,7 +27,7 @@ all spans, the other leaves out spans of whole calls. The document must be valid
 must decide the same.
 
 Rules (with --rules): the regret and the cost without each of the scheduler's rules in turn, on
---machines simulated machines (sparkle_drv/testing/rule_ablation.py).
+--machines simulated machines (benchmarks/_inside/rule_ablation.py).
 
 Exit codes: 0 well, 1 a wrong trace, 2 usage, 3 no such device.
 """
@@ -50,14 +50,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import numpy as np
 from _console import output
+from _inside import rule_ablation
+from _inside.juggler import Caller
 from _juggling.real import real
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.telemetry.trace import Trace
-from sparkle_drv.testing import rule_ablation
-from sparkle_drv.testing.juggler import Caller
 
 
 def simulated(machines: int, calls: int) -> dict[str, float]:

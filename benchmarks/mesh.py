@@ -8,7 +8,7 @@ Sections, each a module of _mesh/:
 * `plans`: plans of all_reduce on networks of simulated ports with 20 us of latency.
   - The lower bound over the predicted time, for 64 MiB: on equal ports, on two unequal sets (50,
     50, 50, 12.5 and 50, 50, 25, 25 MB/s), and on --sets sets of 2 to 16 ports of 10 MB/s to
-    1 GB/s, drawn by seed (sparkle_drv/testing/collectives.py `unequal`).
+    1 GB/s, drawn by seed (benchmarks/_inside/collectives.py `unequal`).
   - The plan for 4 KiB, compared with the time of the messages that must follow one another.
   - The plans for 1 KiB to 256 MiB, compared with the best single algorithm.
   - The seconds of planning.

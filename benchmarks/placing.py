@@ -21,8 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from _console import output
-
-from sparkle_drv.testing.placements import measured
+from _inside.placements import measured
 
 
 def main(argv: list[str] | None = None) -> int:

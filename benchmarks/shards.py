@@ -9,7 +9,7 @@ Sections, each a module of _shards/:
   the extent on cpu + egl:0, which share cores, compared with the best of each device alone and of
   both, and with the plan's prediction.
 * `simulated`: plans on --seeds machines of 2 to 8 devices with rates within 50x and work of 2 ms or
-  more (sparkle_drv/testing/shards). The figures: the gap to the lower bound, and the time of a
+  more (benchmarks/_inside/shards). The figures: the gap to the lower bound, and the time of a
   simulated run of the plan divided by the predicted time. One more machine has devices with rates
   of 100, 40, 20 and 5. It runs with the planned rates, then with rates up to 20 % off.
 * `faults`: runs in which a device freezes or becomes 100x slower, compared with a plan that knew of

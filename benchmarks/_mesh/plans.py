@@ -9,8 +9,8 @@ import random
 import time
 from statistics import mean
 
-from sparkle_drv.testing import mesh_plan_quality
-from sparkle_drv.testing.collectives import linked, star, unequal
+from _inside import mesh_plan_quality
+from _inside.collectives import linked, star, unequal
 
 from .figures import KIB, MIB, Figures, Options
 

@@ -5,7 +5,7 @@ With a frozen or slow device, the time is compared with that of a plan that knew
 slow launches, the time of the slowest per cent of runs is compared with the median. Pieces whose
 result was written twice are counted.
 
-Most figures come from a simulation of plans without threads (sparkle_drv/testing/shards). Whole
+Most figures come from a simulation of plans without threads (benchmarks/_inside/shards). Whole
 calls also run on simulated devices with a virtual clock. These calls show that the real scheduler
 behaves as that simulation.
 """
@@ -18,13 +18,13 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
+from _inside.shards.plan_quality import Counted, stalled_s, written
+from _inside.shards.stop_cost import cost
 from _mesh.figures import Figures, Wrong
 
 import sparkle_drv as sp
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
-from sparkle_drv.testing.shards.plan_quality import Counted, stalled_s, written
-from sparkle_drv.testing.shards.stop_cost import cost
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
 
 from .options import Options

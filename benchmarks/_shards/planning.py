@@ -10,10 +10,10 @@ from functools import partial
 from statistics import median, quantiles
 
 import numpy as np
+from _inside.shards.plan_quality import decisions, planner
 from _mesh.figures import Figures, told
 
 import sparkle_drv as sp
-from sparkle_drv.testing.shards.plan_quality import decisions, planner
 
 from .options import Options
 

@@ -1,4 +1,4 @@
-"""Compares plans for randomly drawn machines (sparkle_drv/testing/shards) with two times: the lower
+"""Compares plans for randomly drawn machines (benchmarks/_inside/shards) with two times: the lower
 bound of each plan, and a simulated run of the plan.
 """
 
@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from statistics import mean
 
+from _inside.shards.plan_quality import judged, reached
 from _mesh.figures import Figures
-
-from sparkle_drv.testing.shards.plan_quality import judged, reached
 
 from .options import Options
 

@@ -11,14 +11,9 @@ It may import anything of the package. Only tools and tests import it.
     emulated_gpu.py                            the Gpu of amd/kmd for tests; it frees its memory
     emulated_dispatch.py, emulated_kernels.py  a dispatch as an IB; HSA kernels on a card
     emulated_faults.py                         applies a plan of faults to an emulated card
-    planted_defects.py                         cards with one defect, for the bring-up ladder
     sim.py                                     the scheme sim: the cpu's results, virtual times
     simulated.py, sim_time.py, sim_faults.py   a simulated machine's rates, times and faults
     sim_clock.py, sim_links.py                 a simulated machine's clock, links and ports
-    juggler.py                                 how far the scheduler is from the best choices
-    rule_ablation.py, placements.py            how good the scheduler is without one of its rules
-    shards/                                    random machines; simulated runs of split calls
-    calls.py                                   what a C program needs to repeat a submission
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from _inside.shards import plan_quality
 
 import sparkle_drv as sp
-from sparkle_drv.testing.shards import plan_quality
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from itertools import permutations
 import forked
 import numpy as np
 import pytest
+from _inside.collectives import star
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost, SparkleError
@@ -28,7 +29,6 @@ from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.mesh.survey_result import Measured
 from sparkle_drv.mesh.topology import Topology
 from sparkle_drv.testing import sim
-from sparkle_drv.testing.collectives import star
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.sim_links import simulated
 

@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise, permutations
 
 import numpy as np
 import pytest
+from _inside.collectives import linked
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DriverCallError, SparkleError
@@ -35,7 +36,6 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.testing import sim
-from sparkle_drv.testing.collectives import linked
 from sparkle_drv.testing.sim_clock import Clock
 from sparkle_drv.testing.sim_links import LinkFault, simulated
 

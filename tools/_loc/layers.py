@@ -15,6 +15,7 @@ from _loc.rooms import Arrow, Room
 LAYERS = (
     "tests",
     "benchmarks",
+    "benchmarks/_inside",
     "examples",
     "tools",
     "sparkle_drv/testing",
@@ -50,7 +51,8 @@ LAYERS = (
     "sparkle_drv/fork_lock.py",
     "sparkle_drv/version.py",
 )
-# Layers that may import only the public parts of the package (PUBLIC). Tests may import anything.
+# Layers that may import only the public parts of the package (PUBLIC). Tests may import anything,
+# and so may benchmarks/_inside.
 USERS = ("benchmarks", "examples", "tools")
 PUBLIC = (
     *("sparkle_drv", "sparkle_drv/ops", "sparkle_drv/lowlevel.py", "sparkle_drv/plugin"),

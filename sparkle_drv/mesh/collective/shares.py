@@ -9,7 +9,8 @@ from sparkle_drv.mesh.lanes.route_program import ALIGN
 
 LEAST = 0.25
 """A place whose share would be less than this part of an equal share gets none. With this value the
-worst plan for the sets of testing/collectives.py `unequal` reaches more of the bound than with 0.
+worst plan for the sets `unequal` of benchmarks/_inside/collectives.py reaches more of the bound
+than with 0.
 """
 
 

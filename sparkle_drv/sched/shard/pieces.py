@@ -21,7 +21,7 @@ LOSS = 0.02
 """Launches and latencies may cost this part of a device's time. Pieces need not be longer."""
 FILL = 2.5
 """Where latencies are long, a piece is FILL times the length at which latencies equal the other
-stages' wait for the first piece. On testing/shards 1.5 and 3 leave larger gaps."""
+stages' wait for the first piece. On benchmarks/_inside/shards 1.5 and 3 leave larger gaps."""
 RAMP = 16
 """The first and the last piece are at least 1 / RAMP of the largest one."""
 

@@ -15,6 +15,7 @@ from statistics import mean
 
 import numpy as np
 import pytest
+from _inside.collectives import counted, linked, ordered, star, unequal
 
 from sparkle_drv.mesh.collective import all_reduce
 from sparkle_drv.mesh.collective.bound import all_reduce_s
@@ -26,7 +27,6 @@ from sparkle_drv.mesh.collective.shares import cuts, weights
 from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
-from sparkle_drv.testing.collectives import counted, linked, ordered, star, unequal
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
 MIB = 1 << 20

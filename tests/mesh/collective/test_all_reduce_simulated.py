@@ -13,10 +13,10 @@ import random
 from statistics import mean
 
 import pytest
+from _inside.collectives import counted, star, unequal
+from _inside.mesh_plan_quality import all_reduce_simulated_s, known_bound_s
 
 from sparkle_drv.mesh.collective.choose import plan_all_reduce
-from sparkle_drv.testing.collectives import counted, star, unequal
-from sparkle_drv.testing.mesh_plan_quality import all_reduce_simulated_s, known_bound_s
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
 MIB = 1 << 20

@@ -12,11 +12,11 @@ import random
 
 import numpy as np
 import pytest
+from _inside.collectives import linked, ordered, star
 
 from sparkle_drv.mesh.collective import choose_moves, moves
 from sparkle_drv.mesh.collective.choose import ring_order
 from sparkle_drv.mesh.lanes.program import Copy
-from sparkle_drv.testing.collectives import linked, ordered, star
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
 ITEM = 4

@@ -1,5 +1,6 @@
-"""The scheduler's choices on simulated machines whose truth is known (testing/juggler.py). Regret
-is measured after the probes, after a hundred runs, and after a device has become slower.
+"""The scheduler's choices on simulated machines whose truth is known (juggler.py of
+benchmarks/_inside). Regret is measured after the probes, after a hundred runs, and after a device
+has become slower.
 
 When this fails, a Context keeps choosing a slower device.
 """
@@ -8,9 +9,9 @@ import threading
 from statistics import mean
 
 import pytest
+from _inside.juggler import OP, PROBES, Caller
 
 from sparkle_drv.testing import simulated as sim
-from sparkle_drv.testing.juggler import OP, PROBES, Caller
 
 MACHINES = 60
 

@@ -12,6 +12,8 @@ import os
 from statistics import mean
 
 import pytest
+from _inside.shards.player import Stalls, played_s
+from _inside.shards.stop_cost import cost
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.shard.late_pieces import LATE, again
@@ -20,8 +22,6 @@ from sparkle_drv.sched.shard.pieces import LONGEST
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.shares import Piece
 from sparkle_drv.sched.shard.site import Pace, Site
-from sparkle_drv.testing.shards.player import Stalls, played_s
-from sparkle_drv.testing.shards.stop_cost import cost
 
 SEEDS = 100 if os.environ.get("SPARKLE_FUZZ_SHARDS") else 40
 WAY = Line(0.25, 0.5)

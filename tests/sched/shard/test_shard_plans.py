@@ -9,12 +9,12 @@ import itertools
 import random
 
 import pytest
+from _inside.shards.machines import drawn
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.site import Site
-from sparkle_drv.testing.shards.machines import drawn
 
 FAST, SLOW = Site("fast", Line(0.0, 1e-5)), Site("slow", Line(0.0, 1e-4))
 

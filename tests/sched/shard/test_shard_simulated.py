@@ -11,13 +11,13 @@ import os
 from statistics import mean
 
 import pytest
+from _inside.shards.machines import drawn, wrong
+from _inside.shards.player import played_s
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.shard.pieces import LONGEST, LOSS
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.site import Pace, Site
-from sparkle_drv.testing.shards.machines import drawn, wrong
-from sparkle_drv.testing.shards.player import played_s
 
 MACHINES, WRONG = (200, 100) if os.environ.get("SPARKLE_FUZZ_SHARDS") else (80, 30)
 RATES = (100, 40, 20, 5)

@@ -14,8 +14,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.work import Operand, Work
-
-from . import simulated as sim
+from sparkle_drv.testing import simulated as sim
 
 OP = "gemm_f32"
 PROBES = tuple(sim.LEAST * (sim.MOST / sim.LEAST) ** (i / 6) for i in range(7))

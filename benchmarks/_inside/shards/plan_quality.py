@@ -1,7 +1,7 @@
 """Measures how good plans that split a call are, and counts the pieces that devices compute.
 
 A plan is compared with its bound, and with a simulation of its run, the player (player.py).
-benchmarks/ uses this file, because it must not import the planner.
+Scripts use this file, because they must not import the planner.
 """
 
 from __future__ import annotations

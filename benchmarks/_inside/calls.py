@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sparkle_drv._emu import ffi as emu_ffi
 from sparkle_drv._emu import lib as emu_lib
 from sparkle_drv._native import ffi, lib
+
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.queue import Queue
 

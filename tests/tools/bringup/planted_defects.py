@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._emu import lib
-from .emulated_faults import apply
-from .emulator import Machine
-from .faults import Fault, Schedule
+from sparkle_drv._emu import lib
+
+from sparkle_drv.testing.emulated_faults import apply
+from sparkle_drv.testing.emulator import Machine
+from sparkle_drv.testing.faults import Fault, Schedule
 
 __all__ = ["PLANTED", "Planted", "machine"]
 

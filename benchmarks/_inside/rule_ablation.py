@@ -12,8 +12,9 @@ from unittest import mock
 
 from sparkle_drv.sched.decide import kept_plan
 from sparkle_drv.sched.model import costs, speed
+from sparkle_drv.testing import simulated
 
-from . import juggler, simulated
+from . import juggler
 
 Values = Mapping[tuple[object, str], object]
 NONE: Values = {}

@@ -19,9 +19,8 @@ from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Program
 from sparkle_drv.mesh.lanes.runner import clocked
 from sparkle_drv.mesh.links.network import Network
-
-from . import sim
-from .sim_links import simulated
+from sparkle_drv.testing import sim
+from sparkle_drv.testing.sim_links import simulated
 
 DEADLINE_S = 600.0
 """Real seconds that a step of a simulated program may take."""
