@@ -130,7 +130,7 @@ static int perform(struct sp_cp *cp, uint32_t place, int alone)
         rc = sp_emu_dispatch(&l->d, cp->x);
     } else {
         memcpy(cp->p, l->p, 4u * l->ndw);
-        rc = sp_cp_execute(cp);
+        rc = cp->execute(cp);
     }
     return watched(cp, rc);
 }
@@ -274,7 +274,7 @@ static int by_itself(struct sp_cp *cp, enum sp_ended_by kind)
     }
     if (rc == 0) {
         watch(cp, (uint32_t)place, late->at[place].with != 0 || kind != SP_ENDS_HERE);
-        rc = watched(cp, sp_cp_execute(cp));
+        rc = watched(cp, cp->execute(cp));
     }
     late->now = PLACES;
     if (rc == 0 && !late->dispatches) late->waiting &= ~(1u << place);
@@ -354,7 +354,7 @@ static int has_list(struct sp_cp *cp)
 int sp_async_packet(struct sp_cp *cp)
 {
     enum sp_ended_by kind;
-    if (!has_list(cp)) return sp_cp_execute(cp);
+    if (!has_list(cp)) return cp->execute(cp);
     enum role role = role_of(cp, &kind);
     struct sp_late *late = cp->x->late;
     uint32_t release = role == WAITS_FOR_PIPE ? release_of(late, under_way(late), NULL) : PLACES;
@@ -362,10 +362,10 @@ int sp_async_packet(struct sp_cp *cp)
     if (role == BY_ITSELF && (late->used || kind != SP_ENDS_HERE)) return by_itself(cp, kind);
     if (role == WAITS_FOR_WAVES) rc = wait_for(cp, of_kind(late, under_way(late), SP_ENDS_WAVES));
     if (release != PLACES) rc = wait_for(cp, up_to(late, release));
-    if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : sp_cp_execute(cp);
+    if (rc != 0 || (role != STARTED && role != WAITS_FOR_DMA)) return rc != 0 ? rc : cp->execute(cp);
     /* Executes the packet at once. Nothing else is under way, so no agent can see whether this
      * packet ends now or later. */
-    if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return sp_cp_execute(cp);
+    if (!under_way(late) && (role == WAITS_FOR_DMA || kind == SP_ENDS_RELEASE)) return cp->execute(cp);
     rc = take_place(cp, kind);
     if (rc < 0 || role == STARTED) return rc < 0 ? rc : 0;
     return wait_for(cp, of_kind(late, under_way(late), SP_ENDS_DMA));

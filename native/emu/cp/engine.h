@@ -12,6 +12,8 @@ enum { SP_CP_PACKET_MAX = 0x4001 };
 struct sp_cp {
     struct sp_emu_hwq *q;
     struct sp_emu_exec *x;
+    /* executes the packet `desc`, whose dwords are in `p` */
+    int (*execute)(struct sp_cp *cp);
     const struct sp_packet *desc; /* declaration of the packet's fields, from a packet table */
     uint64_t va;                  /* address of the packet */
     uint64_t next;                /* address of the next packet; handlers may change it */
@@ -78,9 +80,7 @@ int sp_cp_write_absolute(struct sp_cp *cp, uint64_t dword, uint32_t value);
 int sp_cp_read_absolute(struct sp_cp *cp, uint64_t dword, uint32_t *value);
 int sp_cp_programmed(const struct sp_cp *cp, uint32_t sh_offset);
 
-/* sp_cp_execute executes the packet cp->desc by calling one of the functions below it. Each of
- * these executes one kind of packet. */
-int sp_cp_execute(struct sp_cp *cp);
+/* Each of these functions executes one kind of packet. */
 int sp_cp_set_run(struct sp_cp *cp, enum sp_space space);
 int sp_cp_set_pairs(struct sp_cp *cp, enum sp_space space);
 int sp_cp_set_packed(struct sp_cp *cp, enum sp_space space);

@@ -119,7 +119,7 @@ static int set_ce_de(struct sp_cp *cp)
     return 0;
 }
 
-int sp_cp_execute(struct sp_cp *cp)
+static int execute(struct sp_cp *cp)
 {
     switch (cp->desc->code) {
     case PM4_NOP:
@@ -240,6 +240,7 @@ static struct sp_cp *cp_new(struct sp_emu_hwq *q, struct sp_emu_exec *x)
     if (cp != NULL) {
         cp->q = q;
         cp->x = x;
+        cp->execute = execute;
     }
     return cp;
 }

@@ -77,24 +77,6 @@ SP_INLINE int lane_write(struct sp_wave *w, const struct sp_inst *i, int segment
     return sp_reach_write(reach, va, data, nbytes) ? sp_wave_fault_at(w, lane) : 0;
 }
 
-uint8_t *sp_reach_turn(struct sp_reach *r, uint64_t va, uint32_t nbytes)
-{
-    struct sp_emu_tlb *tlb = r->w->tlb;
-    uint64_t in = va & r->mask;
-    if (in + nbytes > r->mask + 1) return NULL;
-    bool write = r->access & SP_VM_WRITE;
-    uint8_t *host = write ? sp_emu_at(tlb, va, r->access) : (uint8_t *)(uintptr_t)sp_emu_seen(tlb, va, r->access);
-    if (!host) return NULL;
-    if (!write && SP_UNLIKELY(sp_emu_marked(tlb, va))) r->w->poison_seen = 1;
-    /* emu/order must see every access. So `r` must not store this page: later accesses would use it
-     * directly. */
-    if (sp_emu_is_watched(tlb))
-        return write || !sp_emu_saw(tlb, va, host, nbytes, r->access) ? host : NULL;
-    r->page = va - in;
-    r->host = host - in;
-    return host;
-}
-
 /* Returns true if all lanes together read one contiguous range within one page, in the order of
  * lanes. `*host` receives the host address of the range. */
 SP_INLINE bool one_piece(struct sp_wave *w, struct sp_reach *reach, const uint64_t *va, uint32_t nbytes, uint8_t **host)

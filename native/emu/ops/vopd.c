@@ -1,5 +1,6 @@
 /* VOPD: two vector instructions in one (RDNA3, wave32). Both read their sources before either
  * writes. */
+#include "emu/ops/poison/alu_poison.h"
 #include "table.h"
 #include <stddef.h>
 

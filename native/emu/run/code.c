@@ -3,6 +3,7 @@
  * or an earlier dispatch has changed is decoded again. */
 #include "code.h"
 #include "emu/cache/unit.h"
+#include "emu/ops/poison/op_kind.h"
 #include "emu/ops/table.h"
 #include <stdlib.h>
 

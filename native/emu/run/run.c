@@ -1,7 +1,7 @@
 /* The main loop: runs one wave until it ends or waits, or its slice is over. */
 #include "run.h"
 #include "code.h"
-#include "emu/ops/table.h"
+#include "emu/ops/poison/alu_poison.h"
 #include "emu/wave/operand.h"
 #include <stdio.h>
 

@@ -124,23 +124,6 @@ bool sp_wave_is_pending(const struct sp_wave *w, uint32_t reg)
     return false;
 }
 
-const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes)
-{
-    if (reg >= SP_SRC_VGPR)
-        snprintf(to, nbytes, "v%u", reg - SP_SRC_VGPR);
-    else if (reg == SP_VCC || reg == SP_VCC + 1)
-        return reg == SP_VCC ? "vcc_lo" : "vcc_hi";
-    else if (reg == SP_SRC_M0)
-        return "m0";
-    else if (reg == SP_SRC_SCC)
-        return "scc";
-    else if (reg >= SP_EXEC)
-        return reg == SP_EXEC ? "exec_lo" : "exec_hi";
-    else
-        snprintf(to, nbytes, "s%u", reg);
-    return to;
-}
-
 int sp_wave_decides(struct sp_wave *w, const struct sp_inst *i, uint32_t reg)
 {
     char name[16], why[176];

@@ -1,9 +1,26 @@
-/* Functions that any instruction may need: faults with their place, the clock, which caches a load
- * bypasses, and the host's rounding. */
+/* Functions that any instruction may need: names of registers, faults with their place, the clock,
+ * which caches a load bypasses, and the host's rounding. */
 #include "wave.h"
 #include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+const char *sp_wave_reg_name(uint32_t reg, char *to, size_t nbytes)
+{
+    if (reg >= SP_SRC_VGPR)
+        snprintf(to, nbytes, "v%u", reg - SP_SRC_VGPR);
+    else if (reg == SP_VCC || reg == SP_VCC + 1)
+        return reg == SP_VCC ? "vcc_lo" : "vcc_hi";
+    else if (reg == SP_SRC_M0)
+        return "m0";
+    else if (reg == SP_SRC_SCC)
+        return "scc";
+    else if (reg >= SP_EXEC)
+        return reg == SP_EXEC ? "exec_lo" : "exec_hi";
+    else
+        snprintf(to, nbytes, "s%u", reg);
+    return to;
+}
 
 int sp_wave_fault(struct sp_wave *w, uint32_t kind, const char *format, ...)
 {

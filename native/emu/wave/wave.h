@@ -20,7 +20,7 @@ enum sp_wave_stop {
     SP_WAVE_YIELD,   /* s_sleep: it is the next wave's turn */
     SP_WAVE_FAULT,   /* the wave has faulted; exec.fault has the reason */
     /* Never returned to the caller: an operand is undefined, and the instruction has had no effect
-     * yet (ops/alu_poison.c). */
+     * yet (ops/poison/alu_poison.c). */
     SP_WAVE_POISON
 };
 
@@ -105,7 +105,7 @@ struct sp_wave {
     uint32_t vm_waited, lds_waited, vs_waited;
     /* number of stores issued so far; number of the last one that was to scratch */
     uint32_t vs_issued, scratch_stored;
-    /* nonzero if the present access may have touched poison: ops/poison.c must look for it */
+    /* nonzero if the present access may have touched poison: ops/poison/poison.c must look for it */
     uint32_t poison_seen;
     /* if an instruction stopped with SP_WAVE_POISON: the operand code of the undefined operand, and
      * the value that SCC had before the instruction */

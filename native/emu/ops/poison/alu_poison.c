@@ -5,8 +5,9 @@
  *
  * Undefined values that decide are faults: in compares, branches, EXEC, and the choice of a
  * register or a lane. */
-#include "table.h"
+#include "alu_poison.h"
 #include "emu/wave/operand.h"
+#include "op_kind.h"
 
 /* RUNS: number of trial runs of an instruction. REGISTERS: largest number of VGPRs that one
  * instruction reads and writes together. */
