@@ -105,15 +105,15 @@ static void watch(struct sp_cp *cp, uint32_t place, int beside)
     for (uint32_t i = 0; i < PLACES; i++)
         if (late->at[place].with >> i & 1)
             w->row[SP_WATCH_PACKETS].other[w->row[SP_WATCH_PACKETS].others++] = &late->at[i].log;
-    sp_watch_packet(cp->x, beside ? &late->at[place].log : NULL);
+    sp_emu_watch_packet(cp->x, beside ? &late->at[place].log : NULL);
 }
 
 static int watched(struct sp_cp *cp, int rc)
 {
-    sp_watch_packet(cp->x, NULL);
+    sp_emu_watch_packet(cp->x, NULL);
     if (!cp->x->watch->found[0]) return rc;
     cp->named = 1;
-    return sp_watch_fault(cp->x);
+    return sp_watch_fault(cp->x->watch, &cp->x->fault);
 }
 
 static int perform(struct sp_cp *cp, uint32_t place, int alone)

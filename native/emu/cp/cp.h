@@ -1,7 +1,7 @@
 /* The command processor and the SDMA engine: each walks an IB and executes its packets. */
 #ifndef SP_EMU_CP_H
 #define SP_EMU_CP_H
-#include "emu/exec.h"
+#include "emu/exec/exec.h"
 
 enum { SP_IP_GFX = 0, SP_IP_COMPUTE = 1, SP_IP_DMA = 2 };
 /* Alignment of an IB's start, and multiple of its length, in bytes, as INFO HW_IP_INFO reports

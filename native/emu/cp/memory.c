@@ -1,7 +1,7 @@
 /* Memory accesses of the command processor and SDMA: atomic loads and stores of 4 or 8 bytes,
  * copies page by page, waits for a value. */
 #include "async_packets.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Walks an IB of a GFX or COMPUTE queue: checks headers, lengths, declared bits and nesting, and
  * calls one handler per packet. */
 #include "async_packets.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -184,7 +184,7 @@ static int fetch(struct sp_cp *cp)
 {
     uint32_t header, generation = cp->x->chip->generation;
     cp->desc = NULL;
-    int rc = sp_cache_fetch(&cp->x->tlb, cp->va, &header, sizeof header);
+    int rc = sp_emu_fetch(&cp->x->tlb, cp->va, &header, sizeof header);
     if (rc == 0)
         rc = sp_cp_written(cp, cp->va, &header, sizeof header);
     if (rc != 0)
@@ -202,7 +202,7 @@ static int fetch(struct sp_cp *cp)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends after %u", cp->ndw,
                            (uint32_t)((cp->end - cp->va) / 4));
     cp->p[0] = header;
-    rc = sp_cache_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
+    rc = sp_emu_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
     if (rc != 0)
         return rc;
     if (sp_get(cp->p, PM4_HEADER_PREDICATE))

@@ -2,7 +2,7 @@
  * conflict if one reads or overwrites what the other writes. A conflict is a fault, unless a packet
  * that is no copy or fill, such as NOP or FENCE, stands between the two. */
 #include "engine.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include "gen/sdma_packets.h"
@@ -144,7 +144,7 @@ static int write(struct sdma *s)
     uint32_t ndw = sp_get(cp->p, SDMA_WRITE_COUNT_NDW), piece[WRITE_PIECE];
     for (uint32_t done = 0, n; done < ndw; done += n) {
         n = ndw - done < WRITE_PIECE ? ndw - done : WRITE_PIECE;
-        int rc = sp_cache_fetch(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
+        int rc = sp_emu_fetch(&cp->x->tlb, from + 4ull * done, piece, 4ull * n);
         if (rc == 0)
             rc = sp_emu_write(&cp->x->tlb, dst + 4ull * done, piece, 4ull * n);
         if (rc != 0)
@@ -223,7 +223,7 @@ static uint64_t tail_of(const struct sp_cp *cp)
 static int fetch(struct sp_cp *cp)
 {
     cp->desc = NULL;
-    int rc = sp_cache_fetch(&cp->x->tlb, cp->va, cp->p, 4);
+    int rc = sp_emu_fetch(&cp->x->tlb, cp->va, cp->p, 4);
     if (rc == 0)
         rc = sp_cp_written(cp, cp->va, cp->p, 4);
     if (rc != 0)
@@ -240,7 +240,7 @@ static int fetch(struct sp_cp *cp)
     cp->ndw = cp->desc->fixed;
     if (cp->end - cp->va < 4ull * cp->ndw)
         return sp_cp_fault(cp, SP_FAULT_IB, "%u dwords long, but the IB ends before", cp->ndw);
-    rc = sp_cache_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
+    rc = sp_emu_fetch(&cp->x->tlb, cp->va + 4, cp->p + 1, 4ull * (cp->ndw - 1));
     if (rc == 0)
         rc = sp_cp_check(cp);
     if (rc != 0)

@@ -2,7 +2,7 @@
  * are under way. This file checks the packets' fields and executes what the packets do to memory
  * and caches. */
 #include "engine.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/order/log.h"
 #include "gen/pm4_packets.h"
 #include <errno.h>

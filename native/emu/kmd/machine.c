@@ -1,7 +1,7 @@
 /* A machine: its cards and its memory, from creation to close. */
 #define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "core/syscalls.h"
-#include "emu/cache/l2.h"
+#include "emu/memory/l2.h"
 #include "emu/kmd/faults/faults.h"
 #include "emu/kmd/files/files.h"
 #include "emu/kmd/jobs/jobs.h"

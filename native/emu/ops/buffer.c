@@ -6,7 +6,7 @@
  * Formatted access is in texel/typed.c; TFE is not modelled. A load goes to LDS with gfx10's LDS
  * bit, or as gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "families.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

@@ -1,7 +1,7 @@
 /* Program flow, waits, messages, hardware registers: the SOPP instructions and related SOPK
  * ones. */
 #include "families.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/race/race.h"
 #include "emu/wave/operand.h"
 

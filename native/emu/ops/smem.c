@@ -2,7 +2,7 @@
  * order. */
 #include "families.h"
 #include "memory.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 

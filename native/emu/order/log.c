@@ -116,28 +116,17 @@ static void tell(struct sp_watch *watch, const struct sp_log *mine, enum sp_touc
              lacks[mine->number < other->number ? mine->ended_by : other->ended_by]);
 }
 
-static const struct sp_emu_entry *entry_of(const struct sp_emu_tlb *tlb, uint64_t va)
+void sp_order_note(struct sp_watch *watch, uint64_t line, uint64_t va, size_t nbytes, enum sp_touch touch)
 {
-    uint64_t page = va >> tlb->bits;
-    for (unsigned k = 0; k < SP_TLBS; k++)
-        if (tlb->entry[k][page % SP_VM_TLB].page == page) return &tlb->entry[k][page % SP_VM_TLB];
-    return NULL;
-}
-
-void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch)
-{
-    const struct sp_emu_entry *e = entry_of(tlb, va);
     uint32_t at = va % SP_VM_GRAIN, end = at + (uint32_t)nbytes;
-    struct sp_watch *watch = tlb->watch;
-    if (!e || !e->cached) return;
     pthread_mutex_lock(&lock);
     for (unsigned r = 0; r < SP_WATCHES; r++) {
         struct sp_log *mine = watch->row[r].mine;
-        struct sp_touched_grain *grain = mine ? enter(mine, e->line) : NULL;
+        struct sp_touched_grain *grain = mine ? enter(mine, line) : NULL;
         for (uint32_t word = at / 64; grain && word < (end + 63) / 64; word++)
             grain->bits[touch][word] |= word_of(at, end, word);
         for (uint32_t i = 0; mine && i < watch->row[r].others && !watch->found[0]; i++) {
-            const struct sp_touched_grain *theirs = find(watch->row[r].other[i], e->line);
+            const struct sp_touched_grain *theirs = find(watch->row[r].other[i], line);
             enum sp_touch was;
             int byte = theirs ? meeting(theirs, at, end, touch, &was) : -1;
             if (byte >= 0) tell(watch, mine, touch, va - at + (uint32_t)byte, watch->row[r].other[i], was);
@@ -165,17 +154,11 @@ void sp_watch_add(struct sp_watch *watch, struct sp_log *job)
     pthread_mutex_unlock(&lock);
 }
 
-void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet)
+int sp_watch_fault(struct sp_watch *watch, struct sp_emu_fault *fault)
 {
-    x->watch->row[SP_WATCH_PACKETS].mine = packet;
-    x->tlb.watch = packet || x->watch->row[SP_WATCH_JOBS].mine ? x->watch : NULL;
-}
-
-int sp_watch_fault(struct sp_emu_exec *x)
-{
-    if (x->fault.kind == SP_FAULT_NONE) x->fault.va = x->watch->va;
-    sp_emu_fault_set(&x->fault, SP_FAULT_ORDER, -EFAULT, "%s", x->watch->found);
-    x->watch->found[0] = 0;
+    if (fault->kind == SP_FAULT_NONE) fault->va = watch->va;
+    sp_emu_fault_set(fault, SP_FAULT_ORDER, -EFAULT, "%s", watch->found);
+    watch->found[0] = 0;
     return -EFAULT;
 }
 

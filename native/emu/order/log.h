@@ -2,7 +2,13 @@
  * jobs. */
 #ifndef SP_EMU_ORDER_LOG_H
 #define SP_EMU_ORDER_LOG_H
-#include "emu/exec.h"
+#include "emu/fault.h"
+
+#include <stddef.h>
+
+/* Memory is logged, and cached, in grains of 1 KiB. */
+enum { SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
+enum sp_touch { SP_READS, SP_WRITES, SP_ATOMIC, SP_TOUCHES }; /* kinds of accesses to memory */
 
 /* The event by which other packets and jobs can know that a packet or job has ended. */
 enum sp_ended_by { SP_ENDS_WAVES, SP_ENDS_DMA, SP_ENDS_WRITE, SP_ENDS_RELEASE, SP_ENDS_JOB, SP_ENDS_HERE };
@@ -31,18 +37,17 @@ struct sp_watch {
     uint64_t va;     /* address of the conflict that was found first */
     char found[224]; /* text of the conflict that was found first; empty if there is none */
 };
+/* Logs an access of the watch's thread to `nbytes` bytes at `va`, which are in grain `line` of the
+ * machine's memory. */
+void sp_order_note(struct sp_watch *watch, uint64_t line, uint64_t va, size_t nbytes, enum sp_touch touch);
 /* Call it when the watch's thread begins a job. `job` is the log in which the thread's accesses are
  * then recorded. If `job` is NULL, the job is not logged, and the logs of all other jobs are
  * removed from the watch. While the job runs, other threads may add the logs of their jobs to the
  * watch (sp_watch_add). */
 void sp_watch_begin(struct sp_watch *watch, struct sp_log *job);
 void sp_watch_add(struct sp_watch *watch, struct sp_log *job);
-/* Makes `packet`, the log of the packet that the thread now executes, record the thread's accesses.
- * With NULL the packet is not logged, because no other packet can run at the same time or because
- * the packet uses scratch. */
-void sp_watch_packet(struct sp_emu_exec *x, struct sp_log *packet);
 /* Turns the conflict that was found first into a fault. Returns -EFAULT. */
-int sp_watch_fault(struct sp_emu_exec *x);
+int sp_watch_fault(struct sp_watch *watch, struct sp_emu_fault *fault);
 /* Call it when the watch's thread has read a value that another job wrote as a signal for it. The
  * thread's later accesses then come after that job's earlier ones. It is not known which job wrote
  * the value. So the logs of all other jobs are removed from the watch. */

@@ -16,7 +16,7 @@
 #include "preload.h"
 #include "include/sp_amdgpu_drm.h"
 #include "include/sp_emu.h"
-#include "emu/exec.h"
+#include "emu/exec/exec.h"
 #include "emu/kmd/seam_time.h"
 #include "tree.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  * filled on first use. Each thread has a cache of its own for each dispatch. So code that the CPU
  * or an earlier dispatch has changed is decoded again. */
 #include "code.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/ops/poison/op_kind.h"
 #include "emu/ops/table.h"
 #include <stdlib.h>

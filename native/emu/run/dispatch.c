@@ -7,7 +7,7 @@
 #include "dispatch.h"
 #include "code.h"
 #include "run.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/caches.h"
 #include "emu/race/race.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -273,7 +273,7 @@ static int worker_init(struct worker *k, struct launch *l, uint32_t index)
     k->index = index;
     k->code = sp_code_new(l->x->chip->generation);
     bool cached = l->x->tlb.l2 != NULL;
-    k->caches = cached ? sp_caches_begin(l->x, index) : NULL;
+    k->caches = cached ? sp_caches_begin(&l->x->caches[index], &l->x->tlb) : NULL;
     k->tlb = cached ? NULL : calloc(1, sizeof *k->tlb);
     k->group.lds = malloc(LDS_MOST + 16);
     k->group.lds_written = malloc(LDS_MOST / 4 + 4);

@@ -1,7 +1,7 @@
 /* Dispatches, as the command processor passes them to the waves. */
 #ifndef SP_EMU_RUN_DISPATCH_H
 #define SP_EMU_RUN_DISPATCH_H
-#include "emu/exec.h"
+#include "emu/exec/exec.h"
 
 /* One compute dispatch that the command processor has decoded and checked; dispatch.c runs it. */
 struct sp_emu_dispatch {

@@ -3,7 +3,7 @@
 #ifndef SP_EMU_WAVE_H
 #define SP_EMU_WAVE_H
 #include "emu/gen/isa_ops.h"
-#include "emu/exec.h"
+#include "emu/exec/exec.h"
 #include "emu/isa/inst.h"
 #include <errno.h>
 #include <stdbool.h>

@@ -22,7 +22,7 @@ from sparkle_drv.testing.emulated_dispatch import launch
 from sparkle_drv.testing.emulator import Gpu, Machine
 
 PAGE, LANES = 4096, 32
-POISON = 0xFFAB5EED  # SP_POISON of native/emu/vm.h
+POISON = 0xFFAB5EED  # SP_POISON of native/emu/memory/vm.h
 WAVE_NBYTES = 2048  # 64 bytes a lane
 UNWRITTEN = r"0x\w+ that was never written"
 

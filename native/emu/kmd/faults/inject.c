@@ -2,7 +2,7 @@
  * see that they are called. */
 #include "faults.h"
 
-#include "emu/cache/l2.h"
+#include "emu/memory/l2.h"
 
 #include <string.h>
 

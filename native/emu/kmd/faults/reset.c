@@ -1,7 +1,7 @@
 /* Resets, whatever their cause, and the report of a fault. */
 #include "faults.h"
 
-#include "emu/cache/l2.h"
+#include "emu/memory/l2.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -190,6 +190,7 @@ static int prepare(struct kmd_cs *cs)
         return -ENOMEM;
     job->list = cs->list;
     cs->list = NULL;
+    job->view.find = kmd_vm_page;
     job->view.vm = cs->file->vm;
     job->view.vm->refs++;
     job->view.listed = job->list ? job->list->bo : NULL;

@@ -3,7 +3,7 @@
  * moves to the least busy ring, as in the kernel driver. */
 #include "jobs.h"
 #include "order.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/caches.h"
 #include "emu/race/race.h"
 #include "emu/kmd/faults/faults.h"
 
@@ -219,7 +219,8 @@ void kmd_card_stop(struct kmd_machine *machine, struct kmd_card *card)
             kmd_job_finish(ring->entity[0]->first, -ECANCELED);
         free(ring->entity);
         if (ring->state) {
-            sp_caches_free(&ring->state->exec);
+            for (uint32_t k = 0; k < SP_EXEC_THREADS; k++)
+                sp_caches_free(ring->state->exec.caches[k]);
             sp_async_free(&ring->state->exec);
             sp_races_free(ring->state->exec.races);
         }

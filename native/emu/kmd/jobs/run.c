@@ -2,7 +2,7 @@
  * after another. */
 #include "jobs.h"
 #include "order.h"
-#include "emu/cache/l2.h"
+#include "emu/memory/l2.h"
 #include "emu/kmd/faults/faults.h"
 
 #include <stdio.h>
@@ -144,7 +144,7 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
     pthread_mutex_unlock(&machine->lock);
     if (!goes_on)
         sp_async_forget(x);
-    sp_watch_packet(x, NULL);
+    sp_emu_watch_packet(x, NULL);
     if (x->tlb.l2)
         sp_l2_job_begins(x->tlb.l2);
     kmd_job_mem_sync(job, false);
@@ -153,7 +153,7 @@ int kmd_job_run(struct kmd_ring *ring, struct kmd_ring_state *state, struct kmd_
         sp_l2_job_ends(x->tlb.l2);
     pthread_mutex_lock(&machine->lock);
     if (kmd_order_executed(ring, job, &state->watch))
-        rc = rc ? (sp_watch_fault(x), rc) : sp_watch_fault(x);
+        rc = rc ? (sp_watch_fault(x->watch, &x->fault), rc) : sp_watch_fault(x->watch, &x->fault);
     rc = rc ? rc : slow_down(ring, x, job, kmd_now() - start);
     if (job->corrupt && kmd_corrupt(before, job->corrupt_mask, job->corrupt_seed))
         ring->card->planned_done[SP_EMU_DO_CORRUPT]++;

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* for OFD locks and fallocate */
 #include "memory.h"
 
-#include "emu/cache/l2.h"
+#include "emu/memory/l2.h"
 
 #include <fcntl.h>
 #include <string.h>

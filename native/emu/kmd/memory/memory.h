@@ -38,6 +38,9 @@ int kmd_vm_insert(struct sp_emu_vm *vm, const struct kmd_mapping *mapping);
 int kmd_vm_clear(struct sp_emu_vm *vm, uint64_t first, uint64_t end);
 void kmd_vm_remove(struct sp_emu_vm *vm, uint32_t index);
 
+/* pages.c: implements find of struct sp_emu_view. */
+int kmd_vm_page(const struct sp_emu_view *view, uint64_t va, struct sp_emu_page *page, struct sp_emu_fault *fault);
+
 /* bo_list.c */
 int kmd_bo_list_read(struct kmd_file *file, const struct drm_amdgpu_bo_list_in *in, struct kmd_bo_list **out);
 void kmd_bo_list_put(struct kmd_bo_list *list);

@@ -5,7 +5,7 @@
 #define SP_EMU_KMD_STATE_H
 #include "include/sp_amdgpu_drm.h"
 #include "include/sp_emu.h"
-#include "emu/exec.h"
+#include "emu/exec/exec.h"
 #include "kms.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ struct kmd_bo {
      * memfd. No later BO gets the same offset, so the caches identify memory by it. */
     uint64_t offset;
     uint8_t *host;
-    /* a byte per page: nonzero if poison may be in the page (vm.h); NULL: not tracked */
+    /* a byte per page: nonzero if poison may be in the page (memory/vm.h); NULL: not tracked */
     uint8_t *marks;
     uint64_t flags;
     uint64_t alignment;

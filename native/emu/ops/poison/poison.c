@@ -1,8 +1,8 @@
 /* Poison in memory, LDS and scratch. When an access may have touched poison, the functions here
  * find out where. LDS and scratch have a "written" mark per dword. An unwritten dword of memory
- * holds SP_POISON in a marked page (vm.h). */
+ * holds SP_POISON in a marked page (memory/vm.h). */
 #include "poison.h"
-#include "emu/cache/unit.h"
+#include "emu/memory/unit.h"
 #include "emu/wave/operand.h"
 
 static enum sp_place place_of(const struct sp_touched *t, uint64_t va)

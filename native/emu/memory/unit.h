@@ -1,12 +1,8 @@
 /* The caches that waves read through: a CU's vector L0, a WGP's scalar and instruction cache, a
  * shader array's GL1. */
-#ifndef SP_EMU_CACHE_UNIT_H
-#define SP_EMU_CACHE_UNIT_H
+#ifndef SP_EMU_MEMORY_UNIT_H
+#define SP_EMU_MEMORY_UNIT_H
 #include "l2.h"
-
-#include "emu/exec.h"
-
-enum { SP_WGPS = 2, SP_CUS = 4 };
 
 /* A copy of a grain (SP_VM_GRAIN bytes of memory) in a cache above GL2. There is one copy for each
  * entry of the TLB, so that a copy and the entry that points to it are replaced together. */
@@ -20,6 +16,10 @@ struct sp_domain {
     uint32_t epoch; /* only copies with this epoch are valid; the first epoch is 1 */
     struct sp_copy *copy[SP_VM_TLB];
 };
+static inline void sp_domain_empty(struct sp_domain *d)
+{
+    if (++d->epoch == 0) d->epoch = 1;
+}
 struct sp_wgp {
     /* scalar cache, instruction cache, GL1. The GL1 is not shared, as if each WGP were the only one
      * of its shader array. */
@@ -31,24 +31,6 @@ struct sp_cu {
     struct sp_wgp *wgp;
     uint32_t empty; /* 1: before its next use, the CU's TLB must be emptied */
 };
-/* The caches for the groups of one host thread. */
-struct sp_caches {
-    /* seen[kind]: value of sp_l2_generation(kind) at the last check; a higher value now means that
-     * the caches of this kind must be invalidated */
-    uint32_t seen[SP_CACHES_ABOVE];
-    struct sp_wgp wgp[SP_WGPS];
-    struct sp_cu cu[SP_CUS];
-};
-
-/* Prepares the caches of host thread `index` at the beginning of a dispatch. Returns NULL if memory
- * is short. */
-struct sp_caches *sp_caches_begin(struct sp_emu_exec *x, uint32_t index);
-void sp_caches_free(struct sp_emu_exec *x);
-/* Returns the TLB of the CU that runs a wave. Groups rotate over the WGPs, and in CU mode over the
- * CUs of a WGP. In WGP mode the waves of a group rotate over both CUs. */
-struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,
-                                 const struct sp_emu_view *view, struct sp_emu_fault *fault);
-
 /* Changes a TLB entry whose `host` is an address in memory: makes `host` point to the cached copy
  * of that memory instead. Returns the host address to use for `access` at `va`. */
 uint8_t *sp_cache_enter(struct sp_emu_tlb *tlb, struct sp_emu_entry *e, uint64_t va, uint32_t access);
@@ -82,8 +64,6 @@ struct sp_stale {
  * true and fill the struct sp_stale. */
 bool sp_cache_old(const struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access, struct sp_stale *old);
 bool sp_cache_code(struct sp_emu_tlb *tlb, uint64_t va, struct sp_stale *stale);
-/* Reads packets of an IB from memory. Bytes that agents have written come from GL2. */
-int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
 /* Writes an aligned value of `nbytes` from GL2 to memory. Call it right after storing the value. */
 void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes);
 #endif

@@ -2,7 +2,7 @@
  * command processor, SDMA and waves. */
 #ifndef SP_EMU_EXEC_H
 #define SP_EMU_EXEC_H
-#include "vm.h"
+#include "emu/memory/vm.h"
 
 #include <stdbool.h>
 
@@ -75,4 +75,12 @@ struct sp_emu_exec {
      * struct */
     struct sp_races *races;
 };
+/* Makes `packet`, the log of the packet that the thread now executes, record the thread's accesses.
+ * With NULL the packet is not logged, because no other packet can run at the same time or because
+ * the packet uses scratch. */
+static inline void sp_emu_watch_packet(struct sp_emu_exec *x, struct sp_log *packet)
+{
+    x->watch->row[SP_WATCH_PACKETS].mine = packet;
+    x->tlb.watch = packet || x->watch->row[SP_WATCH_JOBS].mine ? x->watch : NULL;
+}
 #endif

@@ -1,8 +1,8 @@
 /* GL2, the last cache before memory. The agents of a card (waves, command processor, SDMA) access
  * memory through GL2, unless the memory is mapped UC. */
-#ifndef SP_EMU_CACHE_L2_H
-#define SP_EMU_CACHE_L2_H
-#include "emu/vm.h"
+#ifndef SP_EMU_MEMORY_L2_H
+#define SP_EMU_MEMORY_L2_H
+#include "vm.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,6 @@
  * and of its shader array. Copies in the caches of other CUs and shader arrays stay unchanged. */
 #include "unit.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 struct sp_l2_grain *sp_cache_grain(const struct sp_emu_entry *e)
@@ -131,40 +130,19 @@ void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
     if (gl1) memcpy(gl1 + at, e->host + at, nbytes);
 }
 
-static void empty(struct sp_domain *d)
-{
-    if (++d->epoch == 0) d->epoch = 1;
-}
-
 void sp_cache_invalidate(struct sp_emu_tlb *tlb, uint32_t gcr)
 {
     struct sp_cu *cu = tlb->cu;
     if (!cu) return;
     if (gcr & SP_GCR_GLV_INV) {
-        empty(&cu->l0);
+        sp_domain_empty(&cu->l0);
         for (unsigned i = 0; i < SP_VM_TLB / 32; i++)
             for (; tlb->filled[i]; tlb->filled[i] &= tlb->filled[i] - 1)
                 tlb->entry[SP_TLB_READ][32 * i + (unsigned)__builtin_ctz(tlb->filled[i])].page = UINT64_MAX;
     }
-    if (gcr & SP_GCR_GLK_INV) empty(&cu->wgp->scalar);
-    if (gcr & SP_GCR_GLI_INV) empty(&cu->wgp->code);
-    if (gcr & SP_GCR_GL1_INV) empty(&cu->wgp->gl1);
-}
-
-int sp_cache_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes)
-{
-    for (size_t done = 0, n; done < nbytes; done += n) {
-        const uint8_t *from = sp_emu_at(tlb, va + done, SP_VM_READ | SP_VM_DEVICE | SP_VM_PACKET);
-        uint32_t at = (va + done) % SP_VM_GRAIN;
-        n = SP_VM_GRAIN - at < nbytes - done ? SP_VM_GRAIN - at : nbytes - done;
-        if (!from) return -EFAULT;
-        memcpy((uint8_t *)to + done, from, n);
-        const struct sp_emu_entry *e = tlb->l2 ? sp_cache_entry(tlb, va + done) : NULL;
-        if (e && e->remote && !e->dirty) sp_l2_bus(tlb->l2, SP_BUS_PACKETS, n);
-        for (size_t k = 0; e && e->dirty && k < n; k++)
-            if (!(e->dirty[(at + k) / 4] >> (at + k) % 4 & 1)) ((uint8_t *)to)[done + k] = sp_cache_grain(e)->mem[at + k];
-    }
-    return 0;
+    if (gcr & SP_GCR_GLK_INV) sp_domain_empty(&cu->wgp->scalar);
+    if (gcr & SP_GCR_GLI_INV) sp_domain_empty(&cu->wgp->code);
+    if (gcr & SP_GCR_GL1_INV) sp_domain_empty(&cu->wgp->gl1);
 }
 
 void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes)
@@ -178,73 +156,4 @@ void sp_cache_through(struct sp_emu_tlb *tlb, uint64_t va, uint32_t nbytes)
     else
         __atomic_store_n((uint32_t *)(void *)mem, *(const uint32_t *)(const void *)(e->host + at), __ATOMIC_RELEASE);
     for (uint32_t i = at / 4; i < (at + nbytes) / 4; i++) __atomic_store_n(&e->dirty[i], 0, __ATOMIC_RELEASE);
-}
-
-struct sp_emu_tlb *sp_caches_tlb(struct sp_caches *caches, uint64_t group, uint32_t wave, uint32_t wgp_mode,
-                                 const struct sp_emu_view *view, struct sp_emu_fault *fault)
-{
-    struct sp_cu *cu = &caches->cu[2 * (group % SP_WGPS) + (wgp_mode ? wave : group / SP_WGPS) % 2];
-    if (cu->empty) sp_emu_tlb_reset(&cu->tlb, view, fault);
-    cu->empty = 0;
-    return &cu->tlb;
-}
-
-static struct sp_caches *caches_new(void)
-{
-    struct sp_caches *caches = calloc(1, sizeof *caches);
-    for (uint32_t n = 0; caches && n < SP_CUS; n++) {
-        struct sp_cu *cu = &caches->cu[n];
-        cu->wgp = &caches->wgp[n / 2];
-        cu->tlb.cu = cu;
-        cu->l0.epoch = cu->wgp->scalar.epoch = cu->wgp->code.epoch = cu->wgp->gl1.epoch = 1;
-    }
-    return caches;
-}
-
-static bool take_generation(struct sp_caches *caches, const struct sp_l2 *l2, uint32_t kind)
-{
-    uint32_t before = caches->seen[kind];
-    caches->seen[kind] = sp_l2_generation(l2, kind);
-    return before != caches->seen[kind];
-}
-
-struct sp_caches *sp_caches_begin(struct sp_emu_exec *x, uint32_t index)
-{
-    struct sp_caches **caches = &x->caches[index];
-    if (!*caches && !(*caches = caches_new())) return NULL;
-    bool scalar = take_generation(*caches, x->tlb.l2, SP_CACHE_K), vector = take_generation(*caches, x->tlb.l2, SP_CACHE_V);
-    bool gl1 = take_generation(*caches, x->tlb.l2, SP_CACHE_1), code = take_generation(*caches, x->tlb.l2, SP_CACHE_I);
-    for (uint32_t n = 0; n < SP_WGPS; n++) {
-        if (scalar) empty(&(*caches)->wgp[n].scalar);
-        if (gl1) empty(&(*caches)->wgp[n].gl1);
-        if (code) empty(&(*caches)->wgp[n].code);
-    }
-    for (uint32_t n = 0; n < SP_CUS; n++) {
-        struct sp_cu *cu = &(*caches)->cu[n];
-        if (vector) empty(&cu->l0);
-        cu->tlb.l2 = x->tlb.l2;
-        cu->tlb.name_stale = x->tlb.name_stale;
-        cu->tlb.watch = x->tlb.watch;
-        cu->empty = 1;
-    }
-    return *caches;
-}
-
-static void domain_free(struct sp_domain *d)
-{
-    for (uint32_t i = 0; i < SP_VM_TLB; i++) free(d->copy[i]);
-}
-
-void sp_caches_free(struct sp_emu_exec *x)
-{
-    for (uint32_t k = 0; k < SP_EXEC_THREADS; k++) {
-        struct sp_caches *caches = x->caches[k];
-        for (uint32_t n = 0; caches && n < SP_CUS; n++) domain_free(&caches->cu[n].l0);
-        for (uint32_t n = 0; caches && n < SP_WGPS; n++) {
-            domain_free(&caches->wgp[n].scalar);
-            domain_free(&caches->wgp[n].code);
-            domain_free(&caches->wgp[n].gl1);
-        }
-        free(caches);
-    }
 }

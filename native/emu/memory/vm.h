@@ -1,14 +1,16 @@
 /* GPU virtual memory as a job sees it: 4 KiB pages with rights; each page belongs to a BO. The
- * emulated kernel driver keeps the page tables (kmd/memory/space.c). The command processor, SDMA
- * and waves access pages through a view of the job and a TLB of their own thread.
+ * emulated kernel driver keeps the page tables and looks a page up (kmd/memory/pages.c). The command
+ * processor, SDMA and waves access pages through a view of the job and a TLB of their own thread.
  *
  * Addresses have 48 bits. Bits 63:48 may all be 0 or all be copies of bit 47: hardware itself
  * extends bit 47. The kernel driver programs page tables as if there were no hole between the
  * halves (Linux amdgpu_gmc.h, AMDGPU_GMC_HOLE_MASK). Mesa's si_compute.c passes pointers to the
  * upper half with bits 63:48 clear. */
-#ifndef SP_EMU_VM_H
-#define SP_EMU_VM_H
-#include "fault.h"
+#ifndef SP_EMU_MEMORY_VM_H
+#define SP_EMU_MEMORY_VM_H
+#include "emu/fault.h"
+#include "emu/order/log.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,8 +20,8 @@ enum { SP_VM_READ = 1, SP_VM_WRITE = 2, SP_VM_EXECUTE = 4, SP_VM_RIGHTS = 7 };
 enum { SP_VM_PAST_L0 = 8, SP_VM_DEVICE = 16, SP_VM_SCALAR = 32, SP_VM_PACKET = 64 };
 enum { SP_VM_PAGE = 4096, SP_VM_TLB = 1024 };
 /* Log2 of the bytes for which a TLB entry stands. Without caches they are a page (SP_VM_PAGE_BITS).
- * With caches (emu/cache) they are the 1 KiB that a cache fetches at once (SP_VM_GRAIN_BITS). */
-enum { SP_VM_PAGE_BITS = 12, SP_VM_GRAIN_BITS = 10, SP_VM_GRAIN = 1 << SP_VM_GRAIN_BITS };
+ * With caches they are the 1 KiB that a cache fetches at once (SP_VM_GRAIN_BITS of order/log.h). */
+enum { SP_VM_PAGE_BITS = 12 };
 
 /* Marks of a page (SP_MARK_*), and SP_POISON. SP_POISON is the value of each dword of unwritten
  * memory: a NaN that is neither text nor a small number. Copies of a dword keep that value.
@@ -38,7 +40,6 @@ struct sp_emu_vm;
 struct kmd_bo;
 struct sp_l2;
 struct sp_cu;
-struct sp_watch;
 
 static inline uint64_t sp_emu_canonical(uint64_t va)
 {
@@ -49,9 +50,24 @@ static inline int sp_emu_is_address(uint64_t va)
     return va >> 48 == 0 || va == sp_emu_canonical(va);
 }
 
+/* What the page tables say of one page. */
+struct sp_emu_page {
+    uint8_t *host;   /* NULL: a PRT page, which reads as zeros and drops writes */
+    uint8_t *mark;   /* SP_MARK_* of the page; NULL: marks are not kept */
+    uint64_t place;  /* offset of the page in the emulated machine's memory; no later page has it */
+    uint32_t rights; /* SP_VM_* */
+    bool uncached;   /* no cache of the card may hold the page */
+    bool in_vram;
+    bool remote;     /* accesses go over the bus of a card with memory of its own */
+    bool has_bus;    /* the card has a bus: it is not an APU */
+};
+
 /* One job's view of memory: an address space, and the BOs that the job lists (BOs with
  * VM_ALWAYS_VALID need no listing). */
 struct sp_emu_view {
+    /* Looks up the page of an address in the page tables. Returns 0, or -EFAULT with a description
+     * of the fault. */
+    int (*find)(const struct sp_emu_view *view, uint64_t va, struct sp_emu_page *page, struct sp_emu_fault *fault);
     struct sp_emu_vm *vm;
     /* The BOs that the job lists, sorted by pointer. They are not handles, because a handle may
      * name another BO by now. */
@@ -63,7 +79,7 @@ struct sp_emu_view {
 };
 
 /* The TLB of a host thread: a small cache of looked-up addresses, emptied when a job begins. It has
- * two tables. With caches (emu/cache), plain reads of a wave use SP_TLB_READ, which leads to the
+ * two tables. With caches, plain reads of a wave use SP_TLB_READ, which leads to the
  * wave's L0. All other accesses use SP_TLB_L2, which leads to GL2. */
 enum { SP_TLB_READ, SP_TLB_L2, SP_TLBS };
 struct sp_emu_entry {
@@ -123,10 +139,9 @@ static inline uint8_t *sp_emu_at(struct sp_emu_tlb *tlb, uint64_t va, uint32_t a
     return sp_emu_tlb_miss(tlb, va, access);
 }
 
-/* Kinds of accesses to memory. sp_order_note (emu/order) logs an access of kind `touch` to `nbytes`
- * bytes at `va`. They must be in one page, which was just looked up. */
-enum sp_touch { SP_READS, SP_WRITES, SP_ATOMIC, SP_TOUCHES };
-void sp_order_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch);
+/* Logs an access to `nbytes` bytes at `va` in tlb->watch (emu/order). They must be in one page, which
+ * was just looked up. */
+void sp_emu_note(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch);
 /* Returns 1 if sp_emu_saw must check each read. If sp_emu_saw returns -EFAULT, the value that was
  * read must not be used. */
 static inline int sp_emu_is_watched(const struct sp_emu_tlb *tlb)
@@ -144,7 +159,7 @@ void sp_cache_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes);
 static inline int sp_emu_saw(struct sp_emu_tlb *tlb, uint64_t va, const uint8_t *got, size_t nbytes, uint32_t access)
 {
     if (tlb->watch)
-        sp_order_note(tlb, va, nbytes, SP_READS);
+        sp_emu_note(tlb, va, nbytes, SP_READS);
     return tlb->name_stale ? sp_cache_check(tlb, va, got, nbytes, access) : 0;
 }
 static inline void sp_emu_writes_as(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes, enum sp_touch touch)
@@ -153,7 +168,7 @@ static inline void sp_emu_writes_as(struct sp_emu_tlb *tlb, uint64_t va, size_t 
         return;
     sp_cache_writes(tlb, va, nbytes);
     if (tlb->watch)
-        sp_order_note(tlb, va, nbytes, touch);
+        sp_emu_note(tlb, va, nbytes, touch);
 }
 static inline void sp_emu_writes(struct sp_emu_tlb *tlb, uint64_t va, size_t nbytes)
 {
@@ -168,15 +183,20 @@ static inline void sp_emu_wrote(struct sp_emu_tlb *tlb, uint64_t va, size_t nbyt
  * cache. */
 const uint8_t *sp_emu_seen(struct sp_emu_tlb *tlb, uint64_t va, uint32_t access);
 
-/* Returns the mark (its SP_MARK_* bits) of the page of `va`. sp_emu_at must
- * just have looked that page up. Returns NULL if no marks are kept. */
-static inline uint8_t *sp_emu_mark_of(const struct sp_emu_tlb *tlb, uint64_t va)
+/* Returns the entry of the page of `va`, which sp_emu_at must just have looked up; else NULL. */
+static inline const struct sp_emu_entry *sp_emu_entry_of(const struct sp_emu_tlb *tlb, uint64_t va)
 {
     uint64_t page = va >> tlb->bits;
     for (unsigned k = 0; k < SP_TLBS; k++)
         if (tlb->entry[k][page % SP_VM_TLB].page == page)
-            return tlb->entry[k][page % SP_VM_TLB].mark;
+            return &tlb->entry[k][page % SP_VM_TLB];
     return NULL;
+}
+/* Returns the mark (its SP_MARK_* bits) of that page. Returns NULL if no marks are kept. */
+static inline uint8_t *sp_emu_mark_of(const struct sp_emu_tlb *tlb, uint64_t va)
+{
+    const struct sp_emu_entry *e = sp_emu_entry_of(tlb, va);
+    return e ? e->mark : NULL;
 }
 /* Returns 1 if the page of `va`, or any cache's copy of it, may contain poison. */
 static inline int sp_emu_marked(const struct sp_emu_tlb *tlb, uint64_t va)
@@ -211,4 +231,6 @@ static inline int sp_emu_read(struct sp_emu_tlb *tlb, uint64_t va, void *to, siz
     return sp_emu_read_as(tlb, va, to, nbytes, SP_VM_READ);
 }
 int sp_emu_write(struct sp_emu_tlb *tlb, uint64_t va, const void *from, size_t nbytes);
+/* Reads packets of an IB from memory. Bytes that agents have written come from GL2. */
+int sp_emu_fetch(struct sp_emu_tlb *tlb, uint64_t va, void *to, size_t nbytes);
 #endif
