@@ -11,11 +11,12 @@
  * only with an involuntary context switch: a hypervisor may take a core although no other thread
  * waits for it. */
 #define _GNU_SOURCE
-#include "timeline.h"
+#include "spin.h"
 
 #include "include/sp_base.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -7,6 +7,7 @@
  * bit, or as gfx11's BUFFER_LOAD_LDS_*. */
 #include "buffer.h"
 #include "emu/memory/unit.h"
+#include "ds.h"
 #include "families.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

@@ -1,7 +1,13 @@
-/* Common code of LDS instructions. */
+/* Accesses to LDS, and common code of LDS instructions. */
 #ifndef SP_EMU_OPS_DS_H
 #define SP_EMU_OPS_DS_H
 #include "memory.h"
+
+/* sp_lds_read and the functions after it access the group's LDS. Each returns 0, or w->stop if the
+ * wave must stop. sp_lds_use reads values that decide, so unwritten bytes are a fault. */
+int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
+int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
+int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
 
 /* Returns true, with a fault, for a GDS instruction: GDS is not modelled. */
 bool sp_ds_is_gds(struct sp_wave *w, const struct sp_inst *i);

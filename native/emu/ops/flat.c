@@ -1,8 +1,8 @@
 /* FLAT, GLOBAL and SCRATCH instructions. A FLAT address is in LDS or scratch if its upper half is
  * that of the LDS or scratch aperture. Scratch is interleaved by dwords: dword d of all lanes of a
  * wave is contiguous ("Scratch" in the RDNA3 ISA document). */
+#include "ds.h"
 #include "families.h"
-#include "memory.h"
 #include "emu/memory/unit.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)

@@ -82,12 +82,6 @@ SP_INLINE const uint32_t *sp_vgpr_stored(struct sp_wave *w, const struct sp_inst
     return w->v[code & 255];
 }
 
-/* sp_lds_read and the functions after it access the group's LDS. Each returns 0, or w->stop if the
- * wave must stop. sp_lds_use reads values that decide, so unwritten bytes are a fault. */
-int sp_lds_read(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
-int sp_lds_use(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, void *to, uint32_t nbytes);
-int sp_lds_write(struct sp_wave *w, const struct sp_inst *i, uint32_t lane, uint32_t at, const void *from, uint32_t nbytes);
-
 /* Returns the kind under which a load is reported to race/. */
 SP_INLINE enum sp_race_kind sp_race_load(uint32_t access) { return access & SP_VM_DEVICE ? SP_RACE_DEVICE : SP_RACE_LOAD; }
 SP_INLINE enum sp_race_kind sp_race_atomic(const struct sp_inst *i) { return i->glc ? SP_RACE_RETURNING : SP_RACE_ATOMIC; }

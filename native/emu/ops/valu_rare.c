@@ -4,7 +4,7 @@
 #include "emu/ops/families.h"
 #include "emu/ops/lanes_math.h"
 #include "emu/ops/half.h"
-#include "memory.h"
+#include "ds.h"
 
 #define HEAD(NAME) static int NAME(struct sp_wave *w, const struct sp_inst *i)
 #define EACH(l) for (uint32_t l = 0; l < w->lanes; l++)
