@@ -52,15 +52,19 @@ int kmd_vm_page(const struct sp_emu_view *view, uint64_t va, struct sp_emu_page 
     const struct kmd_mapping *m = lookup(view, va, fault);
     if (!m)
         return -EFAULT;
-    *page = (struct sp_emu_page){.rights = m->rights, .uncached = m->uncached};
+    page->rights = m->rights;
+    page->uncached = m->uncached;
+    page->host = page->mark = NULL;
+    page->in_vram = page->has_bus = page->remote = false;
     if (m->prt)
         return 0;
+    const struct kmd_bo *bo = m->bo;
     uint64_t place = m->offset + (sp_emu_canonical(va) / SP_VM_PAGE - m->first) * SP_VM_PAGE;
-    page->host = m->bo->host + place;
-    page->mark = m->bo->marks ? m->bo->marks + place / SP_VM_PAGE : NULL;
-    page->place = m->bo->offset + place;
-    page->in_vram = m->bo->domain == AMDGPU_GEM_DOMAIN_VRAM;
-    page->has_bus = has_bus(m->bo);
-    page->remote = m->bo->domain == AMDGPU_GEM_DOMAIN_GTT && page->has_bus;
+    page->host = bo->host + place;
+    page->mark = bo->marks ? bo->marks + place / SP_VM_PAGE : NULL;
+    page->place = bo->offset + place;
+    page->in_vram = bo->domain == AMDGPU_GEM_DOMAIN_VRAM;
+    page->has_bus = has_bus(bo);
+    page->remote = bo->domain == AMDGPU_GEM_DOMAIN_GTT && page->has_bus;
     return 0;
 }
