@@ -31,6 +31,11 @@ PIGLIT_TEST_S = 120.0
 VENDORS = "/etc/OpenCL/vendors"
 # Of what LLVM gives Clover: VGPRs are freed while stores to scratch are under way (gfx11).
 CLOVER_MODE = {"gfx1036": "strict", "gfx1100": "dealloc"}
+# Tests that fail by their own fault or Clover's (README.md).
+CLOVER_FAULTS = (
+    *("calls", "calls-struct", "calls-large-struct", "realign-stack", "clz-optimizations"),
+    "amdgcn-f32-inline-immediates",
+)
 LIBDRM_SUITES = ("Basic Tests", "BO Tests", "VM Tests", "SYNCOBJ TIMELINE Tests")
 # 30 operations, and MUL_MAT, GET_ROWS and CPY, which go through all quantised types.
 GGML_OPERATIONS = (
@@ -143,7 +148,8 @@ def piglit_clover(chip: str) -> Count:
     results = piglit_results(clover_environment(chip))
     counts = Counter(results.values())
     total = counts["pass"] + counts["fail"]
-    return Count(counts["pass"], total, total - 5, _piglit_note(results))
+    excused = sum(results.get(f"tests/cl/program/execute/{x}") == "fail" for x in CLOVER_FAULTS)
+    return Count(counts["pass"], total, total - excused, _piglit_note(results))
 
 
 def piglit_rusticl(chip: str) -> Count:
