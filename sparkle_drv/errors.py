@@ -139,11 +139,11 @@ def leave(close: Callable[..., object], error: BaseException | None, *interrupte
     try:
         close() if isinstance(error, (Exception, SystemExit)) else close(*interrupted)
     except Exception as failure:
-        said = f"then closing failed: {type(failure).__name__}: {failure}"
+        note = f"then closing failed: {type(failure).__name__}: {failure}"
         if hasattr(error, "add_note"):  # Python 3.11 or later
-            error.add_note(said)
+            error.add_note(note)
         # Python 3.10 has no notes, and Python prints none of a SystemExit. So log the failure.
         if not hasattr(error, "add_note") or isinstance(error, SystemExit):
             import logging
 
-            logging.getLogger("sparkle_drv").warning("%r; %s", error, said)
+            logging.getLogger("sparkle_drv").warning("%r; %s", error, note)

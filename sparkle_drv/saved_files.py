@@ -118,11 +118,11 @@ def is_stream(path: Path) -> bool:
     return not stat.S_ISREG(found.st_mode) or _standard(found) is not None
 
 
-def _standard(found: os.stat_result) -> int | None:
+def _standard(status: os.stat_result) -> int | None:
     """Returns 1 if the file is that of stdout, 2 if it is that of stderr, else None."""
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):  # stdout or stderr is closed
-            if os.path.samestat(found, os.fstat(descriptor)):
+            if os.path.samestat(status, os.fstat(descriptor)):
                 return descriptor
     return None
 

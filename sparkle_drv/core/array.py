@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from sparkle_drv.core.device import Device
 
 
-def is_masked(given: Any) -> bool:
-    """Returns whether `given` is a numpy.ma.MaskedArray, which needs numpy.ma to be imported.
+def is_masked(x: Any) -> bool:
+    """Returns whether `x` is a numpy.ma.MaskedArray, which needs numpy.ma to be imported.
 
     The function does not use `np.ma`, which since numpy 2.4 imports the module on first use. Ctrl-C
     during that import would leave the import lock held, and every later call would wait for it.
     """
     masked = getattr(sys.modules.get("numpy.ma.core"), "MaskedArray", None)
-    return masked is not None and isinstance(given, masked)
+    return masked is not None and isinstance(x, masked)
 
 
-def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
+def host_array(what: str, exporter: Any) -> np.ndarray[Any, Any]:
     """Returns a numpy view of a numpy array or of a CPU DLPack exporter.
 
     The view has numpy's own class, because a subclass may report a wrong size. Raises TypeError for
@@ -51,19 +51,19 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
     import numpy as np
 
     array: np.ndarray[Any, Any]
-    if type(given) is np.ndarray:
-        array = given
-    elif is_masked(given):
+    if type(exporter) is np.ndarray:
+        array = exporter
+    elif is_masked(exporter):
         raise TypeError(
             f"{what}: expected an array without a mask, got a masked one: fill it first"
         )
-    elif isinstance(given, np.ndarray):
-        array = np.asarray(given)
-    elif hasattr(given, "__dlpack__"):
+    elif isinstance(exporter, np.ndarray):
+        array = np.asarray(exporter)
+    elif hasattr(exporter, "__dlpack__"):
         try:
-            array = np.from_dlpack(given)
+            array = np.from_dlpack(exporter)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-            bits = _bfloat16_bits(given)  # numpy cannot import bfloat16 by DLPack
+            bits = _bfloat16_bits(exporter)  # numpy cannot import bfloat16 by DLPack
             if bits is None:
                 raise TypeError(
                     f"{what}: expected a host array, its DLPack export says: {error}"
@@ -71,17 +71,17 @@ def host_array(what: str, given: Any) -> np.ndarray[Any, Any]:
             array = bits.view(bfloat16(what))
     else:
         # Read only once: a property runs its owner's code each time.
-        interface = getattr(given, "__array_interface__", None)
+        interface = getattr(exporter, "__array_interface__", None)
         if interface is None:
             raise TypeError(
-                f"{what}: expected a numpy array or DLPack exporter, got {type(given).__name__}"
+                f"{what}: expected a numpy array or DLPack exporter, got {type(exporter).__name__}"
             )
-        array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=given))
+        array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=exporter))
     check_fixed(f"{what}: dtype ", array.dtype)
     return array
 
 
-def _bfloat16_bits(given: Any) -> np.ndarray[Any, Any] | None:
+def _bfloat16_bits(exporter: Any) -> np.ndarray[Any, Any] | None:
     """Returns a view of an exporter's bfloat16 elements as 16-bit numbers.
 
     Returns None for elements of another type and for memory that the host cannot read.
@@ -91,7 +91,7 @@ def _bfloat16_bits(given: Any) -> np.ndarray[Any, Any] | None:
     from . import dlpack_capsule  # imported late: ctypes takes time
 
     try:
-        kind, raw = dlpack_capsule.host_interface(given)
+        kind, raw = dlpack_capsule.host_interface(exporter)
     except TypeError:
         return None
     return np.asarray(raw) if kind == "bf" else None
@@ -126,18 +126,18 @@ def bfloat16(name: str) -> np.dtype[Any]:
     return found
 
 
-def dtype_of(given: Any) -> np.dtype[Any]:
-    """Returns the numpy dtype that `given` stands for; "bf16" is bfloat16. Raises TypeError if
-    `given` stands for no dtype.
+def dtype_of(dtype_like: Any) -> np.dtype[Any]:
+    """Returns the numpy dtype that `dtype_like` stands for; "bf16" is bfloat16. Raises TypeError if
+    `dtype_like` stands for no dtype.
     """
     import numpy as np
 
-    if type(given) is str and given == "bf16":
+    if type(dtype_like) is str and dtype_like == "bf16":
         return bfloat16("dtype")
     try:
-        dtype: np.dtype[Any] = np.dtype(given)
+        dtype: np.dtype[Any] = np.dtype(dtype_like)
     except TypeError:
-        got = repr(given[:60]) if isinstance(given, str) else type(given).__name__
+        got = repr(dtype_like[:60]) if isinstance(dtype_like, str) else type(dtype_like).__name__
         raise TypeError(f"dtype: expected a numpy dtype, got {got}") from None
     return dtype
 
@@ -217,11 +217,11 @@ class Array(Pointer, Shaped, Closing, Operators):
         if thunk is not None:
             thunk.device._pending.compute(thunk.device, self)
 
-    def _take(self, made: Array) -> None:
-        """Takes over the memory of `made`, the Array that this Array's thunk has computed."""
-        buffer = made.buffer
-        self._begin(buffer._storage, buffer._address, made.nbytes, made._elements)
-        self._buffer, self._fence = buffer, made._fence
+    def _take(self, computed: Array) -> None:
+        """Takes over the memory of `computed`, the Array that this Array's thunk has computed."""
+        buffer = computed.buffer
+        self._begin(buffer._storage, buffer._address, computed.nbytes, computed._elements)
+        self._buffer, self._fence = buffer, computed._fence
         # Set last: when _thunk is None, other threads read the fields above without the lock.
         self._thunk = None
 

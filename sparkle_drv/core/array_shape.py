@@ -36,7 +36,7 @@ class Shaped:
         A negative index counts from the end. Raises TypeError for an index that is no int, and
         IndexError for an index outside the array or a wrong number of indices.
         """
-        found, shape = 0, self.shape
+        position, shape = 0, self.shape
         for i, extent in zip(at, shape, strict=False):
             if isinstance(i, bool) or not hasattr(i, "__index__"):
                 raise TypeError(f"get: expected whole numbers, got {i!r}")
@@ -45,7 +45,7 @@ class Shaped:
                 raise IndexError(
                     f"get: expected an index from {-extent} to {extent - 1}, got {number}"
                 )
-            found = found * extent + number % extent
+            position = position * extent + number % extent
         if len(at) != len(shape):
             raise IndexError(f"get: expected {len(shape)} indices, one per axis, got {len(at)}")
-        return found
+        return position

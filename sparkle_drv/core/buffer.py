@@ -215,13 +215,13 @@ class Buffer(Pointer, Closing):
             self._end()
 
 
-def buffer_of(what: str, given: Any) -> Buffer:
-    """Returns `given` if it is a Buffer, or the buffer of an Array.
+def buffer_of(what: str, memory: Any) -> Buffer:
+    """Returns `memory` if it is a Buffer, or the buffer of an Array.
 
     Raises TypeError for any other object, ValueError for a closed buffer.
     """
-    buffer = given if isinstance(given, Buffer) else getattr(given, "buffer", None)
+    buffer = memory if isinstance(memory, Buffer) else getattr(memory, "buffer", None)
     if not isinstance(buffer, Buffer):
-        raise TypeError(f"{what}: expected a Buffer or Array, got {type(given).__name__}")
+        raise TypeError(f"{what}: expected a Buffer or Array, got {type(memory).__name__}")
     buffer._open()
     return buffer

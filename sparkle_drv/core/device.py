@@ -185,13 +185,15 @@ class Device(DeviceBase, Closing):
 
     def _store(
         self,
-        made: Allocation,
+        allocation: Allocation,
         nbytes: int,
         memory: Memory,
         readonly: bool = False,
         exposed: bool = True,
     ) -> Buffer:
-        storage = self._adopt(Storage(self, made.handle, made.address, nbytes, memory, exposed))
+        storage = self._adopt(
+            Storage(self, allocation.handle, allocation.address, nbytes, memory, exposed)
+        )
         return Buffer(storage, 0, nbytes, readonly=readonly)
 
     def buffer(
@@ -382,10 +384,10 @@ class Device(DeviceBase, Closing):
         return entry["backends"].get(self.info.backend) if entry else None
 
     def _load(
-        self, name: str, args: tuple[Arg, ...], source: dict[str, Any], asked: Any, usual: Any,
+        self, name: str, args: tuple[Arg, ...], source: dict[str, Any], wanted: Any, usual: Any,
         dims: int,
     ) -> Kernel:  # fmt: skip
-        size = triple("group_size", usual if asked is None else asked)
+        size = triple("group_size", usual if wanted is None else wanted)
         signature = _signature(args)
         types = tuple(arg.type for arg in args)
         spec = KernelSpec(name, name, signature.native, args=types, **source)
@@ -394,7 +396,7 @@ class Device(DeviceBase, Closing):
             loaded = self._backend.load(spec)
         if note:
             loaded = replace(loaded, resources=replace(loaded.resources, note=note))
-        if asked is not None and loaded.group_size not in (None, size):
+        if wanted is not None and loaded.group_size not in (None, size):
             self._backend.unload(loaded.handle)
             raise ValueError(
                 f"group_size: expected {loaded.group_size}, the size that {name} is compiled for, "
@@ -540,17 +542,17 @@ class Device(DeviceBase, Closing):
                 raise FenceTimeout(f"{self.uri}: work of a queue did not end within {timeout_s} s")
 
 
-def _image(given: Any) -> dict[str, Any]:
+def _image(image: Any) -> dict[str, Any]:
     """Returns a user's image as {"path": ...} or {"image": ...}.
 
-    Raises TypeError unless `given` is a path or bytes, ValueError for an invalid path. Raises
+    Raises TypeError unless `image` is a path or bytes, ValueError for an invalid path. Raises
     FileNotFoundError if there is no such file, ImageError if it is not a regular file.
     """
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        return {"image": bytes(given)}
-    if not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"image: expected a path or bytes, got {type(given).__name__}")
-    path = os.fspath(given)
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return {"image": bytes(image)}
+    if not isinstance(image, (str, os.PathLike)):
+        raise TypeError(f"image: expected a path or bytes, got {type(image).__name__}")
+    path = os.fspath(image)
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(f"image: expected a path as text, got {path!r}")
     if not os.path.exists(path):

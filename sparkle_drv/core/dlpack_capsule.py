@@ -163,9 +163,9 @@ class _Export:
     Raises TypeError if the export fails, or if the capsule's version is later than VERSION.
     """
 
-    def __init__(self, given: Any, **options: Any) -> None:
+    def __init__(self, exporter: Any, **options: Any) -> None:
         try:
-            managed = self._managed(given, options)
+            managed = self._managed(exporter, options)
         except Exception as error:  # the exporter's code may raise any exception
             raise TypeError(f"the array's DLPack export failed: {error}") from None
         self.owner = _Owner(managed)
@@ -182,14 +182,14 @@ class _Export:
         self.versioned = isinstance(managed, _Versioned)
         self.readonly = bool(managed.flags & _READ_ONLY)
 
-    def _managed(self, given: Any, options: dict[str, Any]) -> Any:
-        """Returns the managed tensor that `given` exports. The caller then owns the tensor, and
+    def _managed(self, exporter: Any, options: dict[str, Any]) -> Any:
+        """Returns the managed tensor that `exporter` exports. The caller then owns the tensor, and
         must call its deleter in the end.
         """
         try:
-            capsule = given.__dlpack__(**options, max_version=VERSION)
+            capsule = exporter.__dlpack__(**options, max_version=VERSION)
         except TypeError:  # the exporter does not know `max_version`
-            capsule = given.__dlpack__(**options)
+            capsule = exporter.__dlpack__(**options)
         versioned = _is_unused(id(capsule), _NAMES[0])
         name = _NAMES[not versioned]
         kind: Any = _Versioned if versioned else _Managed
@@ -198,14 +198,14 @@ class _Export:
         return managed
 
 
-def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> Foreign:
-    """Returns the memory that `given` exports by DLPack. It is released when the result's `owner`
-    is freed.
+def take(device: Device, exporter: Any, stream: int, place: tuple[int, int]) -> Foreign:
+    """Returns the memory that `exporter` exports by DLPack. It is released when the result's
+    `owner` is freed.
 
     Raises TypeError if the export fails, if the capsule is newer than version 1, or if its memory
     is on another device than `place`. Raises ValueError for a strided array.
     """
-    x = _Export(given, stream=stream)
+    x = _Export(exporter, stream=stream)
     if x.place != place:
         raise TypeError(f"expected a DLPack capsule on device {place}, got one on device {x.place}")
     return Foreign(
@@ -213,7 +213,7 @@ def take(device: Device, given: Any, stream: int, place: tuple[int, int]) -> For
     )
 
 
-def host_interface(given: Any) -> tuple[str, Any]:
+def host_interface(exporter: Any) -> tuple[str, Any]:
     """Returns (kind, an object with `__array_interface__`) for a DLPack exporter of host memory.
 
     kind is numpy's letter for the elements, "bf" for bfloat16, "" for unknown ones. The function is
@@ -221,14 +221,14 @@ def host_interface(given: Any) -> tuple[str, Any]:
     integers of the same size. Raises TypeError if the export fails, the capsule is newer than
     version 1, or the memory is a device's.
     """
-    x = _Export(given)
+    x = _Export(exporter)
     if x.place[0] not in HOST_KINDS:
         raise TypeError(f"expected a DLPack capsule of host memory, got one on device {x.place}")
     strides = None if x.strides is None else tuple(x.itemsize * step for step in x.strides)
     # A capsule of an old version has no flags, so it cannot say whether writing is allowed. numpy
     # treats such memory as read-only, and so does this function.
-    said = {
+    interface = {
         "version": 3, "typestr": f"{_ORDER}u{x.itemsize}", "shape": x.shape, "strides": strides,
         "data": (x.address, x.readonly or not x.versioned),
     }  # fmt: skip
-    return x.kind, SimpleNamespace(__array_interface__=said, owner=x.owner)
+    return x.kind, SimpleNamespace(__array_interface__=interface, owner=x.owner)

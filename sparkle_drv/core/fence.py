@@ -94,13 +94,13 @@ class Fence:
         """
         return self.queue.reached >= self.value
 
-    def _wait_slowly(self, *given: float) -> Fence:
+    def _wait_slowly(self, *timeout: float) -> Fence:
         """Waits for a submission that has not succeeded yet; native/hot/launch/fence.c calls this.
 
-        `given` is the timeout in seconds; if it is empty, the queue's `timeout_s` applies.
+        `timeout` has the seconds; if it is empty, the queue's `timeout_s` applies.
         """
         queue = self.queue
-        timeout_s = given[0] if given else queue.timeout_s
+        timeout_s = timeout[0] if timeout else queue.timeout_s
         left = timeout_ns(timeout_s)
         deadline = time.monotonic_ns() + left
         while True:

@@ -68,52 +68,52 @@ def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
     `wanted` is such a pair or None. Raises BufferError if `wanted` is neither the host nor the
     device, or if the device cannot export its memory.
     """
-    asked = None if wanted is None else tuple(map(int, wanted))
-    if asked == HOST:
+    place = None if wanted is None else tuple(map(int, wanted))
+    if place == HOST:
         return HOST
     shares = device._abilities.shares_streams
     if shares is None:
         raise BufferError(f"{device.uri} memory is not host memory; use numpy() for a copy")
-    if asked not in (None, shares.dlpack):
+    if place not in (None, shares.dlpack):
         raise BufferError(
             f"dl_device: expected {shares.dlpack} ({device.uri}) or {HOST} (the host), got {wanted}"
         )
     return shares.dlpack
 
 
-def borrowed(queue: Queue, given: Any) -> Foreign | None:
+def borrowed(queue: Queue, array: Any) -> Foreign | None:
     """Returns the memory of a foreign array on the queue's device.
 
-    The queue's next work waits for the array's producer. Returns None if `given` is not an array,
+    The queue's next work waits for the array's producer. Returns None if `array` is not an array,
     or is on another device or the host. Raises TypeError or ValueError if the array is broken or
     strided, or names a stream that does not exist.
     """
     shares = queue.device._abilities.shares_streams
     if shares is None:
         return None
-    if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
-        if tuple(map(int, given.__dlpack_device__())) != shares.dlpack:
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        if tuple(map(int, array.__dlpack_device__())) != shares.dlpack:
             return None
         from sparkle_drv.core import dlpack_capsule  # imported late: ctypes takes time
 
-        return dlpack_capsule.take(queue.device, given, queue.stream, shares.dlpack)
-    return _by_interface(queue, given) if hasattr(given, "__cuda_array_interface__") else None
+        return dlpack_capsule.take(queue.device, array, queue.stream, shares.dlpack)
+    return _by_interface(queue, array) if hasattr(array, "__cuda_array_interface__") else None
 
 
-def _by_interface(queue: Queue, given: Any) -> Foreign:
+def _by_interface(queue: Queue, array: Any) -> Foreign:
     """Does the work of `borrowed` by the CUDA array interface, versions 0 to 3.
 
     Only version 3 names a stream for which the queue must wait.
     """
     import numpy as np
 
-    said = given.__cuda_array_interface__
+    interface = array.__cuda_array_interface__
     try:
-        shape, (address, readonly) = tuple(map(int, said["shape"])), said["data"]
-        dtype = np.dtype(said["typestr"])
+        shape, (address, readonly) = tuple(map(int, interface["shape"])), interface["data"]
+        dtype = np.dtype(interface["typestr"])
         nbytes, address = math.prod(shape) * dtype.itemsize, int(address or 0)
-        strides = None if said.get("strides") is None else tuple(said["strides"])
-        if said.get("mask") is not None:
+        strides = None if interface.get("strides") is None else tuple(interface["strides"])
+        if interface.get("mask") is not None:
             raise ValueError("expected an array without a mask, got a masked one")
         if min(shape, default=0) < 0:
             raise ValueError(f"expected a shape without negative sizes, got {shape}")
@@ -127,10 +127,10 @@ def _by_interface(queue: Queue, given: Any) -> Foreign:
     # The CUDA array interface does not say which device the memory is on, so ask the driver.
     if nbytes and not shares_of(queue.device).owns(address):
         raise ValueError(f"{address:#x} is not memory of {queue.device.uri}")
-    if said.get("stream") is not None:
-        queue.wait_stream(said["stream"])
+    if interface.get("stream") is not None:
+        queue.wait_stream(interface["stream"])
     kind, step = dtype.kind if dtype.isnative else "", dtype.itemsize
-    return Foreign(queue.device, address, shape, strides, step, kind, step, bool(readonly), given)
+    return Foreign(queue.device, address, shape, strides, step, kind, step, bool(readonly), array)
 
 
 def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
@@ -140,13 +140,13 @@ def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
     of this device. Raises the errors of `borrowed`.
     """
     shares = device._abilities.shares_streams
-    if shares is None or (found := borrowed(device.default_queue, array)) is None:
+    if shares is None or (memory := borrowed(device.default_queue, array)) is None:
         return None
     for other in device._open_queues():
         if other is not device.default_queue:
             other.wait_stream(device.default_queue.stream)
-    there = shares.adopt(found._address, found.nbytes, found.owner)
-    return device._store(there, found.nbytes, Memory.DEVICE, found.readonly), found
+    there = shares.adopt(memory._address, memory.nbytes, memory.owner)
+    return device._store(there, memory.nbytes, Memory.DEVICE, memory.readonly), memory
 
 
 def export(

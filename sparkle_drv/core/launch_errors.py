@@ -59,35 +59,35 @@ def refuse(
         )
     if lib.SP_REFUSED_WORD <= code <= lib.SP_REFUSED_SHARED:
         _shape(device, kernel, words, why)
-    arg, given = kernel.args[index], args[index]
+    arg, argument = kernel.args[index], args[index]
     where = f"{kernel.name}: argument {arg.name} ({arg.type})"
     if code == lib.SP_REFUSED_ELSEWHERE:
-        device._check_own(f"{where}: the buffer", given.device)
-    kind, says = _argument(arg, given, code, number)
+        device._check_own(f"{where}: the buffer", argument.device)
+    kind, says = _argument(arg, argument, code, number)
     raise kind(f"{where}: {says}")
 
 
-def _argument(arg: Arg, given: Any, code: int, number: int) -> tuple[type[Exception], str]:
+def _argument(arg: Arg, argument: Any, code: int, number: int) -> tuple[type[Exception], str]:
     match code:
         case lib.SP_REFUSED_NUMBER:
             wanted = "a number" if arg.type[0] == "f" else "a whole number"
-            return TypeError, f"expected {wanted}, got {type_and_repr(given)}"
+            return TypeError, f"expected {wanted}, got {type_and_repr(argument)}"
         case lib.SP_REFUSED_RANGE:
             half = 2 ** (8 * arg.nbytes - 1)
             whole = {"i": f"{-half} to {half - 1}", "u": f"0 to {2 * half - 1}"}
             wanted = whole.get(arg.type[0], "a smaller number")
-            return ValueError, f"expected {wanted}, got {_shown(given)}"
+            return ValueError, f"expected {wanted}, got {_shown(argument)}"
         case lib.SP_REFUSED_POINTER:
-            shown = "None" if given is None else type_and_repr(given)
+            shown = "None" if argument is None else type_and_repr(argument)
             return TypeError, f"expected a Buffer or Array, got {shown}"
         case lib.SP_REFUSED_CLOSED:
             return ValueError, "the buffer is closed"
         case lib.SP_REFUSED_ELEMENTS:
-            return TypeError, f"expected elements of that type, got an Array of {given.dtype}"
+            return TypeError, f"expected elements of that type, got an Array of {argument.dtype}"
         case lib.SP_REFUSED_READONLY:
             return ValueError, "the kernel writes to it, but the buffer is read-only"
         case lib.SP_REFUSED_SHORT:
-            has = given.nbytes
+            has = argument.nbytes
             return ValueError, f"{arg.extent} elements are {number} bytes, the buffer has {has}"
         case lib.SP_REFUSED_OVERFLOW:
             return ValueError, f"the size of {arg.extent} elements does not fit into 64 bits"
@@ -181,11 +181,11 @@ def check_told(device: Device, rc: int, call: str) -> None:
     check(rc, call, device.uri)
 
 
-def _shown(given: object) -> str:
+def _shown(argument: object) -> str:
     try:
-        text = repr(given)
+        text = repr(argument)
     except Exception:  # __repr__ fails, or an int has more digits than Python prints
-        return f"this {type(given).__name__}"
+        return f"this {type(argument).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -103,13 +103,13 @@ class Pipeline(Closing):
         self.depth = within("depth", depth, 1, 1024)
         self.closed = False
         self._owns_queue = queue is None
-        with ExitStack() as made:  # if a slot cannot be made, the earlier slots are closed
+        with ExitStack() as stack:  # if a slot cannot be made, the earlier slots are closed
             self.queues = [] if queue is None else [queue]
             for _ in range(self.depth if overlap else not self.queues):
                 self.queues.append(device.queue())
-                made.callback(self.queues[-1].close)
-            self.slots = _make(make, device, self.depth, made)
-            self._made = made.pop_all()
+                stack.callback(self.queues[-1].close)
+            self.slots = _make(make, device, self.depth, stack)
+            self._made = stack.pop_all()
         # No lock guards _places, _ring and _out: each change of them is one atomic operation.
         queues = self.queues if overlap else self.queues * self.depth
         self._places = [
@@ -220,9 +220,9 @@ class Pipeline(Closing):
 
 
 def _make(
-    make: Callable[..., Any] | None, device: Device, depth: int, made: ExitStack
+    make: Callable[..., Any] | None, device: Device, depth: int, stack: ExitStack
 ) -> list[Any]:
-    """Returns `depth` different slots. Adds the `close` of each slot to the stack `made` at once,
+    """Returns `depth` different slots. Adds the `close` of each slot to `stack` at once,
     so that an error in the next `make` closes it.
     """
     if make is None:
@@ -243,6 +243,6 @@ def _make(
             )
         close = getattr(slot, "close", None)
         if callable(close):
-            made.callback(close)
+            stack.callback(close)
         slots.append(slot)
     return slots

@@ -236,14 +236,14 @@ class Queue(QueueBase, Closing):
                 refused_by_backend(device, kernel, args, shape, record, value)
 
     def _through(
-        self, submit: Callable[[], int], value: int, taken: Callable[[int], None] | None = None
+        self, submit: Callable[[], int], value: int, after: Callable[[int], None] | None = None
     ) -> int:
         """Calls `submit` again and again until the queue has room for the submission. Returns the
         result of the last call.
 
         Raises FenceTimeout if there was no room for `timeout_s` seconds; then nothing was
         submitted. `value` is the result of an earlier call of the backend for this submission, or
-        0 if there was none. `taken` is called with the new value at once, because Ctrl-C may
+        0 if there was none. `after` is called with the new value at once, because Ctrl-C may
         interrupt the code that follows.
         """
         if value in (0, -errno.ESTALE):
@@ -265,8 +265,8 @@ class Queue(QueueBase, Closing):
             value = submit()
         begun = value <= -BEGUN
         value = -BEGUN - value if begun else value
-        if taken is not None and value > 0:
-            taken(value)
+        if after is not None and value > 0:
+            after(value)
         if begun:
             self._hand_over(value)
         return value
@@ -289,31 +289,31 @@ class Queue(QueueBase, Closing):
     def _pointers(self, kernel: Kernel, args: Sequence[Any]) -> list[Any]:
         """Returns the arguments, with numpy arrays and DLPack exporters converted to pointers."""
         return [
-            self._pointer(f"{kernel.name}: argument {arg.name} ({arg.type})", given)
+            self._pointer(f"{kernel.name}: argument {arg.name} ({arg.type})", argument)
             if arg.is_pointer
-            else given
-            for arg, given in zip(kernel.args, args, strict=False)
+            else argument
+            for arg, argument in zip(kernel.args, args, strict=False)
         ]
 
-    def _pointer(self, where: str, given: Any) -> Any:
-        if isinstance(given, Pointer):
-            given._ready()
-        if given is None or isinstance(given, PointerBase):
-            return given
+    def _pointer(self, where: str, argument: Any) -> Any:
+        if isinstance(argument, Pointer):
+            argument._ready()
+        if argument is None or isinstance(argument, PointerBase):
+            return argument
         device = self._device
         try:
-            foreign = interop.borrowed(self, given)
+            foreign = interop.borrowed(self, argument)
             if foreign is not None:
                 return foreign
             if device.info.unified:
-                return HostPointer(device, host_array("array", given))
+                return HostPointer(device, host_array("array", argument))
         except (TypeError, ValueError) as error:
             if _is_callers(error):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{where}: cannot use this array: {error}") from error
         raise TypeError(
-            f"{where}: expected a Buffer or Array, got {type(given).__name__}; {device.uri} "
+            f"{where}: expected a Buffer or Array, got {type(argument).__name__}; {device.uri} "
             "cannot read host arrays, so copy it with Device.array first"
         )
 
@@ -337,7 +337,7 @@ class Queue(QueueBase, Closing):
         run = backend.run
         record = b""
 
-        def renew(made: Prepared) -> None:
+        def renew(launch: Prepared) -> None:
             nonlocal record
             prepared: Any = -errno.ESTALE
             while prepared == -errno.ESTALE:
@@ -346,21 +346,21 @@ class Queue(QueueBase, Closing):
                 prepared = backend.prepare(self._handle, record, epoch)
             if isinstance(prepared, int):
                 refused_by_backend(device, kernel, args, shape, record, prepared)
-            made.take(prepared, backend.queue_pointer(prepared) if self._in_c else 0)
+            launch.take(prepared, backend.queue_pointer(prepared) if self._in_c else 0)
 
-        def again(made: Prepared, value: int) -> int:
-            while (value := self._through(lambda: run(made.kept), value)) == -errno.ESTALE:
+        def again(launch: Prepared, value: int) -> int:
+            while (value := self._through(lambda: run(launch.kept), value)) == -errno.ESTALE:
                 # ESTALE: an object of the device was closed since the last check. It may be one
                 # that this launch does not use, so check again.
-                renew(made)
+                renew(launch)
             if value <= 0:
                 refused_by_backend(device, kernel, args, shape, record, value)
             return value
 
-        made = Prepared()
-        made.again = again
-        renew(made)
-        return made.go if self._in_c else partial(again, made, 0)
+        launch = Prepared()
+        launch.again = again
+        renew(launch)
+        return launch.go if self._in_c else partial(again, launch, 0)
 
     def _submit_slowly(self, commands: Commands, value: int) -> Fence:
         """Does the submissions that `submit` of native/hot/launch/launch.c does not handle.
@@ -372,11 +372,11 @@ class Queue(QueueBase, Closing):
         if not isinstance(commands, Commands):
             raise TypeError(f"submit: expected Commands, got {type(commands).__name__}")
         device = self._device
-        taken = partial(note, self._waits, commands._waits) if commands._waits else None
+        after = partial(note, self._waits, commands._waits) if commands._waits else None
         epoch = device._epoch
         while True:
             submit = partial(self._backend.submit, self._handle, *commands._bind(self, epoch))
-            value = self._through(submit, value, taken)
+            value = self._through(submit, value, after)
             if value != -errno.ESTALE:
                 return self._fence(value or -errno.EPROTO, "submit")
             epoch = device._renew(self)
@@ -410,12 +410,12 @@ class Queue(QueueBase, Closing):
             raise ValueError("out: expected a writable array, got a read-only one")
         source = self._own("buffer", buffer, data.nbytes)
         self._overtakes_nothing()
-        held: list[object] = [data]
+        keepalive: list[object] = [data]
         try:
-            with self._device._retired.holding(self._handle, held):
-                return self._transfer("read", self._backend.download, source, data, held)
+            with self._device._retired.holding(self._handle, keepalive):
+                return self._transfer("read", self._backend.download, source, data, keepalive)
         finally:
-            held = []  # as in `_transfer`
+            keepalive = []  # as in `_transfer`
 
     def copy_peer(self, dst: Buffer | Array, src: Buffer | Array) -> Fence:
         """Copies `src`, on another device of the same backend, to `dst` on this device.
@@ -478,12 +478,12 @@ class Queue(QueueBase, Closing):
             self.submit(Commands().wait(Fence(queue, value)))
             self._followed = queue, value
 
-    def _own(self, what: str, given: Any, nbytes: int) -> Buffer:
-        """Returns the Buffer of `given`, a Buffer or Array of this device.
+    def _own(self, what: str, memory: Any, nbytes: int) -> Buffer:
+        """Returns the Buffer of `memory`, a Buffer or Array of this device.
 
         Raises TypeError or ValueError for anything else, and for fewer than `nbytes` bytes.
         """
-        buffer = buffer_of(what, given)
+        buffer = buffer_of(what, memory)
         self._device._check_own(f"{what}: it", buffer.device)
         if nbytes > buffer.nbytes:
             raise ValueError(f"{what}: expected {nbytes} bytes or more, got {buffer.nbytes}")
@@ -495,13 +495,13 @@ class Queue(QueueBase, Closing):
         move: Callable[..., tuple[int, object]],
         buffer: Buffer,
         data: memoryview,
-        held: list[object] | None = None,
+        keepalive: list[object] | None = None,
     ) -> Fence:
         """Copies host memory by the backend's `move`.
 
-        The object that `move` returns is kept until the copy ends. If `held` is given, it is a list
-        that the retire list already keeps, and the object is added to `held`. Otherwise the retire
-        list gets the object.
+        The object that `move` returns is kept until the copy ends. If `keepalive` is given, it is a
+        list that the retire list already keeps, and the object is added to `keepalive`. Otherwise
+        the retire list gets the object.
         """
         kept: object = None
 
@@ -510,20 +510,20 @@ class Queue(QueueBase, Closing):
             value, kept = move(self._handle, buffer._address, data)
             return value
 
-        def taken(value: int) -> None:
-            if held is not None:
-                held.append(kept)
+        def keep(value: int) -> None:
+            if keepalive is not None:
+                keepalive.append(kept)
             elif kept is not None and self.reached < value:
                 self._device._retired.hold(self._handle, value, kept)
 
         _pin: Any = buffer._open().pin()
         try:
-            value = self._through(submit, 0, taken)
+            value = self._through(submit, 0, keep)
         finally:
             # A traceback, of any call below this one, may keep the variables of this call in a
             # reference cycle. `kept` has a buffer of the memoryview `data`, and CPython before
             # 3.12.6 crashes when it collects both in one cycle (gh-77894).
-            kept = held = _pin = None
+            kept = keepalive = _pin = None
         return self._fence(value, call)
 
     def _fence(self, value: int, call: str) -> Fence:

@@ -175,16 +175,16 @@ def discover() -> list[Found]:
     """
     known = settings.read()
     _load_plugins()
-    found: list[Found] = []
+    devices: list[Found] = []
     for scheme in [*_builtin, *sorted(_registered)]:
         try:
-            found += _backend(scheme).discover(known)
+            devices += _backend(scheme).discover(known)
         except Exception as error:  # a plug-in that fails must not hide the other backends
             log.warning("backend %s failed to discover its devices", scheme, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
             advice = "the backend itself failed: reinstall or remove it"
-            found.append(Found(scheme, scheme, reason=reason, advice=advice))
-    return found
+            devices.append(Found(scheme, scheme, reason=reason, advice=advice))
+    return devices
 
 
 def devices() -> list[DeviceInfo]:

@@ -13,12 +13,12 @@ from sparkle_drv import _hot
 from sparkle_drv.core.launch_errors import type_and_repr
 
 
-def seconds(where: str, given: Any) -> float:
-    """Returns `given` as a float, or as an int, which may be too large for a float.
+def seconds(where: str, duration: Any) -> float:
+    """Returns `duration` as a float, or as an int, which may be too large for a float.
 
     Raises TypeError with a message that begins with `where`.
     """
-    made: Any = _hot.number("d", given)
-    if type(made) not in (int, float):
-        raise TypeError(f"{where}: expected a number of seconds, got {type_and_repr(given)}")
-    return made  # type: ignore[no-any-return]
+    number: Any = _hot.number("d", duration)
+    if type(number) not in (int, float):
+        raise TypeError(f"{where}: expected a number of seconds, got {type_and_repr(duration)}")
+    return number  # type: ignore[no-any-return]

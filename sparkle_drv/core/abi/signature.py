@@ -67,17 +67,17 @@ def parse_args(text: str) -> tuple[Arg, ...]:
     args: list[Arg] = []
     rest = text.strip(" ,")
     while rest:
-        found = _NEXT.match(rest)
-        if not found:
+        match = _NEXT.match(rest)
+        if not match:
             raise ValueError(
                 f"args: {rest.split()[0]!r} in {text!r} is not a type; known: "
                 f"{', '.join(ELEMENTS)}, each also with *"
             )
-        kind, star, _, name = found.groups()
+        kind, star, _, name = match.groups()
         if not star and kind not in SCALARS:
             raise ValueError(f"args: {kind} in {text!r} can only be behind a pointer ({kind}*)")
         args.append(Arg(name or f"arg{len(args)}", kind + star))
-        rest = rest[found.end() :]
+        rest = rest[match.end() :]
     return tuple(args)
 
 

@@ -67,8 +67,8 @@ def namespace(api_version: str | None) -> Any:
 
     Raises ValueError if the module implements another version.
     """
-    found = importlib.import_module("sparkle_drv.ops.array_api")
-    known = found.__array_api_version__
+    module = importlib.import_module("sparkle_drv.ops.array_api")
+    known = module.__array_api_version__
     if api_version not in (None, known):
         raise ValueError(f"api_version: expected {known} or None, got {api_version!r}")
-    return found
+    return module
